@@ -29,14 +29,14 @@ from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
 from actors.concurrency.thread_state import soon
 from actors.execution.handling_times import UNTIMED, begun
-from actors.execution.incarnation import Exit, IncarnationPhase, Started
+from actors.execution.incarnation import OVER, STARTING, Exit, Started
 from actors.execution.incarnation_ends import EndingIncarnation
 from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leaves
 from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
 from actors.model.errors import Ignore, Signal
 from actors.model.raised import frames_of, is_a
-from actors.model.spec import DispatcherKind, Reason
+from actors.model.spec import LOOP, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,20 +69,19 @@ class WorkerIncarnation(EndingIncarnation):
         """The Current of a body, or of messages from outside: made when there is one."""
         home = self.home
         if home is None:
-            home = self.home = Home(
-                self, is_body=self.recipe.is_body, is_shared=self.recipe.where is not DispatcherKind.LOOP
-            )
+            home = self.home = Home(self, is_body=self.recipe.is_body, is_shared=self.recipe.where is not LOOP)
         return home
 
     # -- running -------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
-        if not self.mailbox.hold(self):
-            return False
         more = False
         try:
-            more = self._run()
+            work = self.begin_run()
+            if work is None:
+                return False
+            more = self._run(work)
         except BaseException as error:
             self.fail_internally(error)
             self._leave()
@@ -90,12 +89,10 @@ class WorkerIncarnation(EndingIncarnation):
             self.mailbox.release(self)
         return more
 
-    def _run(self) -> bool:
-        for _ in range(ROUNDS):
-            work = self.next_work()
-            if work is None:
-                return False
-            starting = self.phase is IncarnationPhase.STARTING
+    def _run(self, work: Iterator[Envelope]) -> bool:
+        left = ROUNDS
+        while True:
+            starting = self.phase is STARTING
             context = self.context_for_run()
             step = self.drive(work)
             try:
@@ -108,8 +105,23 @@ class WorkerIncarnation(EndingIncarnation):
                 if more:
                     self._leave()  # later: its supervisor goes first, perhaps on this very thread
                 return more
-        self._leave()
-        return True
+            left -= 1
+            if not left:
+                self._leave()
+                return True
+            following = self.next_work()
+            if following is None:
+                return False
+            work = following
+
+    def begin_run(self) -> Iterator[Envelope] | None:
+        """Hold the life, and return what its run is to ``drive``; None where nothing is to be run.
+
+        An incarnation that is up does both in one section of its mailbox: with most runs it handles one message.
+        """
+        if self.phase is not STARTING:
+            return self.mailbox.take(self, begins=True)
+        return self.next_work() if self.mailbox.hold(self) else None
 
     def next_work(self) -> Iterator[Envelope] | None:
         """Return what a run that holds the life is to ``drive``; None where that is nothing, and the run is over.
@@ -117,7 +129,7 @@ class WorkerIncarnation(EndingIncarnation):
         Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
         context, and a context cannot be entered twice.
         """
-        if self.phase is not IncarnationPhase.STARTING:
+        if self.phase is not STARTING:
             context = self._context
             if context is not None and len(context) == 1 and self.residence is None and not self.mailbox.queue:
                 self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
@@ -169,12 +181,12 @@ class WorkerIncarnation(EndingIncarnation):
         more = False
         try:
             phase = self.phase
-            if phase is IncarnationPhase.STARTING:
+            if phase is STARTING:
                 return await self._enter()
             # OVER: it was killed since ``next_work``, and there may never have been an actor.
-            if cancelled is not None and self.order is None and phase is not IncarnationPhase.OVER:
+            if cancelled is not None and self.order is None and phase is not OVER:
                 await self._crash(cancelled)
-            elif phase is not IncarnationPhase.OVER and await self._work(work):
+            elif phase is not OVER and await self._work(work):
                 more = self.order is None
                 if not more:
                     await self._obey()
@@ -212,7 +224,7 @@ class WorkerIncarnation(EndingIncarnation):
                 await self._crash(error)
             return False
         with self.mailbox.lock:
-            if self.phase is IncarnationPhase.OVER:
+            if self.phase is OVER:
                 return False
             ordered = self.order is not None
             if not ordered:
@@ -249,7 +261,7 @@ class WorkerIncarnation(EndingIncarnation):
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
-        on_loop = self.recipe.where is DispatcherKind.LOOP  # where it may leave tasks behind
+        on_loop = self.recipe.where is LOOP  # where it may leave tasks behind
         times = begun(self) if self.system.reports.measures.on else UNTIMED
         due = times.due
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.failed_frames import Frames
 from actors.concurrency.thread_state import soon
@@ -57,6 +57,11 @@ class IncarnationPhase(IntEnum):
     ENDING = 2
     """In its last hook."""
     OVER = 3
+
+
+STARTING: Final = IncarnationPhase.STARTING
+OVER: Final = IncarnationPhase.OVER
+"""The same by names of their own, for what runs with every message: a member is found slowly by its class."""
 
 
 @dataclass(frozen=True, slots=True)

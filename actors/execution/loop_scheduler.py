@@ -140,16 +140,15 @@ class LoopScheduler:
             if incarnation.recipe.never_waits:
                 if incarnation.run():
                     self.schedule(incarnation)
-            elif incarnation.mailbox.hold(incarnation):
-                self._go_on(incarnation)
+            else:
+                work = incarnation.begin_run()
+                if work is not None:
+                    self._go_on(incarnation, work)
         except BaseException as error:
             incarnation.fail_internally(error)
 
-    def _go_on(self, incarnation: WorkerIncarnation) -> None:
+    def _go_on(self, incarnation: WorkerIncarnation, work: Iterator[Envelope]) -> None:
         """Run a life that is held: as one task, until it has nothing to do."""
-        work = incarnation.next_work()
-        if work is None:
-            return
         residence = incarnation.residence
         if residence is not None and residence.gate is not None:
             self._wake_resident(incarnation, residence, residence.gate, work)
@@ -192,7 +191,9 @@ class LoopScheduler:
     def _done(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> None:
         if self._is_through(incarnation, task):
             try:
-                self._go_on(incarnation)
+                work = incarnation.next_work()
+                if work is not None:
+                    self._go_on(incarnation, work)
             except BaseException as error:
                 incarnation.fail_internally(error)
 

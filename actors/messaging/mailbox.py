@@ -26,7 +26,7 @@ IDLE      the life          False        nothing waited when it began; whoever a
   a job is queued. Only *after* that ``roused`` notes for which period of idleness (``runs``) it was done, so an
   exception between any two steps leaves no more than a job too many, or one that the next put makes.
 * **hold** begins a run. A life that is held already, or is no longer attached, turns the run away: so a job too many
-  changes nothing, and no two runs of a life overlap.
+  changes nothing, and no two runs of a life overlap. ``take(begins=True)`` is a hold and a take in one section.
 * **take** hands out what waits. If there is nothing it marks the life idle and *then looks once more*: a put that came
   before the mark is found here, a put that comes after it finds the mark. So no wake-up is lost.
 * A run that ``hold`` turned away is not lost either: its message was appended before, and the run that was under way
@@ -194,17 +194,26 @@ class Mailbox(Inbox):
         with self.lock:
             incarnation.held = False
 
-    def take(self, incarnation: Runnable) -> Iterator[Envelope] | None:
+    def take(self, incarnation: Runnable, *, begins: bool = False) -> Iterator[Envelope] | None:
         """Return what waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
         handle, but the run goes on: ``NOTHING``.
+
+        Args:
+            incarnation: whose run it is.
+            begins: ``hold`` the life first, in the same section. None then also where that turns the run away.
         """
         told: list[Reply] = []
         pool = self.pool
         with self.lock:
-            if self.attached is not incarnation:
+            if self.attached is not incarnation or (begins and incarnation.held):
                 return None
+            if begins:
+                incarnation.held = True
+                self.idle = None
+                if pool is not None:
+                    pool.part(self)
             incarnation.running_on = get_ident()
             batch = NOTHING if incarnation.order is not None else self._next_batch(told)
             while batch is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 
 class Restart(StrEnum):
@@ -74,6 +74,10 @@ class DispatcherKind(StrEnum):
     THREAD = "thread"
     PROCESS = "process"
     """A process of its own, which a command is."""
+
+
+LOOP: Final = DispatcherKind.LOOP
+"""The same by a name of its own, for what runs with every message: a member is found slowly by its class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
-from actors.model.spec import DispatcherKind
+from actors.model.spec import LOOP
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
@@ -58,12 +58,12 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     if attempt.spec.timeout_s is not None:
         _limit(attempt, current, now)
     context = Context(attempt, attempt.spec.values)
-    if incarnation.recipe.where is DispatcherKind.LOOP and not attempt.spec.values.is_light:
+    if incarnation.recipe.where is LOOP and not attempt.spec.values.is_light:
         return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
         result = call(attempt.subtask, context)
         if hasattr(type(result), "__await__"):
-            if incarnation.recipe.where is not DispatcherKind.LOOP:
+            if incarnation.recipe.where is not LOOP:
                 _refuse_off_loop(attempt, incarnation, result)
             return _awaited(attempt, incarnation, result)
         return to_outcome(attempt, result)

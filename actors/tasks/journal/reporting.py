@@ -10,7 +10,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.step_events import ROLES
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.task import NO_USAGE, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -113,7 +113,7 @@ def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
             node.attempt,
             node.queued_s,
             node.running_s,
-            "" if node.status is SubtaskStatus.SUCCEEDED else node.error,
+            "" if node.status is SUCCEEDED else node.error,
             node.spec.instruction,
             node.usage,
             node.started_at,

@@ -14,12 +14,12 @@ from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FailureKind
-from actors.tasks.model.task import NO_USAGE, Subtask, SubtaskStatus, Usage, usage_of
+from actors.tasks.model.task import NO_USAGE, PENDING, RUNNING, SUCCEEDED, Subtask, SubtaskStatus, Usage, usage_of
 from actors.tasks.model.task_ids import part_id
 
 _DONE: Final = frozenset(
     {
-        SubtaskStatus.SUCCEEDED,
+        SUCCEEDED,
         SubtaskStatus.FAILED,
         SubtaskStatus.CANCELLED,
         SubtaskStatus.SKIPPED,
@@ -156,7 +156,7 @@ class SubtaskState:
     def __init__(self, spec: Subtask) -> None:
         self.spec = spec
         self.id = spec.id
-        self.status = SubtaskStatus.PENDING
+        self.status = PENDING
         self.missing = 0  # dependencies that it still waits for
         self.dependants: Sequence[SubtaskState] = ()
         self.wanted = 0  # dependants that are not done
@@ -213,7 +213,7 @@ class SubtaskState:
 
     def times(self, ended_at: float) -> tuple[float, float]:
         """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
-        if self.status is not SubtaskStatus.RUNNING:
+        if self.status is not RUNNING:
             return 0.0, 0.0
         return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
 
@@ -224,7 +224,7 @@ class SubtaskState:
 
     def begins(self, event: task_events.SubtaskStarted, seq: int) -> None:
         """An attempt is about to be given to a worker."""
-        self.status = SubtaskStatus.RUNNING
+        self.status = RUNNING
         self.queued_s += event.at - self.queued_at
         self.started_at = event.at
         self.worker, self.attempt, self.run = event.worker, event.attempt, seq
@@ -245,7 +245,7 @@ class SubtaskState:
 
     def runs_again(self, feedback: str) -> None:
         """Begin a new act: it was sent back, or needs what was, whatever it did before."""
-        self.status, self.standing, self.due = SubtaskStatus.PENDING, FRESH, None
+        self.status, self.standing, self.due = PENDING, FRESH, None
         self.act += 1
         self.made = 0
         self.kept = None
@@ -293,7 +293,7 @@ class SubtaskState:
         if self.was_undone:
             self.act += 1
             self.kept = None
-        self.status, self.standing, self.due, self.answered = SubtaskStatus.PENDING, FRESH, None, None
+        self.status, self.standing, self.due, self.answered = PENDING, FRESH, None, None
         self.error = self.kind = self.undo_error = ""
 
     def has_asked(self, node: SubtaskState, ask: str) -> None:

@@ -23,12 +23,25 @@ from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_o
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNKNOWN, FailureKind
-from actors.tasks.model.task import NO_USAGE, Plan, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.model.task import (
+    NO_USAGE,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    Plan,
+    SubtaskStatus,
+    Task,
+    TaskStatus,
+    Usage,
+)
 from actors.tasks.model.task_ids import OLD_IDS
 
 _NUMBERS: Final = itertools.count()
 _UNCOUNTED: Final = frozenset({"later", FailureKind.REJECTED.value})
 """Ends of attempts that are not counted as attempts."""
+
+_HAVE_RESULT: Final = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 
 _NO_TASK: Final = Task(goal="?")
 """Until its first record is known."""
@@ -115,9 +128,7 @@ class TaskState:
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
         return {
-            node.id: node.value
-            for node in self.nodes.values()
-            if node.parent is None and node.status in {SubtaskStatus.SUCCEEDED, SubtaskStatus.COMPENSATED}
+            node.id: node.value for node in self.nodes.values() if node.parent is None and node.status in _HAVE_RESULT
         }
 
     # -- the task ------------------------------------------------------------------------------------------
@@ -193,14 +204,15 @@ class TaskState:
 
     def _queued(self, event: task_events.SubtaskQueued) -> None:
         node = self.nodes[event.subtask]
-        if node.status is SubtaskStatus.RUNNING:
+        if node.status is RUNNING:
             node.losses += event.reason == LOST
             ended = self.last_at if event.reason == LOST else event.at  # that nothing ran since is no cost
             self._ran(node, ended, event.usage)
             for act in (node.acts or ())[-1:]:
                 act.interrupted(event.reason)
-        node.status, node.queued_at, node.due, node.answered = SubtaskStatus.QUEUED, event.at, None, None
-        self.spend(node, event.usage)
+        node.status, node.queued_at, node.due, node.answered = QUEUED, event.at, None, None
+        if event.usage is not NO_USAGE:
+            self.spend(node, event.usage)
 
     def _started(self, event: task_events.SubtaskStarted) -> None:
         self.starts += 1
@@ -211,13 +223,12 @@ class TaskState:
 
     def _succeeded(self, event: task_events.SubtaskSucceeded) -> None:
         node = self.nodes[event.subtask]
-        if node.acts and node.status is SubtaskStatus.RUNNING:  # else a person gave the result
-            act = node.acts[-1]
-            act.succeeds(event.value)
+        if node.acts and node.status is RUNNING:  # else a person gave the result
+            node.acts[-1].succeeds(event.value)
         node.value, node.tokens, node.error, node.kind, node.kept = event.value, event.tokens, "", "", None
         if node.id in self.compensated:
             self.compensated.remove(node.id)  # it was undone, and is done again
-        self._ends(node, SubtaskStatus.SUCCEEDED, event.at, event.usage)
+        self._ends(node, SUCCEEDED, event.at, event.usage)
 
     def _retrying(self, event: task_events.SubtaskRetrying) -> None:
         node = self.nodes[event.subtask]
@@ -246,7 +257,7 @@ class TaskState:
             node.steps.ends()
         if event.counted and event.worker is not None:
             node.counted = event.worker, event.at
-        if node.status is SubtaskStatus.RUNNING:
+        if node.status is RUNNING:
             self._ran(node, self.last_at if event.kind == FailureKind.LOST else event.at, event.usage)
             node.losses = 0
             for act in (node.acts or ())[-1:]:
@@ -259,7 +270,7 @@ class TaskState:
         node.preemptions += 1
         for act in (node.acts or ())[-1:]:
             act.interrupted()
-        node.status, node.queued_at = SubtaskStatus.QUEUED, event.at
+        node.status, node.queued_at = QUEUED, event.at
 
     def _skipped(self, event: task_events.SubtaskSkipped) -> None:
         node = self.nodes[event.subtask]
@@ -269,7 +280,7 @@ class TaskState:
     def _cancelled(self, event: task_events.SubtaskCancelled) -> None:
         node = self.nodes[event.subtask]
         node.error = event.reason
-        if node.status is SubtaskStatus.RUNNING:
+        if node.status is RUNNING:
             self._ran(node, event.at, event.usage)
             if not event.unknown and node.acts:
                 node.acts[-1].interrupted(UNBEGUN)
@@ -292,21 +303,22 @@ class TaskState:
         self.nodes[event.parent].has_asked(node, event.ask)
 
     def _ends(self, node: SubtaskState, status: SubtaskStatus, at: float, usage: Usage) -> None:
-        if node.status is SubtaskStatus.RUNNING and status is SubtaskStatus.SUCCEEDED:
+        if node.status is RUNNING and status is SUCCEEDED:
             self._ran(node, at, usage)
         was_done = node.is_done
         if node.steps is not None:
             node.steps.ends()
         node.status, node.ended_at, node.due, node.answered = status, at, None, None
-        self.spend(node, usage)
+        if usage is not NO_USAGE:
+            self.spend(node, usage)
         if was_done:
             return
         self.open -= 1
         for needed in node.spec.depends_on:
             self.nodes[needed].wanted -= 1
-        if status is SubtaskStatus.SUCCEEDED and self.review.each and node.parent is None:
+        if status is SUCCEEDED and self.review.each and node.parent is None:
             self.review.waiting[node.id] = None
-        elif status is SubtaskStatus.SUCCEEDED or not node.spec.required:
+        elif status is SUCCEEDED or not node.spec.required:
             self.passes(node)
         if not self.open and self.ending is not None:
             self.phase = "undoing"
@@ -315,21 +327,21 @@ class TaskState:
         """A dependency is settled: what waited for nothing else is ready."""
         for dependant in node.dependants:
             dependant.missing -= 1
-            if not dependant.missing and dependant.status is SubtaskStatus.PENDING:
+            if not dependant.missing and dependant.status is PENDING:
                 self.ready.append(dependant)
 
     def is_settled(self, node: SubtaskState) -> bool:
         """True where whatever depends on it need not wait for it."""
         if self.rework is not None and node.id in self.rework.rerun:
             return False
-        if node.status is SubtaskStatus.SUCCEEDED:
+        if node.status is SUCCEEDED:
             return self.review.lets_pass(node.id)
         return node.is_done and not node.spec.required
 
     def _ran(self, node: SubtaskState, at: float, told: Usage = NO_USAGE) -> None:
         """An attempt has ended. A team tells itself how long its members ran: that counts instead."""
         node.running_s += at - node.started_at
-        if not told.seconds:
+        if told is NO_USAGE or not told.seconds:
             self.running_s += at - node.started_at
 
     def spend(self, node: SubtaskState, usage: Usage) -> None:

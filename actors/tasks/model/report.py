@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 from pydantic import TypeAdapter
 
 from actors.model.record import record
-from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.model.task_errors import TaskError
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class SubtaskReport:
     note: str
     """Why it failed or did not run."""
     instruction: str = field(repr=False, default="")
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     started_at: float = 0.0
     ended_at: float = 0.0
 

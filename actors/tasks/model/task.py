@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -83,6 +83,13 @@ class SubtaskStatus(StrEnum):
     """Never ran: something that it needs failed, or its task ended before."""
     COMPENSATED = "compensated"
     """Was done, and is undone."""
+
+
+PENDING: Final = SubtaskStatus.PENDING
+QUEUED: Final = SubtaskStatus.QUEUED
+RUNNING: Final = SubtaskStatus.RUNNING
+SUCCEEDED: Final = SubtaskStatus.SUCCEEDED
+"""The same by names of their own, for what runs for every subtask: a member is found slowly by its class."""
 
 
 def _as_json(value: object) -> object:
@@ -209,16 +216,25 @@ def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
     return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
 
 
+_VALUES: Final[Any] = vars(BaseModel)["__dict__"]
+_SLOTS: Final[tuple[Any, ...]] = tuple(
+    vars(BaseModel)[name] for name in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+"""Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
+
+
 def instructed(subtask: Subtask, goal: str) -> Subtask:
     """The subtask, which is to do what the whole task is about where it says nothing else."""
-    if subtask.instruction:
+    values = subtask.__dict__
+    if values["instruction"]:
         return subtask
     # Neither ``model_copy``, which checks all of it again, nor ``copy``, which copies what nobody changes: one is made
     # for each attempt.
-    copy = type(subtask).__new__(type(subtask))
-    object.__setattr__(copy, "__dict__", {**subtask.__dict__, "instruction": goal})
-    for name in ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"):
-        object.__setattr__(copy, name, getattr(subtask, name))
+    cls = type(subtask)
+    copy = cls.__new__(cls)
+    _VALUES.__set__(copy, {**values, "instruction": goal})
+    for slot in _SLOTS:
+        slot.__set__(copy, slot.__get__(subtask))
     return copy
 
 

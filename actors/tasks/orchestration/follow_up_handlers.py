@@ -17,7 +17,7 @@ from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.report import Report
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, FollowUp, TaskFollowUp
 
@@ -100,7 +100,7 @@ class FollowUpHandlers:
             return
         result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
-        if node.status is SubtaskStatus.SUCCEEDED:
+        if node.status is SUCCEEDED:
             result = self._parts.results.one(state, node)
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
@@ -117,7 +117,7 @@ class FollowUpHandlers:
         while left:
             gone = left.pop()
             for node in gone.dependants if gone.spec.required else ():
-                if node.status is SubtaskStatus.PENDING:
+                if node.status is PENDING:
                     ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
                     why = f"needs {gone.id!r}, which {ended}"
                     self._parts.recording.emit(state, task_events.SubtaskSkipped, node.id, why)

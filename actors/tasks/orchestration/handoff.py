@@ -74,15 +74,16 @@ class AttemptHandoff:
     def make(self, state: TaskState, node: SubtaskState, entry: RegistryEntry, losses: int = 0) -> AttemptSpec:
         """Specify the attempt that was recorded last."""
         core, spec, executable, task = self._core, node.spec, entry.executable, state.task
+        goal, inputs, own, timeout_s = task.goal, task.inputs, spec.inputs, spec.timeout_s
         ask = core.runtime.asks.get(node.ask) if node.ask is not None else None
         variables = ask.variables if ask is not None else None  # else those of its task
         team = core.runtime.attempt_of(state) if state.parent is not None else None
         around = team.spec.values if team is not None else None
         values = ContextValues(
-            task.goal,
+            goal,
             node.attempt,
             f"{state.id}/{node.id}/{node.act}",
-            {**task.inputs, **spec.inputs} if task.inputs or spec.inputs else {},
+            {**inputs, **own} if inputs or own else {},
             results_of_member(around, self._parts.results.of(state, spec.depends_on)),
             state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
             self._revision(state, node, team, entry),
@@ -91,14 +92,14 @@ class AttemptHandoff:
             attempt_key(state, node, node.attempt),
             core.port,
             state.id,
-            instructed(spec, task.goal),
+            instructed(spec, goal),
             entry.id,
             entry.path,
             values,
             core.port.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
             self._deadline(state, ask),
-            spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+            timeout_s if timeout_s is not None else executable.timeout_s,
             start_number=node.run,
             hops=state.hops,
             priority=task.priority,
@@ -234,7 +235,7 @@ class AttemptHandoff:
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:
     """True where it may be interrupted: no payment is cut in half, and a thread cannot be."""
-    if not spec.preemptible or not (entry.is_async or entry.is_team):
+    if not (entry.is_async or entry.is_team) or not spec.preemptible:
         return False
     has_undo = spec.undo is not None or entry.executable.undo is not None
     return not has_undo or "preemptible" in spec.model_fields_set

@@ -16,7 +16,7 @@ from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.model.task import PENDING, QUEUED, RUNNING, TaskStatus
 from actors.tasks.recovery import endings
 from actors.tasks.recovery.follow import FollowUp, pending
 from actors.tasks.recovery.next_step import Step, Wait, next_of
@@ -109,7 +109,7 @@ class TaskLifecycle:
             watched.cancel()
 
     def _too_late(self, state: TaskState) -> None:
-        node = next((node for node in state.nodes.values() if node.status is SubtaskStatus.QUEUED), None)
+        node = next((node for node in state.nodes.values() if node.status is QUEUED), None)
         why = self._acts.why_put_off(state, node) if node is not None else ""
         waited = f"; {node.id} waited: {why}" if node is not None and why else ""
         self.end(state, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
@@ -155,7 +155,7 @@ class TaskLifecycle:
     def _queue_ready(self, state: TaskState) -> None:
         ready, state.ready = state.ready, []
         for node in ready:
-            if node.status is not SubtaskStatus.PENDING or node.missing:
+            if node.status is not PENDING or node.missing:
                 continue  # it was taken care of: a fold has those of before a revision
             if state.ending is None:
                 self._recording.emit(state, task_events.SubtaskQueued, node.id)
@@ -223,20 +223,20 @@ class TaskLifecycle:
         if kind != "budget":
             self._end_running(state)
         for node in list(state.nodes.values()):
-            if not node.is_done and node.status is not SubtaskStatus.RUNNING:
+            if not node.is_done and node.status is not RUNNING:
                 self._acts.take_from_queue(node)
                 self._record(state, endings.cut_short(node, kind))
 
     def _end_running(self, state: TaskState) -> None:
         for node in list(state.nodes.values()):
-            if node.status is SubtaskStatus.RUNNING:
+            if node.status is RUNNING:
                 self._acts.end_attempt_of(node, "cancel")
 
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
         if node.is_done:
             return
-        if node.status is SubtaskStatus.RUNNING:
+        if node.status is RUNNING:
             self._acts.end_attempt_of(node, "withdrawn")
             return
         self._acts.take_from_queue(node)

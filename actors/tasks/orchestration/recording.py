@@ -34,7 +34,7 @@ How far this is built:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.event_base import AttemptEvent, Draft, give_metadata, give_times
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from actors.tasks.journal.task_state import TaskState
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
+_LOST: Final = FailureKind.LOST
 FieldsP = ParamSpec("FieldsP")
 EventT = TypeVar("EventT", bound=task_events.TaskEvent)
 Follow: TypeAlias = "Callable[[TaskState, task_events.TaskEvent], None]"
@@ -82,7 +83,7 @@ class Recording:
         core.runtime.numbers.give(event, state.parent)
         if isinstance(event, AttemptEvent):
             # Nothing has run since the last record of an attempt that was lost with its process.
-            ended_at = state.last_at if getattr(event, "kind", "") == FailureKind.LOST else event.at
+            ended_at = state.last_at if getattr(event, "kind", "") == _LOST else event.at
             give_times(event, *state.nodes[event.subtask].times(ended_at))
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))

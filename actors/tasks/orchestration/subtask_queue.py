@@ -10,7 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import QUEUED
 from actors.tasks.orchestration.messages import TimerFired
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
 from actors.tasks.scheduling.selection import lane_of, put_off
@@ -46,10 +46,9 @@ class SubtaskQueue:
             )  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
         age, since = self.ready.age_of(self.tickets.get(node)), node.waiting_since - core.runtime.epoch
-        core.priorities.add(state.task.priority)
-        item = (state, node)
-        ticket = self.ready.push(key, state.task.priority, deadline, item, age, born=state.born, since=since)
-        self.tickets[node] = ticket
+        priority, item = state.task.priority, (state, node)
+        core.priorities.add(priority)
+        self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)
 
     def leave(self, node: SubtaskState) -> None:
         """Take a subtask out of the line, where it stands in it."""
@@ -66,7 +65,7 @@ class SubtaskQueue:
 
     def requeue(self, state: TaskState, node: SubtaskState) -> None:
         """Put one subtask in line anew, where it waits to be begun."""
-        if node.status is SubtaskStatus.QUEUED:
+        if node.status is QUEUED:
             self.leave(node)
             self.push(state, node)
 

@@ -34,7 +34,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.policy import Ladder
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.model.task import SUCCEEDED, SubtaskStatus, TaskStatus
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.review import as_verdict, findings
 
@@ -119,7 +119,7 @@ def missing(state: TaskState) -> list[SubtaskState]:
     return [
         node
         for node in state.nodes.values()
-        if node.status is not SubtaskStatus.SUCCEEDED
+        if node.status is not SUCCEEDED
         and node.parent is None
         and node.spec.required
         and not node.dropped
@@ -276,6 +276,4 @@ def reviews_of(state: TaskState, id_: str) -> int:
 
 def planned_results(state: TaskState) -> tuple[str, ...]:
     """Ids of the subtasks of the plan that have a result."""
-    return tuple(
-        node.id for node in state.nodes.values() if node.parent is None and node.status is SubtaskStatus.SUCCEEDED
-    )
+    return tuple(node.id for node in state.nodes.values() if node.parent is None and node.status is SUCCEEDED)

@@ -16,7 +16,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import kept_results
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, act_of
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import SUCCEEDED
 from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of
 from actors.tasks.results.tokens import SHORT, estimate_tokens, tokens_of
 
@@ -95,7 +95,7 @@ class ResultCache:
 
         Those that the journal has left in the store have a ``Dropped`` in their place.
         """
-        found = {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SubtaskStatus.SUCCEEDED}
+        found = {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SUCCEEDED}
         if state.id not in self._let_go or not any(isinstance(value, Evicted) for value in found.values()):
             return found
         kept = kept_results(self._read(state.id))

@@ -30,7 +30,8 @@ def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     """The lane in which a subtask waits."""
     standing, spec, home = node.standing, node.spec, node.home
     if not standing.rejected and not standing.tried and not state.chain and not node.lineage and home is None:
-        return _lane_of_anybody(spec.worker, None if spec.worker is not None else spec.capability)
+        worker = spec.worker
+        return _lane_of_anybody(worker, None if worker is not None else spec.capability)
     without = {*standing.rejected, *waiting_for(state, node, path)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     first = home if home is not None and home not in without else standing.target
