@@ -156,8 +156,8 @@ class CurrentMessage:
 
     def inherited(self) -> MessageContext | None:
         """Return where it came from, while it is handled: what its asks inherit. None: nothing, they begin anew."""
-        origin = self.origin
-        return origin if origin is not None and self.in_request else None
+        origin = self.origin  # a ``Home`` has none: with one it is ``in_request`` as this class says it
+        return None if origin is None or self.ended or self.incarnation.is_over else origin
 
     def earlier(self, deadline: float | None, origin: MessageContext | None, system: Host, now: float) -> float | None:
         """The earlier of a deadline on the clock of a tree, and that of this request, which has ``inherited`` it.

@@ -159,8 +159,7 @@ class Ref(pykka.ActorRef[Any]):
                 verdict = self._box.put(envelope) if current is None else self._put(envelope)
                 if verdict is not None:
                     await self._put_again_async(envelope, verdict)
-                if not reply.done:
-                    await reply.heard(arrival)
+                await reply.heard(arrival)
             return reply.outcome()
         except BaseException:
             reply.abandon()
@@ -264,9 +263,10 @@ class Ref(pykka.ActorRef[Any]):
                 origin = MessageContext(own.path, (), None, 0, (), caller_variables(CURRENT))
                 return (reply := Reply(box, own.path, timeout)), (message, reply, origin)
             deadline = current.earlier(deadline, above := current.inherited(), self._system, now)
-            timeout, lineage = None if deadline is None else deadline - now, () if above is None else above.lineage
+            hops, lineage = (current.hops, ()) if above is None else (above.hops, above.lineage)
+            timeout = None if deadline is None else deadline - now
             reply = Reply(box, own.path, timeout)
-            origin = MessageContext(own.path, (), deadline, current.hops, lineage, caller_variables(CURRENT))
+            origin = MessageContext(own.path, (), deadline, hops, lineage, caller_variables(CURRENT))
         if timeout is not None and not timeout > 0:  # also where it is nan
             reply.fail(reply.late())
             return reply, None

@@ -333,6 +333,8 @@ class Reply(pykka.Future[Any]):
         Raises:
             ReplyTimeoutError: nothing came in time.
         """
+        if self._value is not _PENDING:
+            return
         try:
             yield from arrival.until(self._expires)
         finally:

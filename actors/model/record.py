@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 else:
     ClassT = TypeVar("ClassT", bound=type)
 
-    def record(*, frozen: bool, slots: bool) -> Any:
+    def record(*, frozen: bool, slots: bool, kw_only: bool = False) -> Any:
         """Make a dataclass of a class, frozen and with slots, as ``dataclass(frozen=True, slots=True)`` does."""
 
         def make(cls: ClassT) -> ClassT:
-            made = dataclass(frozen=frozen, slots=slots)(cls)
+            made = dataclass(frozen=frozen, slots=slots, kw_only=kw_only)(cls)
             made.__init__ = _quick(made)
             return made
 

@@ -23,7 +23,7 @@ from actors.model.events import Event
 from actors.tasks.journal.codec import encode_apart, joined
 from actors.tasks.model.task_errors import StoreError
 from trees.store import statements
-from trees.store.large_values import ValueText
+from trees.store.large_values import ValueText, short_text
 from trees.store.pruning import prune
 from trees.store.statements import Statement
 
@@ -157,6 +157,10 @@ class Change:
         kind, body, texts = encode_apart(record)
         if texts is None:
             self.text = kind, body, None
+            return
+        short = short_text(texts)
+        if short is not None and len(short) <= LARGE:  # as with most
+            self.text = kind, joined(record, body, short), None
             return
         value = ValueText(kind, body, texts)
         if not value.is_large:

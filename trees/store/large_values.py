@@ -120,6 +120,11 @@ class LargeValue:
         self.next_at = min(self._limit, max(self.next_at, monotonic() + QUIET_S))
 
 
+def short_text(texts: Iterable[str]) -> str | None:
+    """Return the text that came in one part, and is one piece; None: it has to be cut, or put together."""
+    return texts[0] if type(texts) is tuple and len(texts[0]) <= PIECE else None
+
+
 def _cut(texts: Iterable[str]) -> Iterator[str]:
     """Cut a text into pieces of one length; at least one."""
     gathered, length = list[str](), 0

@@ -21,7 +21,8 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from json.encoder import JSONEncoder
+from json.encoder import JSONEncoder, encode_basestring_ascii
+from operator import attrgetter
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
@@ -55,11 +56,9 @@ def encode(record: Event) -> tuple[str, str]:
 def encode_apart(record: Event) -> tuple[str, str, Iterable[str] | None]:
     """Kind and JSON, and by itself the JSON of the one field that may be large, in parts; None where it has none."""
     cls = type(record)
-    form, values = _RECORDS.get(cls) or _record_form(record), {}
-    for name, default in form.defaults:
-        value = getattr(record, name)
-        if value is not default:
-            values[name] = value
+    form = _RECORDS.get(cls) or _record_form(record)
+    kept = zip(form.names, form.values(record), form.defaults, strict=True)
+    values = {name: value for name, value, default in kept if value is not default}
     large = values.pop(form.large, MISSING)
     return cls.__name__, to_json(values), None if large is MISSING else texts(large)
 
@@ -189,7 +188,19 @@ def _plain(value: object) -> object:
     raise TypeError(message)
 
 
-_ENCODE: Final = JSONEncoder(default=_plain, separators=(",", ":")).encode
+def _encoder() -> Callable[[object], str]:
+    """Return what makes JSON: ``JSONEncoder.encode``, without the making of a new encoder for each value.
+
+    What is written has been made JSON, so nothing is in itself, and that is not looked for.
+    """
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without this part in C
+        return JSONEncoder(default=_plain, separators=(",", ":")).encode
+    chunks = make(None, _plain, encode_basestring_ascii, None, ":", ",", False, False, True)  # noqa: FBT003 - by position only
+    return lambda value: "".join(chunks(value, 0))
+
+
+_ENCODE: Final = _encoder()
 
 
 def _with_large_numbers(value: object) -> str:
@@ -242,8 +253,13 @@ class _Form:
         self._cls = cls
         self.large: str = cls.large if issubclass(cls, Event) else ""
         hints = get_type_hints(cls)
-        self.defaults = [(each.name, each.default) for each in kept_fields(cls)]
-        """Defaults of the fields: a value like its default is not written."""
+        self.names = names = [each.name for each in kept_fields(cls)]
+        self.values: Callable[[Any], tuple[Any, ...]] = (
+            attrgetter(*names) if len(names) > 1 else lambda record: tuple(getattr(record, name) for name in names)
+        )
+        """Returns the values of these fields."""
+        self.defaults = [each.default for each in kept_fields(cls)]
+        """Their defaults: a value like its default is not written."""
         self._readers = {each.name: _reader(hints[each.name]) for each in kept_fields(cls)}
         self._makers = [(name, read) for name, read in self._readers.items() if not _only_checks(read)]
         """Readers that make something else of a value."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from actors.model.child_state import State
+from actors.model.record import record
 from actors.tasks.model.policy import Breaker, Ladder
 
 Type: TypeAlias = Literal["tool", "workflow", "agent", "team"]
@@ -78,7 +79,7 @@ class Executable:
     """Tools, which are among its capabilities; None: it has none, or they are known when it is up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class ExecutableInfo:
     """One row of the registry: a worker, pool or team as it stands now. A planner's catalogue is a tuple of them."""
 

@@ -45,19 +45,17 @@ class Fetching:
 
     def begin(self, effects: Sequence[Effect]) -> Fetched | None:
         """Have fetched what these effects lack; None: nothing."""
+        if _are_whole(effects):
+            return None
         numbers: dict[str, set[int]] = {}
         held: dict[_Key, _Value] = {}
-        is_whole = True
         for _, values in _needs(effects):
             for _, at in lacking(values):
-                is_whole = False
                 value = self._in_use.get(_key(at))
                 if value is None:
                     numbers.setdefault(at.stream, set()).add(at.number)
                 else:
                     held[_key(at)] = value
-        if is_whole:
-            return None
         replies = {stream: self._fetch(stream, sorted(wanted)) for stream, wanted in numbers.items()}
         return Fetched(effects, replies, held, self._in_use)
 
@@ -103,6 +101,17 @@ class Fetched:
                 values[name] = value.value
                 if owner is not None:
                     owner.keep(value)
+
+
+def _are_whole(effects: Sequence[Effect]) -> bool:
+    """True if nothing is lacking, as with most: every effect is asked this."""
+    for _, args in effects:
+        for arg in args:
+            dicts = arg.needs if type(arg) is Attempt else (arg,) if type(arg) is dict else ()
+            for values in dicts:
+                if values and Dropped in map(type, values.values()):
+                    return False
+    return True
 
 
 def _needs(effects: Sequence[Effect]) -> Iterator[tuple[Attempt | None, dict[str, Any]]]:

@@ -1,0 +1,51 @@
+"""What it costs to write a record down, counted: a busy machine does not change that."""
+
+from actors.model.events import Event
+from actors.tasks.journal.codec import to_json
+from actors.tasks.model import task_events
+from actors.tasks.model.task import Plan, Subtask, Task, TaskStatus
+from tests.support.operations import counted_here
+from trees.store.batches import Batch, Change, ChangeKind
+
+OPERATIONS = 600
+"""A tenth more than were counted."""
+
+
+def journal() -> list[Event]:
+    """A task of three links, as it is written."""
+    begun = [
+        task_events.TaskSubmitted("p", "t", 1.0, Task(goal="go", id="t", inputs={"of": "x"}), None),
+        task_events.Planned("p", "t", 2.0, Plan([Subtask(f"n{at}", worker="w") for at in range(3)])),
+    ]
+    run = [
+        event
+        for at in range(3)
+        for event in (
+            task_events.SubtaskQueued("p", "t", 3.0, f"n{at}"),
+            task_events.SubtaskStarted("p", "t", 3.1, f"n{at}", "w", 1, 1),
+            task_events.SubtaskSucceeded("p", "t", 3.2, f"n{at}", "w", 1, {"value": [1, "two"]}),
+        )
+    ]
+    return [*begun, *run, task_events.TaskFinished("p", "t", 4.0, TaskStatus.SUCCEEDED)]
+
+
+def test_a_record_is_written_down_in_so_many_operations_of_the_interpreter() -> None:
+    def fill() -> int:
+        records = journal()
+        changes = [Change(ChangeKind.ADDED, "t", number=number, record=record) for number, record in enumerate(records)]
+        with counted_here() as operations:
+            Batch("p").fill(changes)
+        return operations.count // len(records)
+
+    fill()  # what is made once for each kind
+
+    assert fill() < OPERATIONS
+
+
+def test_to_make_json_of_a_value_no_encoder_is_made() -> None:
+    value = {"value": [1, 2.5, None, True, "text"]}
+    to_json(value)
+    with counted_here() as operations:
+        to_json(value)
+
+    assert operations.count < 60  # JSONEncoder.encode takes a hundred
