@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -131,6 +132,37 @@ def test_of_all_events_only_those_are_delivered_to_the_metrics_that_count_for_so
             *("subtask_queued", "subtask_started", "subtask_succeeded"),
         ]
     )
+
+
+MOST_STEPS = 20
+"""Calls for each child at a scrape. 100,000 children take 0.13 s of CPU with 13 of them; the promise is 0.5 s."""
+
+
+@pytest.mark.parametrize("as_pool", [True, False], ids=["a pool", "one by one"])
+def test_a_scrape_costs_a_few_steps_for_each_child_and_waits_for_none(as_pool: bool) -> None:
+    """Of 2,000 that hang: nobody is asked, so nobody is waited for."""
+    number, gate, steps = 2000, Gate(), [0]
+
+    def count(_: object, kind: str, __: object) -> None:
+        steps[0] += kind in {"call", "c_call"}
+
+    crowd = [WorkerSpec(id="w", handle=faulty, pool=number)]
+    if not as_pool:
+        crowd = [WorkerSpec(id=f"w{at}", handle=faulty) for at in range(number)]
+    hung = WorkerSpec(id="hung", handle=gate, shutdown="brutal_kill")
+    with start(SupervisorSpec(id="p", children=[*crowd, hung])) as tree:
+        tree.ref("p/hung").tell("go")
+        gate.wait_reached()
+        registry = metrics(tree, CollectorRegistry())
+        sys.setprofile(count)
+        try:
+            text = generate_latest(registry)  # type: ignore[arg-type]
+        finally:
+            sys.setprofile(None)
+        gate.open.set()
+    assert f'regrow_children{{state="running"}} {number + 2}.0'.encode() in text
+    assert number < steps[0] < MOST_STEPS * number
+    assert text.count(b"\n") < 500
 
 
 def test_every_metric_of_the_table_is_told_by_its_name() -> None:

@@ -139,3 +139,25 @@ def test_between_two_pieces_of_many_events_others_have_their_turn() -> None:
         feed.close()
 
     asyncio.run(look())
+
+
+def test_a_browser_that_is_slow_loses_the_oldest_and_is_told_how_many_and_others_lose_nothing() -> None:
+    async def main() -> None:
+        shop = SlowShop()
+        shop.gate.set()
+        feed = EventFeed(shop, kept=3)
+        (slow, first), (quick, also) = await begun(feed), await begun(feed)
+        assert (await first, await also) == (b"", b"")
+        seen = []
+        for number in range(5):
+            shop.tell("child_started", "shop/poller", incarnation=number)
+            seen.append(json.loads((await anext(quick)).split(b"data: ")[1])["incarnation"])
+        lost = await anext(slow)
+        rest = await anext(slow)
+        assert lost.startswith(b"event: lost\n")
+        assert json.loads(lost.split(b"data: ")[1]) == {"version": 1, "lost": 2}
+        assert [json.loads(each.splitlines()[0])["incarnation"] for each in rest.split(b"data: ")[1:]] == [2, 3, 4]
+        assert seen == [0, 1, 2, 3, 4]
+        feed.close()
+
+    asyncio.run(main())
