@@ -23,16 +23,16 @@ _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
     r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\))[ \t]+"
-    r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&](?=\s)|\u2014"
+    r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&/|](?=\s)|\u2014"
     r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
-    rf"|(?=\b(?:before|after)\s+{_GERUND})",
+    rf"|(?=\b(?:before|after|while)\s+{_GERUND})",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
 _NUMBER: Final = re.compile(r"\d+")
-_AND: Final = frozenset({"and", "and/or", "plus", "as well as", "&"})
-_SEQUENCE: Final = frozenset({"then", "after that", "followed by", "->", "=>", "\u2192"})
+_AND: Final = frozenset({"and", "and/or", "plus", "as well as", "&", "/"})
+_SEQUENCE: Final = frozenset({"then", "after that", "followed by", "->", "=>", "\u2192", "|"})
 _PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
 _OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
 _BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})

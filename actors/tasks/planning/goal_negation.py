@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from actors.tasks.planning.goal_clause import Clause
-from actors.tasks.planning.goal_text import Token, word_set
+from actors.tasks.planning.goal_text import Token, is_grammar, word_set
 from actors.tasks.planning.verb_families import is_plural
 
 _NEGATIONS: Final = word_set("""
@@ -34,15 +34,20 @@ _NO_NEGATION: Final = word_set("""
 """)
 """Words after a negation that take it back: ``not only``, ``do not forget to``, ``no matter``, ``nothing but``."""
 _LEADING: Final = word_set("""
-    a also and any at be but can could do does did in is are i just let lets may might must need or ought please
-    shall should so still then there they theres to under want we would you
+    ahead at do feel free go hello help hey hi is lets like need ought thanks theres time today tomorrow tonight want
 """)
-"""Words that may stand before the negation of a request: ``please do not``, ``you must never``."""
+"""Words that may stand before the negation of a request, beside small ones: ``please do not``, ``you must never``."""
+_ASSURING: Final = (
+    ("make", "sure"), ("make", "certain"), ("be", "sure"), ("be", "careful"), ("take", "care"), ("see", "to", "it"),
+    ("ensure",), ("remember",), ("try",),
+)  # fmt: skip
+"""Words before a negation that leave it one: ``make sure not to deploy``, ``ensure that you do not deploy``."""
 _OR: Final = frozenset({"or", "nor"})
 _SUBJECTS: Final = word_set("""
     the a an this that these those it they there all any our your my its
 """)
 _MODALS: Final = frozenset({"should", "must", "may", "can", "shall", "will", "need", "ought"})
+_NOT_TO_BE: Final = ["not", "to", "be"]
 _SUBORDINATE: Final = word_set("""
     that which who whose if because when while where why how what whether unless until so
 """)
@@ -54,7 +59,7 @@ _SUBJECT_WORDS: Final = 3
 
 def is_negated(words: tuple[Token, ...]) -> bool:
     """True where it begins with a negation, or says of its subject that it is not to be done."""
-    texts = [word.text.casefold().replace("\u2019", "'") for word in words[:_MOST_WORDS]]
+    texts = _unassured([word.text.casefold().replace("\u2019", "'") for word in words[:_MOST_WORDS]])
     first = next((n for n, text in enumerate(texts) if text not in {"but", "and", "so", "then", "however"}), 0)
     about = bool(texts) and _is_subject(texts[first])
     if texts[first + 1 : first + 2] and texts[first + 1] in _OBJECTS:
@@ -66,9 +71,25 @@ def is_negated(words: tuple[Token, ...]) -> bool:
             return not _NO_NEGATION & set(texts[n + 1 : n + 2])
         if about and n > first and text in _FORBIDDEN and texts[n - 1] in _BE:
             return True
-        if (text in _SUBORDINATE and n) or not (about or text in _LEADING or _has_modal(texts, first)):
+        if (text in _SUBORDINATE and n) or not (about or _leads(text) or _has_modal(texts, first)):
             return False
     return False
+
+
+def _leads(text: str) -> bool:
+    """True for a word that may stand before the negation of a request."""
+    return text in _LEADING or text.endswith("ly") or (is_grammar(text) and text not in _SUBORDINATE)
+
+
+def _unassured(texts: list[str]) -> list[str]:
+    """Return the words after ``make sure that`` and its like, where they have no subject but the reader."""
+    first = next((n for n, text in enumerate(texts) if text == "be" or not _leads(text)), 0)
+    for words in _ASSURING:
+        if tuple(texts[first : first + len(words)]) == words:
+            rest = texts[first + len(words) :]
+            rest = rest[rest[:1] == ["that"] :]
+            return rest if rest and (rest[0] in {"you", "we", "to", "nobody"} or _negates(rest, 0)) else texts
+    return texts
 
 
 def _is_subject(text: str) -> bool:
@@ -77,8 +98,10 @@ def _is_subject(text: str) -> bool:
 
 def _has_modal(texts: list[str], first: int) -> bool:
     """True where a bare noun has a modal verb and ``not`` behind it: ``code must not be deployed``."""
-    start = texts[first : first + _SUBJECT_WORDS]
-    return any(word in _MODALS and texts[first + n + 1 : first + n + 2] == ["not"] for n, word in enumerate(start) if n)
+    for n, word in enumerate(texts[first + 1 : first + _SUBJECT_WORDS], first + 2):
+        if (word in _MODALS and texts[n : n + 1] == ["not"]) or (word in _BE and texts[n : n + 3] == _NOT_TO_BE):
+            return True
+    return False
 
 
 def _negates(texts: list[str], n: int) -> bool:

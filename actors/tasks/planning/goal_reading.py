@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from actors.tasks.planning.goal_clause import Clause
-from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, word_set
+from actors.tasks.planning.goal_text import GENERIC_WORDS, Token, stem, word_set
 from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
 from actors.tasks.planning.worker_words import PREPOSITIONS
 
@@ -27,7 +27,10 @@ _SUBORDINATE: Final = word_set("""
     that which who whose if because when while where why how whether unless so to
 """)
 
-_TO_BE: Final = (["to", "be"], ["to", "get"])
+_STARTS: Final = frozenset({"start", "begin", "continue", "proceed", "finish", "end", "conclude"})
+"""Words that say nothing of the kind of work before ``by`` and ``with``: ``start by reviewing it``."""
+_OF_ORDER: Final = frozenset({"before", "after", "without", "while"})
+_TO_BE: Final = (["to", "be"], ["to", "get"], ["to", "both"])
 """Words before the verb of ``the code needs to be reviewed``."""
 
 
@@ -108,11 +111,14 @@ def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
     """Return the first word that says what is wanted, and True where it is the beginning of a noun phrase."""
     phrase = False
     for n, word in enumerate(words):
-        text = word.text.casefold()
-        if text.isdigit():
+        text, following = word.text.casefold(), words[n + 1].text.casefold() if n + 1 < len(words) else ""
+        is_start = text in _STARTS and following in {"by", "with"}
+        if text.isdigit() or is_start or (n and text in {"by", "with"} and words[n - 1].text.casefold() in _STARTS):
             continue
-        phrase = phrase or text in _DETERMINERS or (text in PREPOSITIONS and text not in {"before", "after", "without"})
-        if text not in STOP_WORDS and word.stem not in _LIGHT:
+        if text.endswith("ly") and following and following not in _DETERMINERS | PREPOSITIONS:
+            continue  # an adverb: ``carefully review``; not ``apply the patch``
+        phrase = phrase or (text in _DETERMINERS and text != "both") or (text in PREPOSITIONS and text not in _OF_ORDER)
+        if not word.is_grammar and word.stem not in _LIGHT:
             return n, phrase
     return None, phrase
 
@@ -155,7 +161,7 @@ def _asks(part: Clause, verb: Verb, known: frozenset[str]) -> bool:
     if verb.families or verb.key[0] in known:
         return True
     following = part.tokens[verb.last + 1 :]
-    if not following:
+    if not following or part.texts[0] == "while":
         return False
     text = following[0].text.casefold()
     return not part.joined or text in _DETERMINERS or text in PREPOSITIONS or text in {"it", "them", "me", "us"}

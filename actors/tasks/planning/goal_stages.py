@@ -15,8 +15,10 @@ from typing import Final
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_text import Token, word_set
 
-_LATER: Final = frozenset({"afterward", "afterwards", "finally", "lastly", "subsequently", "thereafter", "next"})
+_LATER: Final = word_set("afterward afterwards finally lastly later subsequently thereafter next")
 _LAST: Final = frozenset({("at", "the", "end"), ("in", "the", "end")})
+_CLOSE: Final = frozenset({"finish", "end", "conclude"})
+"""Words that begin what is done last: ``finish by deploying``."""
 _ORDINALS: Final = word_set("second secondly third thirdly fourth fourthly fifth")
 _FIRST: Final = frozenset({"first", "firstly", "beforehand"})
 _LEAD_INS: Final = frozenset({"but", "and", "then", "so", "however"})
@@ -44,7 +46,8 @@ def begins_later(words: Sequence[Token], before: Sequence[Clause]) -> bool:
     if not texts:
         return False
     counted = texts[0] in _ORDINALS and any(part.texts[0] in _FIRST for part in before[-3:])
-    return texts[0] in _LATER or tuple(texts) in _LAST or counted
+    closes = texts[0] in _CLOSE and texts[1:2] in (["by"], ["with"])
+    return texts[0] in _LATER or tuple(texts) in _LAST or counted or closes
 
 
 def staged(parts: Sequence[Clause]) -> Iterator[Clause]:

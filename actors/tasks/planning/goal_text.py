@@ -29,15 +29,22 @@ STOP_WORDS: Final = word_set("""
     anybody anyone anything are around as at be because been before being below besides between both but by can
     cannot could did does doing done down during each either else etc even ever every everybody everyone everything
     few fifth finally first firstly for fourth fourthly from had has have having he her here hers him his how
-    however i if in instead into is it its just last lastly least less let like many may me might mine more most
-    much must my neither next no nobody none nor not nothing now of off often on once one only onto or other others
-    otherwise our ours out over own per please quite rather really same second shall she should since so some
+    however i if in instead into is it its just last lastly later least less let like many may me might mine more
+    most much must my neither next no nobody none nor not nothing now of off often on once one only onto or other
+    others otherwise our ours out over own per please quite rather really same second shall she should since so some
     somebody someone something soon still subsequently such than that the their theirs them then there thereafter
     therefore these they third thirdly this those though through thus till to together too toward towards under
     until up upon us very via was we well were what whatever when where whether which while who whoever whole whom
     whose why will with within without would yes yet you your yours
 """)
 """Words that say nothing of what is wanted; they never match."""
+
+
+def is_grammar(word: str) -> bool:
+    """True for a word that never matches, also with what is left out at its end: ``let's``, ``I'd``."""
+    text = word.casefold()
+    return text in STOP_WORDS or text.replace("\u2019", "'").partition("'")[0] in STOP_WORDS
+
 
 GENERIC_WORDS: Final = word_set("""
     able agent assistant available bot do executor get give go goal good handle handler help helper job kind
@@ -60,7 +67,7 @@ class Token:
     @property
     def is_grammar(self) -> bool:
         """True where it never matches."""
-        return self.text.casefold() in STOP_WORDS
+        return is_grammar(self.text)
 
 
 # -- stems -------------------------------------------------------------------------------------------------------
@@ -177,7 +184,7 @@ def tokens(text: str) -> tuple[Token, ...]:
         start = match.start()
         for part in _CAMEL_CASE.split(match.group()):
             root = stem(part[:-1] if _ACRONYMS.fullmatch(part) else part)
-            grammar = part.casefold() in STOP_WORDS or not root
+            grammar = is_grammar(part) or not root
             found.append(Token(part, root, start, not grammar and root not in _GENERIC_STEMS))
             start += len(part)
     return tuple(found)

@@ -112,6 +112,8 @@ class KeywordPlanner:
             match = index.match(reading) if reading.clause.is_work else None
             if match is not None and reading.verb_from is not None and match.is_by_verb_alone:
                 match = None  # it goes on with what the clause before it says
+            if not reading.is_work and reading.clause.texts[0] == "while":
+                match = None  # it says how: ``while keeping it short``
             found.append([] if match is None else [match])
         return readings, found
 
