@@ -61,7 +61,7 @@ class IncarnationPhase(IntEnum):
 
 STARTING: Final = IncarnationPhase.STARTING
 OVER: Final = IncarnationPhase.OVER
-"""The same by names of their own, for what runs with every message: a member is found slowly by its class."""
+"""Members by names of their own, for what runs with every message: a member is found slowly by its class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class DispatcherKind(StrEnum):
 
 
 LOOP: Final = DispatcherKind.LOOP
-"""The same by a name of its own, for what runs with every message: a member is found slowly by its class."""
+"""Member by a name of its own, for what runs with every message: a member is found slowly by its class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,7 @@ class _Form:
         )
         """Returns the values of these fields."""
         self.defaults = [each.default for each in kept_fields(cls)]
-        """Their defaults: a value like its default is not written."""
+        """Defaults of its fields: a value like its default is not written."""
         self._readers = {each.name: _reader(hints[each.name]) for each in kept_fields(cls)}
         self._makers = [(name, read) for name, read in self._readers.items() if not _only_checks(read)]
         """Readers that make something else of a value."""

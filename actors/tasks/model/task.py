@@ -89,7 +89,7 @@ PENDING: Final = SubtaskStatus.PENDING
 QUEUED: Final = SubtaskStatus.QUEUED
 RUNNING: Final = SubtaskStatus.RUNNING
 SUCCEEDED: Final = SubtaskStatus.SUCCEEDED
-"""The same by names of their own, for what runs for every subtask: a member is found slowly by its class."""
+"""Members by names of their own, for what runs for every subtask: a member is found slowly by its class."""
 
 
 def _as_json(value: object) -> object:
