@@ -103,7 +103,7 @@ def delete_child(system: System, path: str) -> None:
 
 
 def _child_call(system: System, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
-    parent, _, id_ = path.rpartition("/")
+    parent, _, id_ = str(path).rpartition("/")  # of what is no path there is no child
     if not system.is_down and not isinstance(system.boxes.get(parent), SupervisorMailbox):
         raise ChildError(path, "not_found")
     _call(system, parent, call(id_))

@@ -264,7 +264,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
             has stopped stays so (``wait`` says why).
 
         Raises:
-            ValueError: there is no such role.
+            ValueError, BlockingAskError: there is no such role; this is the thread of an event loop of the tree.
         """
         return self._leadership.wait_for(role, timeout)
 

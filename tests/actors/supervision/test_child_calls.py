@@ -66,6 +66,16 @@ def standing_at(state: str) -> Iterator[Tree]:
 # -- the table ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", [None, 3, ("shop", "a"), ""])
+@pytest.mark.parametrize("call", ["terminate_child", "restart_child", "delete_child"])
+def test_a_child_call_with_what_is_no_path_is_refused_as_not_found(call: str, path: Any) -> None:
+    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=int)])) as tree:
+        with pytest.raises(ChildError) as refused:
+            getattr(tree, call)(path)
+        assert refused.value.code == "not_found"
+        assert tree.child("shop/a").incarnation == 1
+
+
 @BOTH
 def test_start_child_appends_the_child_and_returns_its_ref(dispatch: str) -> None:
     with running(shop(faulty("a"))) as tree:
