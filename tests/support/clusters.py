@@ -37,12 +37,16 @@ class RayCluster:
     @contextlib.contextmanager
     def node(self, name: str, room: int = PLENTY) -> Iterator[Any]:
         """A node more, which has so much of the resource of this name, until it is removed."""
-        node = self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
+        node = self.add(name, room)
         try:
             yield node
         finally:
             if node in self._nodes.list_all_nodes():  # else it was lost before
                 self.lose(node)
+
+    def add(self, name: str, room: int = PLENTY) -> Any:
+        """A node more, which has so much of the resource of this name, until it is lost, or the cluster ends."""
+        return self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
 
     def by_id(self, id_: str) -> Any:
         """The node of this id."""
@@ -53,10 +57,10 @@ class RayCluster:
         self._nodes.remove_node(node, allow_graceful=False)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
-    """A cluster of Ray; without Ray the test is skipped, and says so."""
-    ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+@contextlib.contextmanager
+def running_cluster() -> Iterator[RayCluster]:
+    """A cluster of one node that this process is connected to."""
+    import ray  # noqa: PLC0415 - it may not be installed
     from ray.cluster_utils import Cluster  # noqa: PLC0415
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what a later release does
@@ -71,6 +75,14 @@ def cluster() -> Iterator[RayCluster]:
         finally:
             ray.shutdown()
             nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """A cluster of Ray; without Ray the test is skipped, and says so."""
+    pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+    with running_cluster() as found:
+        yield found
 
 
 def on_ray(**rules: Any) -> Ray:

@@ -26,8 +26,8 @@ PLAN = [
 ]
 
 
-def declare(notes: str) -> SupervisorSpec:
-    """Every form of work in a process, commands, pools and groups; nothing that ever gives up."""
+def declare(notes: str, *more: SupervisorSpec) -> SupervisorSpec:
+    """Every form of work in a process, commands, pools and groups, and more; nothing that ever gives up."""
     process = Process(env={crew.NOTES: notes})
     inside: dict[str, Any] = {"dispatch": process, "shutdown": 1.0, "start_timeout_s": 60.0, "backoff": SOON}
     outside: dict[str, Any] = {"shutdown": 1.0, "start_timeout_s": 60.0, "backoff": SOON}
@@ -68,6 +68,7 @@ def declare(notes: str) -> SupervisorSpec:
                 tasks=Tasks(planner=StaticPlan(PLAN)),
                 children=[WorkerSpec(id="work", execute=crew.execute, pool=2, on_failure=OFTEN, **inside)],
             ),
+            *more,
         ],
     )
 

@@ -14,10 +14,13 @@ from pathlib import Path
 from actors import ActorsError, Ref, ReplyTimeoutError
 from actors.dispatch.host.fork_server import SERVERS
 from tests.faults.chaos.audit import listed
+from tests.faults.kill_workers import far
 from tests.faults.kill_workers.books import Books
 from tests.faults.kill_workers.crew import DEEDS, FORWARD_S
 from tests.faults.kill_workers.declared import HANGS, TARGETS, VICTIMS, declare, renewed_of
-from tests.faults.kill_workers.strikes import Striker, all_marked
+from tests.faults.kill_workers.far import FarStriker
+from tests.faults.kill_workers.strikes import STOPPED_S, Striker, all_marked
+from tests.support.clusters import RayCluster
 from trees import Task, TaskHandle, Tree, start
 
 SENDERS = 3
@@ -34,6 +37,8 @@ class Rampage:
 
     seed: int
     seconds: float
+    cluster: RayCluster | None = None
+    """Cluster that some of the workers run in."""
     books: Books = field(init=False)
     strikes: Counter[str] = field(default_factory=Counter)
     tasks: list[TaskHandle] = field(default_factory=list)
@@ -42,6 +47,7 @@ class Rampage:
 
     def __post_init__(self) -> None:
         self._refs: dict[str, Ref] = {}
+        self._targets = TARGETS if self.cluster is None else (*TARGETS, *far.TARGETS)
 
     def run(self) -> bool:
         """Run it; False where a rule was broken."""
@@ -50,6 +56,7 @@ class Rampage:
             self.books = Books(Path(folder, "notes"))
             self.books.notes.touch()
             self._rage()
+            self.problems += self._left_in_the_cluster()
             self.problems += self.books.problems()
             self.summary = (
                 f"seed {self.seed}, {self.seconds:g} s: {self.books}; tasks {len(self.tasks)}; strikes "
@@ -59,15 +66,17 @@ class Rampage:
         return not self.problems
 
     def _rage(self) -> None:
-        spec = declare(str(self.books.notes))
+        notes, dice = str(self.books.notes), random.Random(f"{self.seed} strikes")  # noqa: S311 - to be repeated
+        in_cluster = None if self.cluster is None else FarStriker(self.cluster, dice, notes, STOPPED_S)
+        spec = declare(notes, *([] if in_cluster is None else [far.declare(notes)]))
         tree = start(spec, seed=self.seed)
         tree.subscribe(self.books.hear)
         for info in listed(tree, "k"):  # nothing moves yet
             self.books.ledger.record(info.path).up = info.incarnation
-        self._refs = {path: tree.ref(path) for path in TARGETS}
+        self._refs = {path: tree.ref(path) for path in self._targets}
         until = time.monotonic() + self.seconds
         jobs: list[Callable[[Tree, random.Random], None]] = [self._send] * SENDERS + [self._submit]
-        striker = Striker(tree, random.Random(f"{self.seed} strikes"), renewed_of(spec))  # noqa: S311 - to be repeated
+        striker = Striker(tree, dice, renewed_of(spec), in_cluster)
         self.strikes = striker.done
         threads = [
             threading.Thread(target=self._repeat, args=(job, tree, until, number), name=f"kill-load-{number}")
@@ -75,8 +84,11 @@ class Rampage:
         ]
         for each in threads:
             each.start()
+        if in_cluster is not None:
+            in_cluster.lose_nodes(until)
+            self.strikes["lose_node"] = in_cluster.nodes_lost
         for each in threads:
-            each.join(self.seconds + ASK_S + PATIENCE_S)
+            each.join(self.seconds + self._ask_s(*self._targets) + PATIENCE_S)
         self.problems += [f"{each.name} hangs" for each in threads if each.is_alive()]
         self.problems += self._unfinished()
         self.problems += self._down(tree)
@@ -98,7 +110,7 @@ class Rampage:
 
     def _send(self, tree: Tree, dice: random.Random) -> None:
         """A few tells, or one ask, to some worker."""
-        path, other = dice.choice(TARGETS), dice.choice(TARGETS)
+        path, other = dice.choice(self._targets), dice.choice(self._targets)
         deed = "hang" if path == HANGS and dice.random() < 0.05 else dice.choice(DEEDS)
         ref = self._refs[path]  # of a path that may be gone, or be another's of its name
         if dice.random() < 0.5:
@@ -107,14 +119,19 @@ class Rampage:
             return
         note = self.books.ask(path, deed, other)
         try:
-            if ref.ask(note, timeout=ASK_S) != note.number:
+            if ref.ask(note, timeout=self._ask_s(path)) != note.number:
                 self.problems.append(f"{path}: ask {note.number} got the answer of another")
             self.books.answered.add(note.number)
         except ReplyTimeoutError:
-            self.problems.append(f"{path}: ask {note.number} was not answered within {ASK_S:g} s\n{tree.dump()}")
+            self.problems.append(
+                f"{path}: ask {note.number} was not answered within {self._ask_s(path):g} s\n{tree.dump()}"
+            )
         except (ActorsError, ValueError):
             pass  # what the worker died of is an answer, too
         self.books.ended.add(note.number)
+
+    def _ask_s(self, *paths: str) -> float:
+        return far.ASK_S if set(paths) & set(far.TARGETS) else ASK_S
 
     def _submit(self, tree: Tree, dice: random.Random) -> None:
         """A task, now and then."""
@@ -139,9 +156,9 @@ class Rampage:
 
     def _down(self, tree: Tree) -> list[str]:
         """What does not stand, or does not answer, though nobody strikes any more."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + self._ask_s(*self._targets)
         found = []
-        for path in TARGETS:
+        for path in self._targets:
             note = self.books.ask(path, "work", path)
             while True:
                 try:
@@ -156,9 +173,22 @@ class Rampage:
                     found.append(f"{path}: does not answer in the end: {error!r}\n{tree.dump()}")
                 self.books.ended.add(note.number)
                 break
-        while (down := [path for path in VICTIMS if not _stands(tree, path)]) and time.monotonic() < until:
+        while (down := self._without_a_process(tree)) and time.monotonic() < until:
             time.sleep(FORWARD_S / 100)
         return [*found, *(f"{path}: has no process in the end\n{tree.dump()}" for path in down)]
+
+    def _without_a_process(self, tree: Tree) -> list[str]:
+        down = [path for path in VICTIMS if not _stands(tree, path)]
+        if self.cluster is not None:
+            down += [path for path in far.WORKERS if tree.child(path).state != "running"]
+        return down
+
+    def _left_in_the_cluster(self) -> list[str]:
+        """Processes of workers in the cluster that outlive the tree."""
+        until = time.monotonic() + PATIENCE_S
+        while (left := far.processes(str(self.books.notes))) and time.monotonic() < until:
+            time.sleep(0.05)
+        return [f"process {pid} is left in the cluster: {_command(pid)}" for pid in left]
 
     def _left(self, before: set[threading.Thread]) -> list[str]:
         """Processes and threads that outlive the tree; the fork servers are let go first."""

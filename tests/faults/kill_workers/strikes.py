@@ -19,10 +19,13 @@ from actors import ActorsError
 from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.host.fork_server import SERVERS
 from tests.faults.kill_workers.declared import VICTIMS
+from tests.faults.kill_workers.far import FarStriker
 from trees import Tree, WorkerSpec
 
 STOPPED_S = 0.3
 """The longest that anything is stopped for."""
+FAR = 0.15
+"""Share of the strikes at the cluster: what is struck there takes a second to come back."""
 
 
 def marked(pid: int) -> bool:
@@ -54,9 +57,10 @@ def held(pid: int | None) -> Iterator[int | None]:
 class Striker:
     """Strikes at random."""
 
-    def __init__(self, tree: Tree, dice: random.Random, renewed: WorkerSpec) -> None:
+    def __init__(self, tree: Tree, dice: random.Random, renewed: WorkerSpec, far: FarStriker | None = None) -> None:
         self._tree = tree
         self._dice = dice
+        self._far = far
         self._renewed = renewed
         self.done: Counter[str] = Counter()
 
@@ -65,6 +69,8 @@ class Striker:
         kinds = (self.kill, self.kill, self.kill_group, self.kill_group, self.stop, self.stop_group, self.stop_and_kill)
         rare = (self.kill_server, self.stop_server, self.kill_guardian, self.replace, self.renew)
         act = self._dice.choice(kinds if self._dice.random() < 0.8 else rare)
+        if self._far is not None and self._dice.random() < FAR:
+            act = self._dice.choice(self._far.kinds())
         if act():
             self.done[act.__name__] += 1
 
