@@ -90,6 +90,7 @@ class TreeSource:
         """The tree as rows."""
         taken = self._capture(None, unfold, limit)
         found, total, cut = rows(taken, unfold, limit)
+        everything = self._number()
         restarted = self._history.recent(taken.taken_at - _LATELY_S)
         for row in found:
             self._complete(row)["restarted_at"] = sorted(restarted.get(row["path"], ()))
@@ -100,8 +101,8 @@ class TreeSource:
             "role": role_of(taken),
             "health": self._health(),
             "rows": found,
-            "total": total,
-            "cut": cut,
+            "total": max(total, everything),
+            "cut": cut or everything > len(found),
             "now": {
                 **self._tasks.now(),
                 "crashes": self._history.crashes(),
@@ -205,6 +206,12 @@ class TreeSource:
         with _refusing():
             facts = self._leadership.facts()
             return capture(self._system, path, fold=True, leading=facts, room=room_for(unfold, limit))
+
+    def _number(self) -> int:
+        """Return how many rows the whole tree would have: what is folded is not looked at. A pool is one."""
+        members = sum(["#" in path for path in list(self._system.children)])  # no other path has this sign
+        pools = sum([isinstance(box, PoolAddress) for box in list(self._system.boxes.values())]) if members else 0
+        return len(self._system.children) - members + pools
 
     def _members(self, path: str) -> list[Child]:
         """Return the members of a pool; none where it is no pool."""

@@ -28,16 +28,21 @@ _WORST_FIRST: Final = ("parked", "stopped", "restarting", "running")
 
 
 class Rooms:
-    """Room for the children of each supervisor: all of few, none of many unless it is unfolded, up to a limit."""
+    """Room for the children of each supervisor: all of few, none of many unless it is unfolded, up to a limit.
+
+    The top is asked for first. Its children are shown where they fit: a picture of one row tells nothing.
+    """
 
     def __init__(self, unfold: Collection[str], limit: int) -> None:
         self._unfold = frozenset(unfold)
         self._left = max(0, limit - 1)
+        self._few = max(FOLDED_FROM, self._left)
 
     def __call__(self, path: str, number: int) -> int:
         """Return how many of them are shown, and count those."""
-        shown = min(number, self._left) if number <= FOLDED_FROM or path in self._unfold else 0
+        shown = min(number, self._left) if number <= self._few or path in self._unfold else 0
         self._left -= shown
+        self._few = FOLDED_FROM
         return shown
 
 

@@ -250,6 +250,22 @@ def test_a_row_tells_how_often_a_child_was_restarted_and_how_much_of_a_limit_is_
     assert rows == {"shop": (0, 3, 10, 60.0), "shop/a": (3, None, None, None), "shop/parks": (1, 1, 10, 60.0)}
 
 
+def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> None:
+    """[60 groups of 60] A root with many children was one row, and a tree was as large as its first level."""
+    groups = [
+        SupervisorSpec(id=f"g{at}", children=[WorkerSpec(id=f"w{no}", handle=faulty) for no in range(60)])
+        for at in range(60)
+    ]
+    spec = SupervisorSpec(id="shop", children=[*groups, WorkerSpec(id="pool", handle=faulty, pool=70)])
+    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+        whole, opened, small = source.snapshot(), source.snapshot(["shop/g3"]), source.snapshot(limit=40)
+    first = ["shop", *(f"shop/g{at}" for at in range(60)), "shop/pool"]
+    assert [row["path"] for row in whole["rows"]] == first
+    assert {row["path"] for row in opened["rows"]} == {*first, *(f"shop/g3/w{no}" for no in range(60))}
+    assert [row["path"] for row in small["rows"]] == ["shop"]
+    assert [(each["total"], each["cut"]) for each in (whole, opened, small)] == [(1 + 60 + 60 * 60 + 1, True)] * 3
+
+
 def test_the_log_of_a_task_shows_times_as_times_of_day() -> None:
     def flaky(_: Any, context: Context) -> str:
         if context.attempt == 1:

@@ -165,7 +165,7 @@ export class TreeView {
     const told = `${this.#total} ${[...states].join(" ")}`;
     if (this.summary.told !== told) {
       this.summary.told = told;
-      put(this.summary, h("strong", {}, plural(this.#total, "child", "children")), this.#cutShort && "of these here:",
+      put(this.summary, h("strong", {}, plural(this.#total, "child", "children")), this.#cutShort && parts.length > 0 && "of these here:",
         parts.map((part) => h("span", {}, part)));
     }
     mark(this.cut, "hidden", this.#shown.length > 0 && !this.#cutShort);
