@@ -26,17 +26,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-import mcp_types
 from mcp.client.stdio import get_default_environment
-from mcp.shared.message import SessionMessage
 
 from actors.dispatch.groups.guarded_process import GuardedProcess
 from actors.model.clock import monotonic
 from actors.model.errors import StartError
+from trees.agents.mcp_messages import message_of
 from trees.agents.mcp_pipes import ReadingPipe, WritingPipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mcp.shared.message import SessionMessage
 
     from trees.agents.mcp import MCP
 
@@ -173,12 +174,10 @@ class ServerProcess:
 
     def _message(self, line: bytes) -> SessionMessage | None:
         """Read a message. What is none is rubbish, such as a greeting: it is passed over."""
-        try:
-            return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError:
-            if line.strip():
-                _log.debug("%s: passed over %d bytes on stdout that are no message", self._command[0], len(line))
-            return None
+        found = message_of(line)
+        if found is None and line.strip():
+            _log.debug("%s: passed over %d bytes on stdout that are no message", self._command[0], len(line))
+        return found
 
     def _complain(self, data: bytes) -> None:
         """Take what it has said on stderr; nothing: that is closed."""
@@ -238,7 +237,7 @@ class ServerProcess:
         self._end(f"its process has ended with exit code {code}")
 
     def _end(self, why: str) -> None:
-        if not self.ended:
+        if not self.ended and not self._is_closing:  # else it ends because it is to
             self.ended = why
             self._is_stirred.set()
             asyncio.get_running_loop().call_later(_DRAINS_S, self._tell_end)

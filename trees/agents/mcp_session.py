@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from actors.model.errors import Failed, StartError
 from actors.tasks.model.executable import ToolInfo
+from trees.agents.mcp_messages import flaws_of
 from trees.agents.mcp_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _LISTS_EVERY_S: Final = 0.1
 """How often the tools of a server that says that they have changed are listed, at most."""
 _LOGS: Final = ("httpx2", "mcp.client.streamable_http")
 """Loggers that tell the address of each request, with its query."""
+_CLOSED: Final = "Connection closed"
+"""Text of the SDK's own error with the code ``CONNECTION_CLOSED``."""
 _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
 """Codes of errors that come of every call of this kind."""
 
@@ -221,7 +224,7 @@ class Session:
             result = await self._client.call_tool(tool.name, arguments)
         except MCPError as error:
             is_unknown = error.code == mcp_types.METHOD_NOT_FOUND  # some say that with a 404, too
-            if error.code == mcp_types.CONNECTION_CLOSED or (self._is_forgotten and not is_unknown):
+            if self._is_closed_by(error) or (self._is_forgotten and not is_unknown):
                 raise await self._lost() from None
             text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
             raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
@@ -229,10 +232,15 @@ class Session:
             await asyncio.wait({task}, timeout=_CLOSES_S)  # of a session that just ends the SDK says the same
             if task.done():
                 raise await self._lost() from None
-            raise Failed(f"{tool.name}: its result is not what its output schema says") from None
+            raise Failed(f"{tool.name}: its result is not what MCP, or its output schema, says") from None
         if result.is_error:
             raise Failed(self._server.secrets.removed_from(_text_of(result)) or f"{tool.name} has failed")
         return _value_of(result)
+
+    def _is_closed_by(self, error: MCPError) -> bool:
+        """True where an error says that the connection is closed: servers have errors of their own with its code."""
+        is_ended = self._process is not None and bool(self._process.ended)
+        return error.code == mcp_types.CONNECTION_CLOSED and (is_ended or error.error.message == _CLOSED)
 
     async def _lost(self, *, was_sent: bool = True) -> ConnectionLostError:
         """Make the error of a call whose connection is gone; it is the end of the worker, and of the session."""
@@ -243,7 +251,8 @@ class Session:
             return ConnectionLostError(self._text("it was started anew, without this session"), was_sent=False)
         await asyncio.wait({task}, timeout=1.0)
         if not task.done():
-            return ConnectionLostError(self._text("the connection is closed"), was_sent=was_sent)
+            ended = self._process.ended if self._process is not None else ""
+            return ConnectionLostError(self._text(ended or "the connection is closed"), was_sent=was_sent)
         cause = _leaf(None if task.cancelled() else task.exception())
         unsent = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout))
         return ConnectionLostError(self._text(self._reason(cause)), was_sent=was_sent and not unsent)
@@ -278,6 +287,8 @@ class Session:
             return "the connection is closed"
         if isinstance(cause, MCPError):
             return f"it answered: {cause.error.message}"
+        if isinstance(cause, ValidationError):
+            return f"its answer is not what MCP says: {flaws_of(cause)}"
         return "the connection is closed" if cause is None else f"{type(cause).__name__}: {cause}"
 
     def _text(self, what: str) -> str:
