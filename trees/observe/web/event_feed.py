@@ -107,7 +107,7 @@ class EventFeed:
             self._leave(bell)
 
     async def _enter(self, bell: asyncio.Event, after: int | None) -> int:
-        """Begin to look; returns the number after which to read on."""
+        """Begin to look; returns the number after which to read on. ``after``: None, or not less than 0."""
         self._loop = asyncio.get_running_loop()
         self._bells.add(bell)
         if self._closing is not None:
@@ -122,8 +122,9 @@ class EventFeed:
         if hearing is not None:
             await asyncio.shield(hearing.begun)  # all wait for it, and one who goes away ends it for nobody
         with self._lock:
-            known = after is not None and 0 <= after <= self._last
-            return after if known and after is not None else self._last
+            if after is None:
+                return self._last
+            return after if after <= self._last else 0  # of an earlier server: all that this one has is news
 
     def _leave(self, bell: asyncio.Event) -> None:
         self._bells.discard(bell)

@@ -161,3 +161,23 @@ def test_a_browser_that_is_slow_loses_the_oldest_and_is_told_how_many_and_others
         feed.close()
 
     asyncio.run(main())
+
+
+def test_who_comes_back_from_an_earlier_server_has_all_of_this_one_and_is_told_of_a_loss() -> None:
+    """[a tree that was started anew] Its number is one that this server has not come to yet."""
+
+    async def main() -> None:
+        shop = SlowShop()
+        shop.gate.set()
+        feed = EventFeed(shop)
+        here, first = await begun(feed)
+        assert await first == b""
+        shop.tell("child_started", "shop/poller")
+        assert await next_name(here) == "child_started"
+        back = feed.follow(4711)
+        assert await anext(back) == b""
+        assert (await anext(back)).startswith(b"event: lost\n")
+        assert await next_name(back) == "child_started"
+        feed.close()
+
+    asyncio.run(main())
