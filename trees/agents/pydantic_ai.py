@@ -155,14 +155,17 @@ def outcome_of(error: Exception) -> Exception:
     """Return what an error of a run means for its attempt: itself, where that is tried again like any other.
 
     A limit of usage, a request that is wrong, a quota that is used up: it would fail again. A provider that says when
-    to come back gets that.
+    to come back gets that; of several models that have failed, the first of those that may do better later.
     """
     from pydantic_ai import exceptions  # noqa: PLC0415 - loaded when it is used
 
     if isinstance(error, ExceptionGroup):  # every model of a FallbackModel has failed
         meanings = [outcome_of(each) for each in error.exceptions]
-        is_final = all(isinstance(each, Failed) and not each.retryable for each in meanings)
-        return given_up(error) if is_final else error
+        left = [each for each in meanings if not (isinstance(each, Failed) and not each.retryable)]
+        delays = [each.after_s for each in left if isinstance(each, Later)]
+        if not left:
+            return given_up(error)
+        return Later(min(delays)) if len(delays) == len(left) else error
     final = (exceptions.UsageLimitExceeded, exceptions.UserError, exceptions.ModelQuotaExceededError)
     if isinstance(error, final):
         return given_up(error)

@@ -318,6 +318,13 @@ def test_the_time_that_a_provider_names_is_waited_for_and_costs_no_attempt() -> 
     assert report.graph[0].attempts == 1
 
 
+def test_models_that_stand_in_for_each_other_are_asked_again_when_the_first_of_them_may_be() -> None:
+    busy = [scripted(http(429, retry_after=after), "ok") for after in ("60", "0")]
+    wrong = scripted(http(400), http(400))
+
+    assert run(Agent(FallbackModel(*busy, wrong))).results["w"] == "ok"
+
+
 def test_a_limit_of_usage_ends_the_subtask_and_what_was_used_counts() -> None:
     agent = Agent(scripted(ToolCallPart("again", {})))
 
