@@ -35,7 +35,7 @@ from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leave
 from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
 from actors.model.errors import Ignore, Signal
-from actors.model.raised import frames_of, is_a
+from actors.model.raised import frames_of, is_a, is_caught_by
 from actors.model.spec import LOOP, Reason
 
 if TYPE_CHECKING:
@@ -346,8 +346,8 @@ class WorkerIncarnation(EndingIncarnation):
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""
         kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
         asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
-        return is_a(error, kinds) or all(
-            is_a(leaf, kinds) or (asks is not None and asks.is_ask_error(leaf)) for leaf in leaves(error)
+        return is_caught_by(error, kinds) or all(
+            is_caught_by(leaf, kinds) or (asks is not None and asks.is_ask_error(leaf)) for leaf in leaves(error)
         )
 
     async def _live(self) -> None:

@@ -17,12 +17,19 @@ _TRACEBACK: Final[Any] = _OWN["__traceback__"]
 _CAUSE: Final[Any] = _OWN["__cause__"]
 _CONTEXT: Final[Any] = _OWN["__context__"]
 _SUPPRESSES: Final[Any] = _OWN["__suppress_context__"]
+_MRO: Final[Any] = vars(type)["__mro__"]
 _EXCEPTIONS: Final[Any] = vars(BaseExceptionGroup)["exceptions"]
 
 
 def is_a(error: object, kinds: type[ErrorT] | tuple[type[ErrorT], ...]) -> TypeGuard[ErrorT]:
-    """True if it was made by one of these classes, or by one that is derived from them."""
+    """True if it was made by one of these classes of ours, or by one that is derived from them."""
     return issubclass(type(error), kinds)
+
+
+def is_caught_by(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """True where ``except kinds`` would catch it: as there, no metaclass of theirs is asked."""
+    bases = _MRO.__get__(type(error))
+    return any(base is kind for kind in kinds for base in bases)
 
 
 def frames_of(error: BaseException) -> TracebackType | None:

@@ -207,6 +207,41 @@ def test_a_failed_request_whose_class_answers_for_its_attributes_is_no_crash() -
         assert tree.child("t/x").incarnation == 1
 
 
+class Asked(type):
+    """A metaclass that raises when it is asked for the classes derived from its own."""
+
+    __instancecheck__ = exits
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return other is cls or bool(exits())  # the first: Python asks that itself where an error is raised
+
+
+class Base(Exception, metaclass=Asked):  # noqa: N818 - a base
+    pass
+
+
+class DerivedError(Base):
+    pass
+
+
+@pytest.mark.parametrize(("error", "incarnation"), [(ValueError("said"), 2), (DerivedError("said"), 1)])
+def test_expected_types_are_matched_as_except_does_and_their_metaclass_is_not_asked(
+    error: Exception, incarnation: int
+) -> None:
+    def handle(_: object) -> None:
+        raise error
+
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="x", handle=handle, expected=(Base,))])) as tree:
+        events = heard(tree)
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - judged by its type
+            tree.ref("t/x").ask("any", timeout=PROMPT_S)
+        assert told_as(caught.value, error)
+        settle(tree)
+
+        assert tree.child("t/x").incarnation == incarnation
+        assert not [event for event in events if type(event) is InternalError]
+
+
 @pytest.mark.parametrize("kind", ERRORS)
 def test_a_subscriber_that_raises_such_an_error_is_dropped_and_no_other(kind: str) -> None:
     error = ERRORS[kind]()
