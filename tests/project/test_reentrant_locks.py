@@ -711,7 +711,7 @@ class Leased(Case):
         assert len(self.lapsed) <= 1
 
 
-def within_limit(run: Callable[[], None]) -> None:
+def within_limit(run: Callable[[], None], limit_s: float = LONG_S) -> None:
     """Run it on a thread that may wait for itself for ever; whatever it raises is raised here."""
     ended: list[BaseException | None] = []
 
@@ -725,7 +725,7 @@ def within_limit(run: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=go, daemon=True)
     thread.start()
-    thread.join(LONG_S)
+    thread.join(limit_s)
     assert ended, "it waits for itself"
     if ended[0] is not None:
         raise ended[0]
@@ -885,7 +885,7 @@ def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the
             case.check(reached=steps[0] >= number)
 
     with closing(store):
-        within_limit(all_steps)
+        within_limit(all_steps, 12 * LONG_S)  # thousands of changes on disk
         said = {name: len(store.read(name)) for name in (*store.streams(OWNER), *store.finished(OWNER))}
     again = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
     again.open()

@@ -34,6 +34,8 @@ def at_step(number: int, act: Callable[[], None], files: set[str]) -> Iterator[l
         return trace_in
 
     before = sys.gettrace()
+    if sys.version_info[:2] == (3, 12):  # there settrace traces instructions only where a frame has asked for it before
+        sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         yield seen
@@ -48,10 +50,6 @@ def alarm() -> None:
 def rounds(act: Callable[[], None], files: set[str], again: Callable[[], None], do: Callable[[], None]) -> int:
     """``do()`` again and again, with ``act`` at its first step, its second ... until there are no more; how many."""
     number = 0
-    if sys.version_info[:2] == (3, 12):  # it traces no instruction of the first call that is traced
-        with at_step(0, act, files):
-            do()
-        again()
     while True:
         number += 1
         with at_step(number, act, files) as seen, suppress(AlarmError):
