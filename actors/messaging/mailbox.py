@@ -194,7 +194,9 @@ class Mailbox(Inbox):
         with self.lock:
             incarnation.held = False
 
-    def take(self, incarnation: Runnable, *, begins: bool = False) -> Iterator[Envelope] | None:
+    def take(  # noqa: C901 - the hot path, in one piece
+        self, incarnation: Runnable, *, begins: bool = False
+    ) -> Iterator[Envelope] | None:
         """Return what waits, for the run that holds the life.
 
         None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
@@ -215,7 +217,12 @@ class Mailbox(Inbox):
                 if pool is not None:
                     pool.part(self)
             incarnation.running_on = get_ident()
-            batch = NOTHING if incarnation.order is not None else self._next_batch(told)
+            if incarnation.order is not None:
+                batch: Iterator[Envelope] | None = NOTHING
+            elif pool is None and not self.queue and not length_hint(self.batch):
+                batch = None  # as most often, when a run looks for more
+            else:
+                batch = self._next_batch(told)
             while batch is None:
                 self.batch = NOTHING
                 self.shared = None

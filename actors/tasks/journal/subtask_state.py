@@ -206,11 +206,6 @@ class SubtaskState:
     def __repr__(self) -> str:
         return f"<SubtaskState {self.id} {self.status}>"
 
-    @property
-    def waiting_since(self) -> float:
-        """When it would have begun to wait, had it waited all its time in line at once, in seconds since 1970."""
-        return self.queued_at - self.queued_s
-
     def times(self, ended_at: float) -> tuple[float, float]:
         """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
         if self.status is not RUNNING:

@@ -106,7 +106,8 @@ class AttemptDispatcher:
         core, parts, number = self._core, self._parts, node.made + 1
         undoable = entry.is_team or entry.executable.undo is not None
         part = next_part(state.id, node, entry.id, number, state.ids) if entry.is_team else ""
-        parts.team_calls.detach_team(state, node, entry)
+        if node.acts:
+            parts.team_calls.detach_team(state, node, entry)
         started = parts.recording.emit(
             state, task_events.SubtaskStarted, node.id, entry.id, number, node.act, undoable, part
         )
@@ -116,9 +117,12 @@ class AttemptDispatcher:
         if box is not None:
             attempt.goes_to(box)
         row = parts.control.hold(attempt, node, rank)
-        core.suspects.passes(node.losses, attempt)
+        follows: str | None = state.id
+        if node.losses:
+            core.suspects.passes(node.losses, attempt)
+            follows = core.suspects.waits_for(node.losses, state.id)
         parts.breakers.begin(row, entry, started.at)
-        core.act(core.suspects.waits_for(node.losses, state.id), parts.handoff.give, attempt, entry)
+        core.act(follows, parts.handoff.give, attempt, entry)
         parts.control.watch(attempt, node, entry)
 
     # -- the end of one ------------------------------------------------------------------------------------

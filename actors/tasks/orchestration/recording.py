@@ -79,7 +79,7 @@ class Recording:
             more: the same by name.
         """
         core = self.core
-        event = made(core.path, state.id, core.time(), *fields, **more)
+        event = made(core.path, state.id, core.runtime.epoch + core.system.now(), *fields, **more)
         core.runtime.numbers.give(event, state.parent)
         if isinstance(event, AttemptEvent):
             # Nothing has run since the last record of an attempt that was lost with its process.

@@ -45,7 +45,9 @@ class SubtaskQueue:
                 team.id, None, key.without, key.is_asked
             )  # it gave way there, and what is finished of it is there
         deadline = math.inf if state.deadline is None else state.deadline
-        age, since = self.ready.age_of(self.tickets.get(node)), node.waiting_since - core.runtime.epoch
+        # Since when it would wait, had it waited all its time in line at once.
+        since = node.queued_at - node.queued_s - core.runtime.epoch
+        age = self.ready.age_of(self.tickets.get(node))
         priority, item = state.task.priority, (state, node)
         core.priorities.add(priority)
         self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)

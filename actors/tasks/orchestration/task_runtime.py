@@ -130,7 +130,8 @@ class TaskRuntime:
     def flush(self, *tasks: str | None) -> Reply | None:
         """None: all that is recorded is kept, of these tasks where they are named. Else: completed when it is."""
         if self.durable is None or None in tasks or not tasks:
-            return self.store.flush()
+            store = self._store
+            return self.store.flush() if store is None else store.flush()
         return self.durable.flush_streams(cast("tuple[str, ...]", tasks))
 
     def outline(self, task: str, start: int = 0) -> Sequence[Event]:

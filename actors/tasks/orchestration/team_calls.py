@@ -62,8 +62,10 @@ class TeamCalls:
 
     def parted(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""
-        is_undoing = node.escalation is not None and node.escalation.undoing
-        if node.has_begun and node.status not in KEEPS and not is_undoing:
+        acts = node.acts
+        if not acts or not acts[-1].open or node.status in KEEPS:
+            return
+        if node.escalation is None or not node.escalation.undoing:
             self.detach_team(state, node)
 
     def gone(self, entry: RegistryEntry) -> None:

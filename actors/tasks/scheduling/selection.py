@@ -28,7 +28,8 @@ _NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
 
 def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     """The lane in which a subtask waits."""
-    standing, spec, home = node.standing, node.spec, node.home
+    standing, spec = node.standing, node.spec
+    home = node.home if node.kept is not None or node.steps is not None else None
     if not standing.rejected and not standing.tried and not state.chain and not node.lineage and home is None:
         worker = spec.worker
         return _lane_of_anybody(worker, None if worker is not None else spec.capability)
