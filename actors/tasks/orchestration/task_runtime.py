@@ -222,7 +222,17 @@ class TaskRuntime:
     def attempt_of(self, state: TaskState) -> Attempt | None:
         """Attempt that a team's part of a task stands for; None where it is gone, or another team has it by now."""
         attempt = self.attempts.get(state.parent) if state.parent is not None else None
-        return attempt if attempt is not None and attempt.spec.part == state.id else None
+        is_its = attempt is not None and attempt.spec.part == state.id and not self.is_former(state, attempt)
+        return attempt if is_its else None
+
+    def is_former(self, state: TaskState, attempt: Attempt) -> bool:
+        """True for a part of a former task of that id, which was removed while the team was stopped.
+
+        The present task has parts of the same names, and attempts of the same keys.
+        """
+        port = self.ports.get(attempt.owner.path)
+        whole = port.states.get(attempt.task) if port is not None else None
+        return whole is not None and state.submitted_at < whole.submitted_at
 
     def carry(self, task: str, path: str, variables: Variables | None, trace: str = "") -> None:
         """Have all attempts of a task see these contextvars, until it has ended.

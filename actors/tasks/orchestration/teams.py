@@ -12,6 +12,7 @@ the orchestrator above goes on without it, it ends: what was done of it is undon
 
 A team that was stopped answers for nothing, so the orchestrator above may try a part again that has not ended here. One
 that goes on is the next attempt's from then on. One that is ending, or being undone, ends first, and is then reopened.
+So does one of a former task of the same id, that was removed while the team was stopped; then the part begins anew.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class WithReport(Protocol):
 
 _FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
 """Why the orchestrator above ends a part, in the words of ``Attempt.ended_by``."""
+_WITHOUT: Final = "what it was a part of went on, or ended, without it"
+"""Why a part ends that the orchestrator above has not ended."""
 
 
 class Teams:
@@ -90,12 +93,15 @@ class Teams:
             _break_off(attempt)
             return
         state = core.states.get(id_)
-        if state is not None and state.parent == attempt.key:
+        is_former = state is not None and core.runtime.is_former(state, attempt)
+        if state is not None and state.parent == attempt.key and not is_former:
             attempt.begin(core.incarnation, core.system.now())
             _ended_for(attempt, state)
             self._resume(state, attempt)
-        elif state is not None and (state.ending is not None or state.final is not None):
+        elif state is not None and (is_former or state.ending is not None or state.final is not None):
             self._next[id_] = attempt
+            if is_former:
+                self._lifecycle.end(state, TaskStatus.CANCELLED, "cancel", _WITHOUT)
         elif not attempt.begin(core.incarnation, core.system.now()):
             attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
         elif state is not None:
@@ -108,6 +114,10 @@ class Teams:
         core = self._core
         try:
             state = fold(id_, kept) if (kept := core.runtime.outline(id_)) else None
+            if state is not None and core.runtime.is_former(state, attempt):
+                core.store.remove(id_)
+                core.runtime.streams.forget(id_)
+                state = None
             event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
             attempt.fail_with(error)
@@ -261,8 +271,7 @@ class Teams:
         will_come = attempt is not None and not attempt.done
         if state.id not in self._held or will_come or self._is_wanted(state):
             return
-        why = "what it was a part of went on, or ended, without it"
-        self._lifecycle.end(state, TaskStatus.CANCELLED, "cancel", why)
+        self._lifecycle.end(state, TaskStatus.CANCELLED, "cancel", _WITHOUT)
 
     def _is_wanted(self, state: TaskState) -> bool:
         """True if the attempt that a part stands for will be given once more."""

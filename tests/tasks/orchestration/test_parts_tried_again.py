@@ -17,7 +17,7 @@ from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.tasks.orchestration.teams import Teams
 from tests.support.dispatching import until
 from tests.support.teams import AT_ONCE, LONG_S, above, team
-from trees import Report, Subtask, SupervisorSpec, Tree, WorkerSpec, start
+from trees import Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tree, WorkerSpec, start
 
 
 class Shop:
@@ -38,7 +38,7 @@ class Shop:
 
     def pay(self, task: Any, context: Any) -> str:
         self.keys.append(context.idempotency_key)
-        return "paid"
+        return f"paid {len(self.keys)}"
 
     def refund(self, task: Any, result: Any, context: Any) -> None:
         self.undoing.set()
@@ -86,7 +86,7 @@ def test_a_part_that_is_being_undone_ends_first_where_its_team_is_asked_for_it_o
         shop.may_undo.set()
         report = handle.result(LONG_S)
 
-    assert report.results == {"ask": {"pay": "paid", "send": "sent"}}
+    assert report.results == {"ask": {"pay": "paid 2", "send": "sent"}}
     assert [key.rpartition("/")[2] for key in shop.keys] == ["1", "2"], "what was undone is another act"
     assert len(shop.undone) == 1
 
@@ -143,7 +143,7 @@ def test_a_part_that_goes_on_is_the_next_attempts_and_a_late_withdrawal_of_the_o
         shop.goes_on.complete()
         report: Report = handle.result(LONG_S)
 
-    assert report.results == {"ask": {"pay": "paid", "send": "sent"}}
+    assert report.results == {"ask": {"pay": "paid 1", "send": "sent"}}
     assert (len(shop.keys), shop.undone) == (1, []), "what was done stays done"
 
 
@@ -162,3 +162,32 @@ def test_a_part_that_the_next_attempt_has_taken_over_is_cancelled_with_that_atte
 
     assert handle.status == ended == "cancelled"
     assert len(shop.undone) == 1
+
+
+@pytest.mark.parametrize("ends", ["before the next one is submitted", "when that waits for it"])
+@pytest.mark.parametrize("kept", ["memory", "sqlite"])
+def test_a_task_of_the_id_of_one_that_was_removed_has_nothing_of_a_part_that_the_stopped_team_had_of_that(
+    kept: str, ends: str, sqlite_url: str
+) -> None:
+    shop = Shop()
+    members = [WorkerSpec(id="pay", execute=shop.pay), WorkerSpec(id="send", execute=shop.send)]
+    with start(above(team(*members)), store=None if kept == "memory" else sqlite_url) as tree:
+        former = tree.submit(Task("the goal", id="t"))
+        assert shop.begun.wait(LONG_S)
+        tree.terminate_child("p/team")
+        with pytest.raises(TaskFailedError):
+            former.result(LONG_S)
+        tree.remove_task("t")
+        port = tree._system.services["tasks"].ports["p/team"]
+        if ends.startswith("when"):
+            port.orders.clear()  # the withdrawal is lost, as with a process
+        tree.restart_child("p/team")
+        if ends.startswith("before"):
+            until(lambda: port.states == {})
+        handle = tree.submit(Task("the goal", id="t"))
+        shop.goes_on.complete()
+        report = handle.result(LONG_S)
+
+        assert report.results == {"only": {"pay": "paid 2", "send": "sent"}}
+        until(lambda: port.states == {})
+        assert kinds(tree, part_in(tree)).count(task_events.TaskFinished) == 1, "its part began anew"
