@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 class Answer(Arrival):
     """Wait for one answer. Its task goes on where the answer is read: a turn of the loop costs as much as a handler."""
 
-    frame: Frame | None = None
-    """The answer; None: none has come, or none will."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame: Frame | None = None
+        """The answer; None: none has come, or none will."""
 
     def come(self, frame: Frame | None, *, at_once: bool) -> None:
         """Take the answer, or note that none will come; only what comes first counts. On the thread of the loop.
