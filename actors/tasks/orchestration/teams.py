@@ -84,14 +84,14 @@ class Teams:
 
     def accept(self, attempt: Attempt) -> None:
         """The orchestrator above has work for this team."""
-        if attempt.spec.role == "undo":
-            self._undo(attempt)
-            return
         core, id_ = self._core, attempt.spec.part
-        core.runtime.carry(id_, core.path, attempt.spec.variables)
         if id_ in core.port.guard.aside:
             _break_off(attempt)
             return
+        if attempt.spec.role == "undo":
+            self._undo(attempt)
+            return
+        core.runtime.carry(id_, core.path, attempt.spec.variables)
         state = core.states.get(id_)
         is_former = state is not None and core.runtime.is_former(state, attempt)
         if state is not None and state.parent == attempt.key and not is_former:
@@ -143,9 +143,14 @@ class Teams:
 
     def take_over(self) -> None:
         """Accept, in a new incarnation, attempts that were given to this team and did not become a task of it."""
-        for attempt in list(self._core.runtime.attempts.values()):
-            if attempt.spec.path == self._core.path and attempt.was_given and not attempt.done:
+        core = self._core
+        for attempt in list(core.runtime.attempts.values()):
+            if attempt.spec.path == core.path and attempt.was_given and not attempt.done:
+                core.task = part = attempt.spec.part
+                if part not in core.states and core.port.guard.look(part, 0) != "go on":
+                    core.port.put_aside(part)  # incarnation after incarnation dies of it, before its first record
                 self.accept(attempt)
+        core.task = None
 
     @staticmethod
     def _is_new(state: TaskState, attempt: Attempt, *, again: bool) -> bool:

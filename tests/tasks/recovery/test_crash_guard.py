@@ -9,6 +9,7 @@ import pytest
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration import crash_guard
 from actors.tasks.orchestration.crash_guard import CrashGuard
+from actors.tasks.orchestration.teams import Teams
 from actors.testing import AsyncScriptedExecutable, Hang
 from tests.support.resuming import NotingStore
 from trees import Done, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
@@ -122,3 +123,30 @@ def test_an_orchestrator_that_dies_twice_over_the_same_task_while_resuming_ends_
         report = tree.run(Task("good"), timeout=WAIT_S)
 
     assert report.results == {"a": "ok"}
+
+
+def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_part_back_as_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is given the attempt again in each incarnation, and has no state of the part that says how often it died."""
+    begin = Teams._begin
+    died: list[str] = []
+
+    def dies(teams: Teams, id_: str, attempt: Any) -> None:
+        if id_.startswith("bad"):
+            died.append(id_)
+            raise RuntimeError("a bug")
+        begin(teams, id_, attempt)
+
+    monkeypatch.setattr(Teams, "_begin", dies)
+    member = WorkerSpec(id="w", execute=lambda *_: "ok")
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="team")]), on_failure=[])
+    inner = Tasks(planner=StaticPlan([Subtask("b", worker="w")]))
+    team = SupervisorSpec(id="team", tasks=inner, max_restarts=10, children=[member])
+    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[team])) as tree:
+        with pytest.raises(TaskFailedError):
+            tree.run(Task("go", id="bad"), timeout=WAIT_S)
+        report = tree.run(Task("go", id="good"), timeout=WAIT_S)
+
+    assert report.status == "succeeded"
+    assert len(died) == crash_guard.MOST_DEATHS
