@@ -22,10 +22,13 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import functools
+import io
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 import types
@@ -73,6 +76,20 @@ class _Silent:
         """Where plugins write the stacks of a test that takes too long."""
 
 
+def _capture_apart(manager: Any) -> None:
+    """Have what is captured gather in files of this process.
+
+    The objects stay, ``sys.stderr`` too: a module that was imported during the collection may hold it.
+    """
+    captured = getattr(manager, "_global_capturing", None)
+    for stream in (captured.out, captured.err) if captured is not None else ():
+        file = getattr(stream, "tmpfile", None)
+        with contextlib.suppress(io.UnsupportedOperation):  # it is captured in memory, which a fork has for itself
+            if file is not None:
+                with tempfile.TemporaryFile(buffering=0) as own:
+                    os.dup2(own.fileno(), file.fileno())
+
+
 class _Child:
     """A process that runs tests."""
 
@@ -97,10 +114,7 @@ class _Child:
         """Have what belongs to one process alone: the capture of output, a folder for files, who is told of reports."""
         config: Any = self._session.config
         plugins = config.pluginmanager
-        capture = plugins.get_plugin("capturemanager")
-        if capture is not None:
-            capture.stop_global_capturing()
-            capture.start_global_capturing()
+        _capture_apart(plugins.get_plugin("capturemanager"))
         for plugin in plugins.get_plugins():
             if type(plugin).__module__ in {"_pytest.terminal", "_pytest.terminalprogress"}:
                 plugins.unregister(plugin)

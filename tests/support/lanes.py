@@ -43,8 +43,8 @@ SERIAL = "serial"
 SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
-PER_CORE = 5
-MOST = 16
+PER_CORE = 3
+MOST = 12
 PATIENCE_S = 10.0
 SHOWN = Path("/proc")
 

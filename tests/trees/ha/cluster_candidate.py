@@ -17,7 +17,7 @@ from trees import HA, Retry, StaticPlan, Subtask, SubtaskSucceeded, SupervisorSp
 PARTS = 200
 POOL = 8
 TASK = "long"
-LEASE_S = 3.0
+LEASE_S = 8.0
 
 
 def spec(address: str) -> SupervisorSpec:
