@@ -85,13 +85,13 @@ class Teams:
     def accept(self, attempt: Attempt) -> None:
         """The orchestrator above has work for this team."""
         core, id_ = self._core, attempt.spec.part
-        if id_ in core.port.guard.aside:
-            _break_off(attempt)
-            return
         if attempt.spec.role == "undo":
             self._undo(attempt)
             return
         core.runtime.carry(id_, core.path, attempt.spec.variables)
+        if id_ in core.port.guard.aside:
+            _break_off(attempt)
+            return
         state = core.states.get(id_)
         is_former = state is not None and core.runtime.is_former(state, attempt)
         if state is not None and state.parent == attempt.key and not is_former:
@@ -148,8 +148,10 @@ class Teams:
             if attempt.spec.path == core.path and attempt.was_given and not attempt.done:
                 core.task = part = attempt.spec.part
                 if part not in core.states and core.port.guard.look(part, 0) != "go on":
-                    core.port.put_aside(part)  # incarnation after incarnation dies of it, before its first record
-                self.accept(attempt)
+                    core.port.put_aside(part)  # incarnation after incarnation dies of it, before it has a state
+                    _break_off(attempt)
+                else:
+                    self.accept(attempt)
         core.task = None
 
     @staticmethod

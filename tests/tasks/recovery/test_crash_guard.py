@@ -6,13 +6,27 @@ from typing import Any
 
 import pytest
 
+from actors import Failed
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration import crash_guard
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.teams import Teams
 from actors.testing import AsyncScriptedExecutable, Hang
+from tests.support.hardening import eventually
 from tests.support.resuming import NotingStore
-from trees import Done, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
+from trees import (
+    Done,
+    Reject,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 
 WAIT_S = 20.0
 
@@ -150,3 +164,34 @@ def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_p
 
     assert report.status == "succeeded"
     assert len(died) == crash_guard.MOST_DEATHS
+
+
+def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    died: list[str] = []
+
+    def dies(_: Teams, attempt: Any) -> None:
+        died.append(attempt.spec.part)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Teams, "_undo", dies)
+
+    def fails(*_: Any) -> None:
+        raise Failed("it cannot be done")
+
+    member = WorkerSpec(id="w", execute=lambda *_: "ok", undo=lambda *_: None)
+    inner = Tasks(planner=StaticPlan([Subtask("b", worker="w")]))
+    team = SupervisorSpec(id="team", tasks=inner, max_restarts=10, children=[member])
+    plan = StaticPlan([Subtask("a", worker="team"), Subtask("z", worker="last", depends_on=["a"])])
+    tasks = Tasks(planner=plan, on_failure=[])
+    last = WorkerSpec(id="last", execute=fails)
+    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[team, last])) as tree:
+        handle = tree.submit(Task("go"))
+        eventually(lambda: bool(handle.escalations))
+        (question,) = handle.escalations
+        handle.respond(question.id, Reject("done by hand"))
+        with pytest.raises(TaskFailedError):
+            handle.result(timeout=WAIT_S)
+
+    assert len(died) >= crash_guard.MOST_DEATHS
