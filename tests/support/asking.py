@@ -19,7 +19,7 @@ from trees import (
     start,
 )
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def does(task: Any, _: Any) -> str:

@@ -15,7 +15,7 @@ from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock
 from trees import Plan, Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def by_goal(plans: dict[str, list[Subtask]]) -> Callable[..., Plan]:

@@ -19,7 +19,7 @@ from actors import Event, Worker
 from actors.model.clock import monotonic
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
-LONG_S = 10.0
+LONG_S = 60.0
 """Far longer than anything here takes: a wait that lasts so long has failed."""
 ROOT = Path(__file__).parents[2]
 

@@ -39,7 +39,7 @@ from trees import (
     start,
 )
 
-LONG_S = 20.0
+LONG_S = 60.0
 BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])
 AT_ONCE = Retry(max_attempts=5, initial_s=0.0, max_s=0.0, jitter=0.0)
 

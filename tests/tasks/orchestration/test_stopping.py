@@ -11,7 +11,7 @@ from tests.support.hardening import eventually
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import MemoryStore
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def test_the_order_to_stop_overtakes_the_news_of_a_result_and_the_result_is_recorded() -> None:

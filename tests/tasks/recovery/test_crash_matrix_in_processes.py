@@ -141,7 +141,7 @@ def assert_treated(row: Death, restart: Any, strategy: Any, notes: Path, **place
         assert type(error) is (crash.asker_gets or type(None)), error
         if crash.by_itself:
             record.wait_for(ChildExited, "shop/x")
-        settle(tree)
+        settle(tree, place.get("start_timeout_s", LONG_S))
         lines = [each for each in notes.read_text().splitlines()[1:] if each != "hangs"]
 
         assert_one_exit_for_each_end(record, lines, crash, restart)

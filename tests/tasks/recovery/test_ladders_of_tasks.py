@@ -28,7 +28,7 @@ from trees import (
     start,
 )
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def times(count: int) -> list[Rung]:

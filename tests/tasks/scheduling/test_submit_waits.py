@@ -39,7 +39,7 @@ from trees.store.fenced_connection import FencedConnection
 from trees.store.journal_index import JournalIndex
 
 __all__ = ["sqlite_url"]
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 @contextmanager

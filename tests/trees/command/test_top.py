@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, DataTable, Input, Static
 
 from tests.support.command import SHOP, file, regrow
+from tests.support.hardening import eventually
 from tests.support.scripted_source import ScriptedSource
 from trees.command.top import picture
 from trees.command.top.app import Top
@@ -434,11 +435,14 @@ def test_a_tree_of_another_program_is_looked_at_and_operated_through_its_socket(
 def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwards(tmp_path: Path) -> None:
     shown: list[str] = []
     said: list[str] = []
-    shop = file(tmp_path, "shop.py", SHOP)
+    up = tmp_path / "up"
+    shop = file(tmp_path, "shop.py", f"{SHOP}\n\ndef main(tree):\n    open({str(up)!r}, 'w').close()\n    tree.wait()\n")
 
-    code = run_target(
-        [str(shop), "--store", "memory:"], lambda at: shown.append(ask(at, ConsoleRequest())), said.append
-    )
+    def show(at: Path) -> None:  # the console is open before all is up
+        eventually(up.exists, "the main of the program")
+        shown.append(ask(at, ConsoleRequest()))
+
+    code = run_target([str(shop), "--store", "memory:"], show, said.append)
     broken = run_target([str(tmp_path / "none.py")], lambda _: shown.append("never"), said.append)
 
     assert code == 0
