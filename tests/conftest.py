@@ -13,8 +13,7 @@ from loguru import logger
 
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
-from tests.support import hatchery
-from tests.support.clusters import cluster
+from tests.support.clusters import cluster, pytest_runtest_teardown
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.lanes import (
     pytest_addoption,
@@ -36,6 +35,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
+    "pytest_runtest_teardown",
     "pytest_runtestloop",
     "pytest_sessionfinish",
     "pytest_sessionstart",
@@ -58,13 +58,6 @@ def _somebody_acts_on_all_that_is_open(monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(Orchestrator, "watch", lambda self: found.extend(stranded(self)))
     yield
     assert found == []
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _the_hatchery_is_closed() -> Iterator[None]:
-    """At the end, if a test has used it."""
-    yield
-    hatchery.close()
 
 
 @pytest.fixture(autouse=True)

@@ -26,14 +26,14 @@ from tests.bench.table import (
     overheads,
     seconds,
 )
-from tests.support.sizes import only_in_the_whole
+from tests.support.sizes import only_in_all, only_in_most
 
 ROOT = Path(__file__).parents[2]
 BENCH_S = 240
 """Seconds that a bench may take on a busy machine; half a minute is plenty on an idle one."""
 
 
-@only_in_the_whole
+@only_in_most
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -65,7 +65,7 @@ def test_the_quick_bench_prints_one_table_with_every_row() -> None:
             assert any(line.startswith(row) for line in table), row
 
 
-@only_in_the_whole
+@only_in_all
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -93,7 +93,7 @@ def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
         assert sum(words in line for line in table) == 1, words
 
 
-@only_in_the_whole
+@only_in_most
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -109,7 +109,7 @@ def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
     _quick_table("isolation", rows)
 
 
-@only_in_the_whole
+@only_in_all
 @pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(2 * BENCH_S)
@@ -137,7 +137,7 @@ def test_a_cost_beside_another_is_the_median_over_rounds_whose_order_changes() -
     assert row.cells() == ("row : one", "3.00 s", "2.00 s", "+10.0% (+2%..+50%)", "<= +5%", "", BELOW)
 
 
-@only_in_the_whole
+@only_in_all
 @pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
 def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
     bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
@@ -152,7 +152,7 @@ def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
     assert [row.ratio != "" for row in rows if row not in without] == [True]
 
 
-@only_in_the_whole
+@only_in_most
 def test_one_benchmark_can_be_chosen() -> None:
     done = _bench("core", "--quick", "--only", "tell")
 

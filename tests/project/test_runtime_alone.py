@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sizes import WHOLE
+from tests.support.sizes import MOST
 
 ROOT = Path(__file__).parents[2]
 FEW = (
@@ -95,12 +95,12 @@ def _run(alone: Path, *arguments: str, timeout_s: float) -> subprocess.Completed
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800 if WHOLE else 120)
+@pytest.mark.timeout(1800 if MOST else 120)
 def test_the_runtime_passes_the_supervision_tests_without_its_tasks(alone: Path) -> None:
-    tests = [f"tests/{name}" for name in (MANY if WHOLE else FEW)]
+    tests = [f"tests/{name}" for name in (MANY if MOST else FEW)]
     others = " and ".join(f"not {words}" for words in ELSEWHERE)
     run = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    done = _run(alone, run, "-q", "-p", "no:cacheprovider", "-k", others, *tests, timeout_s=1700 if WHOLE else 110)
+    done = _run(alone, run, "-q", "-p", "no:cacheprovider", "-k", others, *tests, timeout_s=1700 if MOST else 110)
 
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

@@ -1,4 +1,8 @@
-"""A cluster of Ray for tests: a node on this machine, and more for a while. Each file has one; it starts in seconds."""
+"""A cluster of Ray for tests: a node on this machine, and more for a while.
+
+Tests that follow one another share one: it starts in seconds, and each of its nodes has processes of its own. It ends
+with the last of them, because it costs something while nobody uses it.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,13 @@ def running_cluster() -> Iterator[RayCluster]:
 
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what a later release does
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-    head = {"num_cpus": PLENTY, "include_dashboard": False, "_system_config": SETTINGS}
+    head = {
+        "num_cpus": PLENTY,
+        "include_dashboard": False,
+        "include_log_monitor": False,  # the library relays what a worker logs by itself
+        "no_monitor": True,  # of the autoscaler
+        "_system_config": SETTINGS,
+    }
     nodes = Cluster(initialize_head=True, head_node_args=head)
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(builtins, "print", print)  # Ray puts one of its own there some time, and leaves it
@@ -78,11 +88,29 @@ def running_cluster() -> Iterator[RayCluster]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RayCluster]:
+def cluster(request: pytest.FixtureRequest) -> RayCluster:
     """A cluster of Ray; without Ray the test is skipped, and says so."""
     pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
-    with running_cluster() as found:
-        yield found
+    kept = request.config.stash.setdefault(_KEPT, contextlib.ExitStack())
+    if _CLUSTER not in request.config.stash:
+        request.config.stash[_CLUSTER] = kept.enter_context(running_cluster())
+    return request.config.stash[_CLUSTER]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the cluster where the next test of this process does not use it."""
+    if _CLUSTER in item.config.stash and not (nextitem and "cluster" in _fixtures(nextitem.listchain()[-1])):
+        del item.config.stash[_CLUSTER]
+        item.config.stash[_KEPT].close()
+
+
+def _fixtures(item: object) -> tuple[str, ...]:
+    return getattr(item, "fixturenames", ())
+
+
+_CLUSTER = pytest.StashKey[RayCluster]()
+_KEPT = pytest.StashKey[contextlib.ExitStack]()
 
 
 def on_ray(**rules: Any) -> Ray:

@@ -1,9 +1,11 @@
 """Real processes that run ``python -m trees``, forked from one that has imported all of it.
 
 To start Python and to import a command, its database drivers included, takes the better part of a second of work, and
-most tests of commands start several. Here one process a session imports them once, and each command is a fork of it,
+most tests of commands start several. Here one process a run imports them once, and each command is a fork of it,
 with a number, signals, streams, an environment, a working directory and an exit of its own, as if it had been started.
 The parent of these processes is the hatchery, which hands over how each one ended; that it ended shows in its pidfd.
+
+All processes of a run have the same one: each order brings the socket on which it is answered.
 
 Where there are no pidfds (they are Linux's), the commands are started as they are.
 """
@@ -36,6 +38,8 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and an environment."""
+_END = b"{}"
+"""The order to end."""
 _PACKAGES = [
     *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     ROOT / "actors",
@@ -118,13 +122,12 @@ class Hatched:
 
 
 class Hatchery:
-    """The process that has imported everything, and waits for orders."""
+    """The process that waits for orders, and imports what they need with the first one."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
-        self._lock = threading.Lock()
-        """One order and its answer at a time."""
+        self._starter = os.getpid()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.hatchery", str(theirs.fileno())],
@@ -137,9 +140,11 @@ class Hatchery:
             )
 
     def _order(self, order: dict[str, Any], fds: list[int]) -> int:
-        with self._lock:
-            socket.send_fds(self._socket, [json.dumps(order).encode()], fds)
-            answer = self._socket.recv(_LIMIT)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                socket.send_fds(self._socket, [json.dumps(order).encode()], [theirs.fileno(), *fds])
+            answer = ours.recv(_LIMIT)
         assert answer, f"the hatchery has ended: {self._process.communicate()[1].decode()}"
         return int(answer)
 
@@ -152,19 +157,27 @@ class Hatchery:
         return self._order({"reap": pid}, [])
 
     def close(self) -> None:
-        """Leave nothing of it."""
-        self._socket.close()
-        self._process.communicate(timeout=PATIENCE_S)
+        """Leave nothing of it, if this process has started it."""
+        if os.getpid() == self._starter:
+            with contextlib.suppress(OSError), self._socket:  # it has ended
+                self._socket.send(_END)
+            self._process.communicate(timeout=PATIENCE_S)
 
 
 @functools.cache
 def hatchery() -> Hatchery:
-    """Return the one of this session, started when it is first needed."""
+    """Return the one of this run, started when it is first needed, or before the run was split into processes."""
     return Hatchery()
 
 
+def share() -> None:
+    """Start the one of this run, for all forks of this process."""
+    if hasattr(os, "pidfd_open"):
+        hatchery()
+
+
 def close() -> None:
-    """End the one of this session, if there is one."""
+    """End the one of this run, if this process has started one."""
     if hatchery.cache_info().currsize:
         hatchery().close()
         hatchery.cache_clear()
@@ -194,27 +207,29 @@ def python(
 
 
 def _serve(orders: socket.socket) -> Callable[[], None] | None:
-    """Take orders until nobody can give any. In a fork: return what it has to do."""
+    """Take orders until it is to end, or nobody can give any. In a fork: return what it has to do."""
     told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     while True:
-        message, fds, _, _ = socket.recv_fds(orders, _LIMIT, 2)
-        if not message:
+        message, fds, _, _ = socket.recv_fds(orders, _LIMIT, 3)
+        if message in {b"", _END}:
             told.close()
             tells.close()
             return None
         order = json.loads(message)
-        if "reap" in order:
-            _, status = os.waitpid(order["reap"], 0)
-            orders.send(str(os.waitstatus_to_exitcode(status)).encode())
-            _learn(told)
-            continue
-        pid = os.fork()
-        if not pid:
-            orders.close()
-            told.close()
-            return functools.partial(_become, order, fds, tells)
-        orders.send(str(pid).encode())
-        for each in fds:
+        with socket.socket(fileno=fds[0]) as answer:
+            if "reap" in order:
+                _, status = os.waitpid(order["reap"], 0)
+                answer.send(str(os.waitstatus_to_exitcode(status)).encode())
+                _learn(told)
+                continue
+            _import_all()
+            pid = os.fork()
+            if not pid:
+                orders.close()
+                told.close()
+                return functools.partial(_become, order, fds[1:], tells)
+            answer.send(str(pid).encode())
+        for each in fds[1:]:
             os.close(each)
 
 
@@ -272,8 +287,9 @@ def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None
         runpy.run_path(args[0], run_name="__main__")
 
 
-def main() -> None:
-    """Import what the commands import, then fork."""
+@functools.cache
+def _import_all() -> None:
+    """Import what the commands import."""
     import psycopg  # noqa: F401, PLC0415
 
     import trees.cli  # noqa: PLC0415
@@ -281,6 +297,10 @@ def main() -> None:
 
     gc.collect()
     gc.freeze()
+
+
+def main() -> None:
+    """Take orders, and fork."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the tests
     with contextlib.closing(socket.socket(fileno=int(sys.argv[1]))) as orders:
         act = _serve(orders)

@@ -29,6 +29,7 @@ from typing import Any
 import pytest
 
 from actors.dispatch.host.fork_server import SERVERS
+from tests.support import hatchery
 from tests.support.forked_run import Run
 from tests.support.ids import unstable
 
@@ -103,6 +104,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
         reporter.showfspath = False  # tests of many files end in turn
+    hatchery.share()
     Run(session, units(session.items), count).run()
     return True
 
@@ -136,6 +138,7 @@ def lane_of(item: pytest.Item) -> str:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail the run if a process is left, and end it."""
     SERVERS.dismiss()  # a run in one process is their host, and goes on
+    hatchery.close()
     left = _outliving(os.environ[MARK], PATIENCE_S)
     if left:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

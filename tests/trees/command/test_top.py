@@ -436,7 +436,9 @@ def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwar
     shown: list[str] = []
     said: list[str] = []
     up = tmp_path / "up"
-    shop = file(tmp_path, "shop.py", f"{SHOP}\n\ndef main(tree):\n    open({str(up)!r}, 'w').close()\n    tree.wait()\n")
+    shop = file(
+        tmp_path, "shop.py", f"{SHOP}\n\ndef main(tree):\n    open({str(up)!r}, 'w').close()\n    tree.wait()\n"
+    )
 
     def show(at: Path) -> None:  # the console is open before all is up
         eventually(up.exists, "the main of the program")

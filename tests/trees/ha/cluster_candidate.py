@@ -15,7 +15,7 @@ from tests.support.clusters import on_ray
 from trees import HA, Retry, StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PARTS = 200
-POOL = 8
+POOL = 4
 TASK = "long"
 LEASE_S = 8.0
 

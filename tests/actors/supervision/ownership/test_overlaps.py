@@ -20,7 +20,7 @@ import pytest
 
 from tests.actors.supervision.ownership.invariants import check, check_end
 from tests.actors.supervision.ownership.stage import stage
-from tests.support.sizes import WHOLE
+from tests.support.sizes import LEVEL
 
 ALL = os.environ.get("REGROW_OVERLAPS") == "all"
 
@@ -149,9 +149,9 @@ def chosen(found: list[list[str]], number: int, restart: str) -> list[list[str]]
     """All of them, or one that is another in each cell: over the table every kind of way is tried."""
     if ALL:
         return found
-    if not WHOLE and number % 3 != ("permanent", "transient", "temporary").index(restart):
+    if LEVEL != "all" and number % 3 != ("permanent", "transient", "temporary").index(restart):
         return []
-    if WHOLE and restart != "permanent" and number % 2 != (restart == "temporary"):
+    if LEVEL == "all" and restart != "permanent" and number % 2 != (restart == "temporary"):
         return []
     return [found[number * 7 % len(found)]]
 
