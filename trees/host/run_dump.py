@@ -24,7 +24,7 @@ def view_run(port: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> 
     """View a run as it stands now; ``deep``: with what its teams have of it, and theirs."""
     now = port.time()
     if isinstance(run, Report):
-        view = view_of(run, now, {}, {}, reviews=False)
+        view = view_of(run, now)
     else:
         nodes = list(run.nodes.values())
         live = {node.id: port.runtime.attempt_at(run, node) for node in nodes}

@@ -7,7 +7,7 @@ is used up, of a supervisor by its children.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from trees.observe.source import Shape
@@ -145,14 +145,6 @@ def last_exit(exit_: ExitSnapshot | None, now: float) -> list[Shape]:
     at = now - exit_.age_s
     kind = exit_.detail or exit_.reason
     return [{"at": at, "reason": exit_.reason, "type": kind, "text": None, "lasted_s": None, "frames": []}]
-
-
-def nodes_of(top: NodeSnapshot) -> Iterator[NodeSnapshot]:
-    """All of a part of a tree that is in a snapshot."""
-    yield top
-    if isinstance(top, SupervisorSnapshot):
-        for below in top.children:
-            yield from nodes_of(below)
 
 
 def role_of(snapshot: TreeSnapshot) -> str:

@@ -1,6 +1,6 @@
 """A run of one task as text, as JSON, as mermaid.
 
-Comes in: a task's state, which its orchestrator may be changing, or its report. Goes out: text. This is about one run,
+Comes in: a ``RunView``. Goes out: text. This is about one run,
 and for whoever holds its handle: it tells times, and what the task is about. Texts of users, models and workers are cut
 and made harmless for a terminal, and for mermaid. This module must never import threads or a clock, nor ask anybody.
 """
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.tasks.journal.person_waits import PartOf, no_part
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.report import Report, SubtaskReport
+from actors.tasks.model.report import SubtaskReport
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
-from trees.views.run_view import RunView, view_of
+from trees.views.run_view import RunView
 from trees.views.table import TableRow, aligned, lines_before, one_line
 from trees.views.task_rows import progress_of
 from trees.views.tree_text import DumpFormatError, escaped
@@ -27,33 +25,6 @@ _NOTE_CHARS: Final = 120
 _GOAL_CHARS: Final = 80
 _SAID_LINES: Final = 20
 """Lines of the task's error that are shown."""
-
-
-def render(
-    run: TaskState | Report,
-    format: str,
-    now: float,
-    progress: Mapping[str, tuple[float, str]] | None = None,
-    waits: Mapping[str, str] | None = None,
-    *,
-    reviews: bool = False,
-    part_of: PartOf = no_part,
-) -> str:
-    """The run in one of the formats.
-
-    Args:
-        run: of which task.
-        format: ``"text"``, ``"mermaid"`` or ``"json"``.
-        now: in seconds since 1970, by the tree's clock.
-        progress: what running subtasks say of themselves, by their ids.
-        waits: why queued subtasks wait though nobody who could do them is busy, by their ids.
-        reviews: it has a reviewer.
-        part_of: finds what a team has of a subtask.
-
-    Raises:
-        DumpFormatError: no such format.
-    """
-    return draw(view_of(run, now, progress or {}, waits or {}, reviews=reviews, part_of=part_of), format)
 
 
 def draw(view: RunView, format: str) -> str:

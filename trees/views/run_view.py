@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
@@ -117,18 +118,25 @@ class RunView:
 def view_of(
     run: TaskState | Report,
     now: float,
-    progress: Progress,
-    waits: Mapping[str, str],
+    progress: Progress = MappingProxyType({}),
+    waits: Mapping[str, str] = MappingProxyType({}),
     *,
-    reviews: bool,
+    reviews: bool = False,
     part_of: PartOf = no_part,
 ) -> RunView:
-    """Build the view of a task that runs, or has ended."""
-    return (
-        _of_report(run)
-        if isinstance(run, Report)
-        else _of_state(run, now, progress, waits, reviews=reviews, part_of=part_of)
-    )
+    """Build the view of a task that runs, or has ended.
+
+    Args:
+        run: of which task.
+        now: in seconds since 1970, by the tree's clock.
+        progress: what running subtasks say of themselves, by their ids.
+        waits: why queued subtasks wait though nobody who could do them is busy, by their ids.
+        reviews: it has a reviewer.
+        part_of: finds what a team has of a subtask.
+    """
+    if isinstance(run, Report):
+        return _of_report(run)
+    return _of_state(run, now, progress, waits, reviews=reviews, part_of=part_of)
 
 
 def _of_report(report: Report) -> RunView:

@@ -22,7 +22,8 @@ from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
 from actors.tasks.model.task_ids import is_part_of
-from trees.views.run_text import render
+from trees.views.run_text import draw
+from trees.views.run_view import view_of
 from trees.views.table import one_line
 from trees.views.task_parts import done_of, part_of
 
@@ -60,7 +61,7 @@ class TaskView:
         """Return the text of the run, as ``handle.dump`` has it."""
         ended = self.state.final is not None
         run = report_of(self.state, lambda: self.records) if ended else self.state
-        return render(run, format, now, part_of=part_of)
+        return draw(view_of(run, now, part_of=part_of), format)
 
 
 def among(tasks: Iterable[TaskView], root: str) -> PartOf:

@@ -207,12 +207,6 @@ def positions(name: tuple[str, ...], clause: Iterable[Token]) -> frozenset[int]:
     return frozenset(first[one] for one in name) if name and all(one in first for one in name) else frozenset()
 
 
-def matches(name: str, text: str) -> int | None:
-    """Where in a text a name first is mentioned, with all its words in any form and order; None: it is not."""
-    found = positions(stems(name), tokens(text))
-    return min(found) if found else None
-
-
 def phrase_positions(phrase: tuple[str, ...], text: Iterable[Token]) -> list[frozenset[int]]:
     """Everywhere that these stems stand one after the other; words between them that mean nothing do not count."""
     words = [token for token in text if not token.is_grammar]

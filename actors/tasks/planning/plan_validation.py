@@ -23,8 +23,6 @@ from actors.validation.field_types import MAX_SECONDS
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import nearest, type_phrase, value_phrase
 
-__all__ = ["Candidates", "check_plan", "estimate_of", "plan_problems", "resolved", "resolved_plan", "total_estimate"]
-
 _MOST_LISTED: Final = 20
 _MOST_QUICK: Final = 500
 """Subtasks and dependencies: a few milliseconds."""
@@ -40,7 +38,6 @@ class Candidates:
     """The rows of the registry by id and by capability; made once for any number of look-ups."""
 
     def __init__(self, rows: Catalogue) -> None:
-        self.all = rows
         self.by_id: dict[str, ExecutableInfo] = {row.id: row for row in rows}
         self.able: dict[str, list[ExecutableInfo]] = {}
         for row in rows:
@@ -75,28 +72,12 @@ class Candidates:
         return subtask
 
 
-def resolved(subtask: Subtask, rows: Catalogue | Candidates) -> Subtask:
-    """Return the subtask with its worker or capability filled in, where only its id says who does it; else as it is."""
-    return (rows if isinstance(rows, Candidates) else Candidates(rows)).resolved(subtask)
-
-
 def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
     """A plan of resolved subtasks; the very same one where nothing was left unsaid."""
     index = Candidates(rows)
     subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
     same = all(new is old for new, old in zip(subtasks, plan.subtasks, strict=True))
     return plan if same else Plan(subtasks)
-
-
-def total_estimate(plan: Plan, rows: Catalogue) -> Budget:
-    """All that is estimated, added up; None where nobody estimates a unit. An estimate that fails adds nothing."""
-    index, total = Candidates(rows), EstimateTotal()
-    for subtask in map(index.resolved, plan.subtasks):
-        try:
-            total.add(estimate_of(subtask, index.estimate_source(subtask)))
-        except EstimateError:
-            continue
-    return total.budget()
 
 
 def check_plan(

@@ -1,14 +1,25 @@
 """What a plan will probably use up, and whether that is more than there is."""
 
+import contextlib
 import math
 
 import pytest
 
+from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Budget, Plan, Subtask, Usage
-from actors.tasks.planning.estimates import EstimateError, estimate_of
-from actors.tasks.planning.plan_validation import total_estimate
+from actors.tasks.planning.estimates import EstimateError, EstimateTotal, estimate_of
+from actors.tasks.planning.plan_validation import Candidates
 from tests.tasks.planning.test_plan_checks import A, boom, check, wrong
 from tests.tasks.planning.test_planners import row
+
+
+def total_estimate(plan: Plan, rows: tuple[ExecutableInfo, ...]) -> Budget:
+    """All that is estimated, added up as the check of a plan does."""
+    index, total = Candidates(rows), EstimateTotal()
+    for subtask in map(index.resolved, plan.subtasks):
+        with contextlib.suppress(EstimateError):
+            total.add(estimate_of(subtask, index.estimate_source(subtask)))
+    return total.budget()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from actors.tasks.planning.goal_clauses import clauses, has_order, refers_back
 from actors.tasks.planning.goal_text import (
     GENERIC_WORDS,
     STOP_WORDS,
-    matches,
+    positions,
     stem,
     stems,
     tokens,
@@ -18,6 +18,11 @@ from actors.tasks.planning.goal_text import (
 def meant(text: str) -> set[str]:
     """The stems of the words that mean something."""
     return {token.stem for token in tokens(text) if token.meaningful}
+
+
+def matches(name: str, text: str) -> int | None:
+    """Where in a text a name first is mentioned, with all its words in any form and order; None: it is not."""
+    return min(positions(stems(name), tokens(text)), default=None)
 
 
 FAMILIES = [

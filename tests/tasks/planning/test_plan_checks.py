@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from actors.model.errors import Problem
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Budget, Plan, Subtask
-from actors.tasks.planning.plan_validation import check_plan, resolved, resolved_plan
+from actors.tasks.planning.plan_validation import Candidates, check_plan, resolved_plan
 from tests.tasks.planning.test_planners import row
 
 ROWS = (row("search", "find"), row("code", "write", "find"), row("review", state="parked"))
@@ -26,6 +26,10 @@ def check(
 
 def wrong(*subtasks: Subtask, **others: Any) -> list[str]:
     return [str(problem) for problem in check(*subtasks, **others)[0]]
+
+
+def resolved(subtask: Subtask, rows: tuple[ExecutableInfo, ...]) -> Subtask:
+    return Candidates(rows).resolved(subtask)
 
 
 def boom(subtask: Subtask) -> int:

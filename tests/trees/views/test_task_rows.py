@@ -32,7 +32,8 @@ from trees import (
     WorkerSpec,
 )
 from trees import Done as DoneWith
-from trees.views.run_text import render as render_run
+from trees.views.run_text import draw
+from trees.views.run_view import view_of
 from trees.views.table import one_line
 from trees.views.tree_text import DumpFormatError
 
@@ -336,7 +337,7 @@ def test_json_shows_only_the_kind_of_what_cannot_be_json() -> None:
     with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
         report = submitted(tree).result(LONG_S)
 
-    shown = json.loads(render_run(dataclasses.replace(report, output=object()), "json", 0.0))
+    shown = json.loads(draw(view_of(dataclasses.replace(report, output=object()), 0.0), "json"))
     assert shown["output"] == "<object>"
 
 
