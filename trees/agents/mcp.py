@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -208,9 +209,7 @@ class MCP(AgentWrapper):
 
     def restricted_to(self, tools: frozenset[str]) -> MCP:
         """Return the same server with these tools only."""
-        given = MCP(
-            self.server, command=self.command, env=self.env, cwd=self.cwd, url=self.url, headers=self.headers or None
-        )
+        given = copy(self)
         given.only = tools
         return given
 

@@ -432,14 +432,14 @@ UNITS = [
 
 def grows_with_its_length(took: Callable[[int], float]) -> None:
     """Sixteen times as long takes sixteen times as long, and not 256 times; a busy machine may come between."""
-    took(1_000)
+    took(500)
     gc.collect()
     gc.disable()  # it would walk over whatever other tests have loaded, more often for a longer text
     try:
-        small, large = min(took(4_000) for _ in range(5)), min(took(64_000) for _ in range(2))
+        small, large = min(took(2_000) for _ in range(5)), min(took(32_000) for _ in range(2))
     finally:
         gc.enable()
-    assert large < 64 * small, f"{small:.4f} s for 4,000 characters and {large:.4f} s for 64,000"
+    assert large < 64 * small, f"{small:.4f} s for 2,000 characters and {large:.4f} s for 32,000"
 
 
 @pytest.mark.parametrize("unit", UNITS)

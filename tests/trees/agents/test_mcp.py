@@ -16,6 +16,7 @@ import pytest
 
 from actors import ChildExited, ConfigError, StartError
 from tests.support.crew import Record
+from tests.support.mcp_server import server
 from tests.support.mcp_trees import (
     AT_ONCE,
     call,
@@ -98,8 +99,10 @@ def test_a_fixed_plan_may_name_a_tool_that_is_known_when_the_server_is_up() -> N
         assert tree.run("count", timeout=30.0).results == {"a": {"one": 1}, "b": {"one": 1}}
 
 
-def test_tools_restricts_which_tools_there_are() -> None:
-    with start(office(MCP(command=command()), tools=["numbers"])) as tree:
+@KINDS
+def test_tools_restricts_which_tools_there_are(kind: str) -> None:
+    with contextlib.ExitStack() as stack:
+        tree = stack.enter_context(start(office(of_kind(kind, stack), tools=["numbers"])))
         assert row(tree).capabilities == {"numbers"}
         assert call(tree, "numbers") == {"one": 1}
         assert "has no tool 'read_file'" in failure(tree, "read_file", by="tool", path="a")
@@ -108,7 +111,7 @@ def test_tools_restricts_which_tools_there_are() -> None:
 def test_tools_that_the_server_does_not_have_are_a_start_error_that_names_them() -> None:
     with (
         pytest.raises(StartError, match=r"no tool 'raed_file'.*read_file"),
-        start(office(MCP(command=command()), tools=["raed_file"])),
+        start(office(MCP(server()), tools=["raed_file"])),
     ):
         raise AssertionError("it started")
 
@@ -142,12 +145,12 @@ def test_tools_that_change_are_listed_anew(kind: str) -> None:
     ],
 )
 def test_results_of_all_kinds_become_json(tool: str, inputs: dict[str, Any], expected: Any) -> None:
-    with start(office(MCP(command=command()))) as tree:
+    with start(office(MCP(server()))) as tree:
         assert call(tree, tool, **inputs) == expected
 
 
 def test_missing_inputs_are_named_before_anything_is_called() -> None:
-    with start(office(MCP(command=command()))) as tree:
+    with start(office(MCP(server()))) as tree:
         said = failure(tree, "read_file")
 
     assert "read_file needs path" in said
@@ -156,7 +159,7 @@ def test_missing_inputs_are_named_before_anything_is_called() -> None:
 
 def test_inputs_of_the_task_that_the_tool_does_not_take_are_left_out() -> None:
     plan = Plan([Subtask("a", capability="read_file")])
-    with start(office(MCP(command=command()))) as tree:
+    with start(office(MCP(server()))) as tree:
         report = tree.run(Task("g", plan=plan, inputs={"path": "b.txt", "other": 1}), timeout=30.0)
 
     assert report.results == {"a": "content of b.txt"}
@@ -166,7 +169,7 @@ def test_inputs_of_the_task_that_the_tool_does_not_take_are_left_out() -> None:
 
 
 def test_is_error_is_a_failed_attempt_and_no_crash() -> None:
-    with start(office(MCP(command=command()), on_failure=[])) as tree:
+    with start(office(MCP(server()), on_failure=[])) as tree:
         said = failure(tree, "fail")
 
         assert "no such disk" in said
@@ -174,7 +177,7 @@ def test_is_error_is_a_failed_attempt_and_no_crash() -> None:
 
 
 def test_a_server_that_ends_at_rest_is_started_again() -> None:
-    with start(office(MCP(command=command()))) as tree:
+    with start(office(MCP(command=command("--plain")))) as tree:
         os.kill(call(tree, "pid"), signal.SIGKILL)
         eventually(lambda: tree.child("office/files").incarnation == 2)
 
@@ -276,7 +279,7 @@ def test_killed_from_outside_during_200_calls_of_read_only_tools_every_call_ends
         assert kills == 6
         return kills
 
-    reads_200_times(MCP(command=command()), kill)
+    reads_200_times(MCP(command=command("--plain")), kill)
 
 
 @pytest.mark.slow
@@ -318,7 +321,7 @@ def test_a_server_that_dies_at_once_says_how_and_its_last_line_without_secrets()
 
 
 def test_a_server_that_is_slow_is_up_when_it_answers() -> None:
-    with start(office(MCP(command=command("--slow", "0.5")))) as tree:
+    with start(office(MCP(command=command("--plain", "--slow", "0.5")))) as tree:
         assert call(tree, "numbers") == {"one": 1}
 
 
@@ -333,7 +336,7 @@ def test_one_that_does_not_answer_in_time_is_a_start_error_and_is_gone(tmp_path:
 
 
 def test_rubbish_on_stdout_is_passed_over() -> None:
-    with start(office(MCP(command=command("--rubbish")))) as tree:
+    with start(office(MCP(command=command("--plain", "--rubbish")))) as tree:
         assert call(tree, "numbers") == {"one": 1}
 
 
@@ -451,7 +454,7 @@ def test_secrets_in_the_address_are_in_no_log_of_the_libraries_either(caplog: py
 
 
 def test_a_team_may_have_a_server() -> None:
-    team = office(MCP(command=command())).model_copy(update={"id": "team"})
+    team = office(MCP(server())).model_copy(update={"id": "team"})
     spec = SupervisorSpec(id="office", tasks=Tasks(), children=[team])
     with start(spec) as tree:
         plan = Plan([Subtask("a", capability="numbers")])

@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 
 from actors.tasks.model.executable import ToolInfo
+from tests.support.mcp_server import server
 from tests.support.mcp_trees import AT_ONCE, command, office
 from trees import NoCapableWorkerError, Plan, Subtask, Task, Tasks, WorkerSpec, start
 from trees.agents import MCP, toolset
 from trees.agents.mcp_toolset import Toolset
 
 
-def run(agent: Callable[..., Any], **fields: Any) -> Any:
-    """The result of an agent beside a server."""
-    spec = office(MCP(command=command()), WorkerSpec(id="agent", execute=agent), **fields)
+def run(agent: Callable[..., Any], *, apart: bool = False, **fields: Any) -> Any:
+    """The result of an agent beside a server, which is in this process, or in one of its own, where it may die."""
+    place = MCP(command=command()) if apart else MCP(server())
+    spec = office(place, WorkerSpec(id="agent", execute=agent), **fields)
     with start(spec) as tree:
         return tree.run(Task("g", plan=Plan([Subtask("a", worker="agent")])), timeout=60.0)
 
@@ -118,7 +120,7 @@ def test_a_tool_that_fails_or_is_down_is_a_text_for_the_model_and_not_the_end(ho
         return await tools.call(*calls[how])
 
     limits = {"max_restarts": 0} if how == "parked" else {}
-    said = run(agent, on_failure=[], **limits).results["a"]
+    said = run(agent, apart=how in {"unknown effect", "parked"}, on_failure=[], **limits).results["a"]
 
     assert said.startswith("Error: ")
     words = {"fails": "no such disk", "unknown effect": "key ", "missing input": "needs path", "parked": "parked"}
@@ -129,15 +131,15 @@ def test_a_call_of_an_idempotent_tool_survives_its_server(tmp_path: Path) -> Non
     async def agent(task: Any, context: Any) -> Any:
         return await toolset(context, "files").call("die_once", {"mark": str(tmp_path / "mark")})
 
-    assert run(agent, on_failure=AT_ONCE).results["a"] == "done"
+    assert run(agent, apart=True, on_failure=AT_ONCE).results["a"] == "done"
 
 
 def test_tools_of_one_name_of_two_servers_have_the_name_of_the_server() -> None:
     async def agent(task: Any, context: Any) -> Any:
         return sorted(toolset(context, "files", "more").offered)
 
-    more = WorkerSpec(id="more", execute=MCP(command=command()), tools=["numbers"])
-    spec = office(MCP(command=command()), more, WorkerSpec(id="agent", execute=agent), tools=["numbers", "read_file"])
+    more = WorkerSpec(id="more", execute=MCP(server()), tools=["numbers"])
+    spec = office(MCP(server()), more, WorkerSpec(id="agent", execute=agent), tools=["numbers", "read_file"])
     with start(spec) as tree:
         report = tree.run(Task("g", plan=Plan([Subtask("a", worker="agent")])), timeout=60.0)
 
