@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import MessageContext
+from actors.messaging.mailbox import Refusal
 from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptSpec
@@ -218,8 +219,10 @@ class AttemptHandoff:
         core = self._core
         row = self._parts.control.hold(attempt, node)
         core.suspects.passes(node.losses, attempt)
+        if attempt.spec.part and attempt.was_given and (entry is None or entry.is_gone):
+            attempt.fail(core.system.stopped_error(attempt.spec.path, Refusal.STOPPED))  # nobody has heard of its stop
         if entry is not None:
-            entry.reassign(attempt.key, attempt.box)
+            entry.reassign(attempt.key, attempt.box, was_refused=attempt.was_refused)
             self._resume_limits(row, entry)
             if not attempt.was_given:
                 core.act(core.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)

@@ -29,6 +29,8 @@ _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 
 Placement: TypeAlias = "tuple[Mailbox, int]"
 """Mailbox that an attempt was put into, and how often its member had been heard of by then."""
+_BEFORE_ALL = -1
+"""In place of that number: it was put there before the first news of the member."""
 
 
 class RegistryEntry:
@@ -154,9 +156,12 @@ class RegistryEntry:
         self.attempts[key] = box, self.updates_seen[box.path]
         return box
 
-    def reassign(self, key: str, box: Mailbox | None) -> None:
-        """Note an attempt that it has already, from before this incarnation of the orchestrator."""
-        self.attempts[key] = None if box is None else (box, self.updates_seen[box.path])
+    def reassign(self, key: str, box: Mailbox | None, *, was_refused: bool = False) -> None:
+        """Note an attempt that it has already, from before this incarnation of the orchestrator.
+
+        One that was refused by then says nothing of its member: what the supervisor had decided may be known.
+        """
+        self.attempts[key] = None if box is None else (box, _BEFORE_ALL if was_refused else self.updates_seen[box.path])
         if box is not None:
             self.free.pop(box, None)
 
