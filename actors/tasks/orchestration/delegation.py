@@ -196,6 +196,12 @@ class Delegation:
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(port.down())
 
+    def put_aside(self, state: TaskState) -> None:
+        """Answer all that was asked for in a task that nobody goes on with: who waits for it holds a worker."""
+        for node in state.nodes.values():
+            if node.ask is not None:
+                self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "its orchestrator died of its task"))
+
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended."""
         for key, ask in self._core.runtime.asks.copy().items() if self._core.attempts.is_waiting(attempt) else ():

@@ -217,14 +217,18 @@ class FollowUpHandlers:
         self._parts.teams.give_next(state)
 
     def drop_stale(self) -> None:
-        """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants."""
+        """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants.
+
+        Of a task that was put aside that is what has not begun: an undo that waits would get a slot, and keep it.
+        """
         core, parts = self._core, self._parts
         for key, attempt in core.runtime.attempts.copy().items():
             row = core.attempts.get(key)
             runs = row is not None and row.attempt is attempt
             is_held = runs or parts.undo.holds(attempt) or parts.stages.holds(attempt)
             is_step = attempt.spec.role in {"plan", "review", "combine"}
-            if attempt.owner is core.port and not is_held and (attempt.done or is_step):
+            is_off = attempt.done or is_step or (attempt.task in core.port.guard.aside and not attempt.was_given)
+            if attempt.owner is core.port and not is_held and is_off:
                 parts.recording.count(attempt)
                 core.runtime.forget(attempt)
                 parts.control.end(attempt, "cancel")

@@ -162,6 +162,7 @@ class Orchestrator(ManagedActor):
             del core.states[state.id]
             core.port.put_aside(state.id)
             self.parts.teams.put_aside(state)
+            self.parts.delegation.put_aside(state)
             return
         if verdict == "end":
             lifecycle.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")

@@ -13,15 +13,18 @@ from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.teams import Teams
 from actors.testing import AsyncScriptedExecutable, Hang
 from tests.support.hardening import eventually
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import NotingStore
 from trees import (
     Done,
+    Plan,
     Reject,
     Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
     Task,
+    TaskError,
     TaskFailedError,
     Tasks,
     WorkerSpec,
@@ -195,3 +198,63 @@ def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_
             handle.result(timeout=WAIT_S)
 
     assert len(died) >= crash_guard.MOST_DEATHS
+
+
+@pytest.mark.parametrize("kinds", [{"SubtaskSucceeded", *ENDS}, {"SubtaskDelegated", *ENDS}], ids=["done", "asked"])
+def test_whoever_has_asked_in_a_task_that_is_put_aside_hears_so_and_its_worker_is_free(kinds: set[str]) -> None:
+    heard: list[Exception] = []
+
+    async def ask(task: Any, context: Any) -> str:
+        if context.goal == "bad":
+            try:
+                await context.ask("helper", "help")
+            except TaskError as error:
+                heard.append(error)
+                raise
+        return "ok"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="asker")]), on_failure=[])
+    children = [WorkerSpec(id="asker", execute=ask, breaker=None), WorkerSpec(id="helper", execute=lambda *_: "help")]
+    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=children), store=Poisoned(kinds)) as tree:
+        bad = tree.submit(Task("bad", id="bad"))
+        with pytest.raises(TaskFailedError, match="also while ending it"):
+            bad.result(timeout=WAIT_S)
+        report = tree.run(Task("good"), timeout=WAIT_S)
+
+    assert report.results == {"a": "ok"}
+    assert len(heard) == 1
+
+
+def test_an_undo_that_waits_for_a_slot_lets_go_of_its_place_when_its_task_is_put_aside() -> None:
+    undone: list[Any] = []
+
+    def fails(*_: Any) -> None:
+        raise Failed("it cannot be done")
+
+    with Hang() as hang:
+
+        def plan(task: Task, *_: Any) -> Plan:
+            if task.goal == "long":
+                hang.hold()
+            return Plan([Subtask("a", worker="w")])
+
+        children = [
+            WorkerSpec(id="w", execute=lambda *_: "ok", undo=lambda *given: undone.append(given)),
+            WorkerSpec(id="last", execute=fails, breaker=None),
+        ]
+        tasks = Tasks(planner=plan, max_steps=1, on_failure=[])
+        with start(SupervisorSpec(id="p", tasks=tasks, children=children)) as tree:
+            long = tree.submit(Task("long"))
+            hang.wait_until_entered()
+            bad = Plan([Subtask("a", worker="w"), Subtask("z", worker="last", depends_on=["a"])])
+            tree.submit(Task("bad", id="bad", plan=bad))
+            port = tree._system.services["tasks"].ports["p"]
+            eventually(lambda: len(port.slots._waiting) == 1)
+            port.guard.aside.add("bad")
+            kill_orchestrator(tree)
+            eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
+            hang.release()
+            reports = [long.result(WAIT_S), tree.run(Task("good"), timeout=WAIT_S)]
+
+    assert [report.results for report in reports] == [{"a": "ok"}] * 2
+    assert undone == []
