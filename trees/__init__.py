@@ -1,5 +1,6 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
+from inspect import currentframe as _currentframe
 from typing import TYPE_CHECKING
 
 import actors as _actors
@@ -250,6 +251,11 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker that saw this would let any name be imported
 
     def __getattr__(name: str) -> object:
-        if name in _actors.__all__:
-            raise ImportError(f"{name} is in actors. Write: from actors import {name}", name=name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        hint = f"{name} is in actors. Write: from actors import {name}"
+        if name not in _actors.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        # An import asks with hasattr, and would show an error of its own: without the hint.
+        frame = _currentframe()
+        if frame and frame.f_back and frame.f_back.f_globals["__name__"] == "importlib._bootstrap":
+            raise ImportError(hint, name=name)
+        raise AttributeError(hint, name=name)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import trees
+
 pytestmark = pytest.mark.usefixtures("quiet_log")
 RUN_S = 60.0
 BEGIN = """\
@@ -63,6 +65,9 @@ WRONG: dict[str, Turn] = {
     # names of the other package
     "a name of actors that is looked for in trees": Turn(
         "from trees import ConfigError, start", "ConfigError is in actors. Write: from actors import ConfigError"
+    ),
+    "a name of actors that is asked of trees": Turn(
+        "import trees; trees.ConfigError", "ConfigError is in actors. Write: from actors import ConfigError"
     ),
     # finding a worker
     "a path with a typo": Turn("with start(SHOP) as tree: tree.ref('shop/prase')", "Did you mean 'shop/parse'?"),
@@ -307,3 +312,8 @@ def test_lambdas_partials_and_builtins_are_workers_like_any_other() -> None:
         )
 
     assert said.getvalue() == "[7, 3, 2, 1]\n"
+
+
+def test_whether_trees_has_a_name_of_actors_can_be_asked() -> None:
+    assert not hasattr(trees, "ConfigError")
+    assert hasattr(trees, "WorkerSpec")
