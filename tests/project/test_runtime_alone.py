@@ -1,6 +1,7 @@
 """The runtime knows no tasks: ``actors`` passes the supervision tests in a copy in which ``actors/tasks`` is deleted.
 
-By default a few tests of each kind run there; with ``REGROW_TESTS=all`` (``tests.support.sizes``) all of them.
+By default a few tests of each kind run there; with ``REGROW_TESTS=most`` (``tests.support.sizes``) all of supervision
+but overlaps and sizes, with ``all`` also these and the tests of messages and of execution.
 """
 
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sizes import MOST
+from tests.support.sizes import ALL, MOST
 
 ROOT = Path(__file__).parents[2]
 FEW = (
@@ -65,6 +66,11 @@ ELSEWHERE = (
 """Words in the names of tests that look at what the real ``trees`` does: it checks declarations and draws trees."""
 
 
+CHOSEN = (
+    MANY if ALL else [name for name in MANY if name in FEW or (MOST and name.startswith("actors/supervision/test"))]
+)
+
+
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
     """A copy of the runtime and of the tests, without tasks and with a host that needs none."""
@@ -97,7 +103,7 @@ def _run(alone: Path, *arguments: str, timeout_s: float) -> subprocess.Completed
 @pytest.mark.slow
 @pytest.mark.timeout(1800 if MOST else 120)
 def test_the_runtime_passes_the_supervision_tests_without_its_tasks(alone: Path) -> None:
-    tests = [f"tests/{name}" for name in (MANY if MOST else FEW)]
+    tests = [f"tests/{name}" for name in CHOSEN]
     others = " and ".join(f"not {words}" for words in ELSEWHERE)
     run = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
     done = _run(alone, run, "-q", "-p", "no:cacheprovider", "-k", others, *tests, timeout_s=1700 if MOST else 110)
