@@ -165,7 +165,7 @@ class ChildSpec:
         return [self.id] if self.pool is None else [f"{self.id}#{n}" for n in range(self.pool)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class WorkerRecipe:
     """How an incarnation of a worker is built, and what is to be known of its code."""
 
@@ -199,6 +199,10 @@ class WorkerRecipe:
     crash_on_ask_error: bool = False
     stall_s: float | None = None
     """Seconds without a sign of life after which an incarnation is taken to be hung; None: never."""
+    origin: Any = None
+    """Origin, that other declarations find it by: the runtime does not look at it. None: they do not."""
+    work: Any = None
+    """Function or class of a recipe with an origin."""
     actor_class: type[Any] | None = None
     """The class of the objects it makes, for proxies and for Pykka."""
     has_hooks: InitVar[bool] = False

@@ -32,6 +32,7 @@ from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.process import elsewhere
 from trees.declaration.resolve import resolve
+from trees.declaration.shared_recipes import Origin, origin_of, remember
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
 _CONVERTED: Final = frozenset({"restart", "backoff"})
@@ -80,13 +81,10 @@ class _Builder:
         executable = self._executable(spec)
         if executable is not None:
             common["description"] = executable.description
-        return ChildSpec(
-            recipe=self._worker(spec),
-            start_timeout_s=math.inf if spec.start_timeout_s is None else spec.start_timeout_s,
-            pool=spec.pool if spec.pool > 1 else None,
-            registration=executable,
-            **common,
-        )
+        common["start_timeout_s"] = math.inf if spec.start_timeout_s is None else spec.start_timeout_s
+        common["pool"] = spec.pool if spec.pool > 1 else None
+        common["registration"] = executable
+        return ChildSpec(recipe=self._worker(spec, common), **common)
 
     def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
         has_tasks = spec.tasks is not None
@@ -121,9 +119,9 @@ class _Builder:
             spec, facts, is_async=elsewhere(spec) is not None or where(spec) is DispatcherKind.LOOP
         )
 
-    def _worker(self, spec: WorkerSpec) -> WorkerRecipe:
+    def _worker(self, spec: WorkerSpec, common: dict[str, Any]) -> WorkerRecipe:
         if spec.args or spec.kwargs:
-            return _recipe(spec)
+            return _recipe(spec, None)
         kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
         key = (
@@ -137,7 +135,8 @@ class _Builder:
         )
         recipe = self._recipes.get(key)
         if recipe is None:
-            recipe = self._recipes[key] = _recipe(spec)
+            recipe = self._recipes[key] = _recipe(spec, origin_of(spec, common))
+            remember(recipe)
         return recipe
 
 
@@ -147,9 +146,11 @@ def _orchestrator(tasks: Tasks) -> ChildSpec:
     return orchestrator_spec(tasks)
 
 
-def _recipe(spec: WorkerSpec) -> WorkerRecipe:
+def _recipe(spec: WorkerSpec, origin: Origin | None) -> WorkerRecipe:
     kind, value = kind_of(spec)
     rules = {name: getattr(spec, name) for name in _COPIED_RULES}
+    if origin is not None:
+        rules |= {"origin": origin, "work": value}
     rules |= {"where": where(spec), "bounds": _bounds(spec.mailbox), "resource": resolve(spec.lifespan)}
     found = kind.find(value)
     if spec.tools is not None:

@@ -44,6 +44,14 @@ def require_valid(
         raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
 
 
+def require_place(spec: WorkerSpec, path: str, level: int, auto_shutdown: str, siblings: Siblings) -> None:
+    """``require_valid`` for a worker of which a spec that differs in its id only has passed the check elsewhere."""
+    deep = check_depth(spec, level, path)
+    problems = (*deep, *_in_place(spec, f"{path}/{spec.id}", auto_shutdown, siblings))
+    if problems:
+        raise (DepthError if len(problems) == len(deep) else ConfigError)(problems)
+
+
 def require_root(spec: object) -> SupervisorSpec:
     """``require_valid`` for what a tree is started with, whatever it is: a supervisor, or ``"module:attr"`` of one."""
     if isinstance(spec, str):
@@ -83,9 +91,7 @@ class _Checker:
     def of(self, spec: Spec, above: str, auto_shutdown: str | None, siblings: Siblings) -> Iterator[Problem]:
         """The problems of a spec and of everything below it, in the order of the declaration."""
         at = f"{above}/{spec.id}" if above else spec.id
-        if spec.significant:
-            yield from _significance(spec, at, auto_shutdown)
-        yield from check_tasks.related(spec, at, siblings)
+        yield from _in_place(spec, at, auto_shutdown, siblings)
         if isinstance(spec, WorkerSpec):
             yield from self._worker(spec, at, above, tasks_above=siblings.tasks_above)
             return
@@ -134,6 +140,12 @@ class _Checker:
 
 
 # -- among siblings -----------------------------------------------------------------------------------------
+
+
+def _in_place(spec: Spec, at: str, auto_shutdown: str | None, siblings: Siblings) -> Iterator[Problem]:
+    if spec.significant:
+        yield from _significance(spec, at, auto_shutdown)
+    yield from check_tasks.related(spec, at, siblings)
 
 
 def _siblings(spec: SupervisorSpec, at: str) -> Iterator[Problem]:

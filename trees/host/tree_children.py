@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from actors.messaging.ref import Ref, ref_of
 from actors.model.child_state import ChildCounts
+from actors.model.spec import ChildSpec
 from actors.runtime import child_admin
+from actors.runtime.system import System
 from actors.supervision.child import ChildInfo
 from trees.declaration.build import build
-from trees.declaration.check import require_spec, require_valid
+from trees.declaration.check import require_place, require_spec, require_valid
 from trees.declaration.check_tasks import running
-from trees.declaration.specs import Spec
+from trees.declaration.shared_recipes import child_spec, known
+from trees.declaration.specs import Spec, WorkerSpec
 from trees.ha.roles import Leadership
 
 
@@ -69,12 +72,7 @@ class TreeChildren:
         """
         require_spec(spec)
         system = self._leadership.running
-        recipe = child_admin.supervisor_of(system, path).recipe
-        has_tasks = recipe.settings is not None
-        above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
-        siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks, tasks_above=above)
-        require_valid(spec, path, path.count("/") + 2, str(recipe.auto_shutdown), siblings)
-        return child_admin.start_child(system, path, build(spec, under_tasks=has_tasks))
+        return child_admin.start_child(system, path, _checked(spec, path, system))
 
     def terminate_child(self, path: str) -> None:
         """Stop a child (or all members of a pool) for good; fine if it is down already. A temporary one is forgotten.
@@ -107,3 +105,19 @@ class TreeChildren:
             TreeDownError: the whole tree is down.
         """
         child_admin.delete_child(self._leadership.running, path)
+
+
+def _checked(spec: Spec, path: str, system: System) -> ChildSpec:
+    """Check a spec in its place, and build it. One that is known, but for its place, costs the same at any time."""
+    parent = child_admin.supervisor_of(system, path).recipe
+    level, auto_shutdown, has_tasks = path.count("/") + 2, parent.auto_shutdown, parent.settings is not None
+    recipe = known(spec) if isinstance(spec, WorkerSpec) else None
+    above = None
+    if recipe is None:
+        above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
+    siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks, tasks_above=above)
+    if recipe is None or not isinstance(spec, WorkerSpec):
+        require_valid(spec, path, level, auto_shutdown, siblings)
+        return build(spec, under_tasks=has_tasks)
+    require_place(spec, path, level, auto_shutdown, siblings)
+    return child_spec(spec, recipe) or build(spec, under_tasks=has_tasks)

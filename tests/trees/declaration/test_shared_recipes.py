@@ -1,0 +1,200 @@
+"""Workers that differ in their id only share a recipe: one more is looked at only in its place."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+from actors import ConfigError, Worker
+from actors.model.spec import ChildSpec, DispatcherKind
+from tests.support.crew import LONG_S
+from trees import Backoff, Mailbox, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from trees.declaration.build import build
+
+ROOT = SupervisorSpec(id="shop", children=[])
+
+
+def echo(message: Any) -> Any:
+    return message
+
+
+async def echo_later(message: Any) -> Any:
+    return message
+
+
+def no_parameters() -> None:
+    return
+
+
+def spec_of(tree: Tree, id_: str) -> ChildSpec:
+    return next(child.spec for child in tree._leadership.running.supervisors["shop"].table if child.id == id_)
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """How many functions of Python the calling thread calls meanwhile."""
+    count = 0
+
+    def hear(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(hear)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_one_more_worker_of_a_kind_shares_its_recipe_and_is_not_looked_at_again() -> None:
+    with start(ROOT) as tree:
+        first = calls_of(lambda: tree.start_child("shop", WorkerSpec(id="a", handle=echo, stall_s=60.0)))
+        second = calls_of(lambda: tree.start_child("shop", WorkerSpec(id="b", handle=echo, stall_s=60.0)))
+        assert spec_of(tree, "a").recipe is spec_of(tree, "b").recipe
+        assert (spec_of(tree, "a").id, spec_of(tree, "b").id) == ("a", "b")
+        assert second < 65 < first
+        assert tree.ref("shop/b").ask(1) == 1
+
+
+def test_a_child_costs_the_same_calls_among_one_and_among_a_thousand_siblings() -> None:
+    with start(ROOT) as tree:
+        tree.start_child("shop", WorkerSpec(id="a", handle=echo))
+        few = calls_of(lambda: tree.start_child("shop", WorkerSpec(id="b", handle=echo)))
+        tree.start_child("shop", WorkerSpec(id="many", handle=echo, pool=1000))
+        assert abs(calls_of(lambda: tree.start_child("shop", WorkerSpec(id="c", handle=echo))) - few) <= 10
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"restart": "temporary"},
+        {"shutdown": "brutal_kill"},
+        {"shutdown": 7.0},
+        {"required": False},
+        {"start_timeout_s": None},
+        {"stall_s": 90.0},
+        {"backoff": Backoff(initial_s=3.0)},
+        {"on_exhausted": "park"},
+        {"pool": 2},
+        {"dispatch": "loop"},
+        {"mailbox": Mailbox(capacity=3)},
+        {"expected": (KeyError,)},
+        {"crash_on_ask_error": True},
+        {"description": "another"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_worker_that_differs_in_a_field_is_as_if_no_other_one_ran(given: dict[str, Any]) -> None:
+    one, other = WorkerSpec(id="a", handle=echo), WorkerSpec(id="a", handle=echo, **given)
+    alone = build(other)
+    with start(ROOT) as tree:
+        tree.start_child("shop", one.model_copy(update={"id": "plain"}))
+        for id_ in ("b", "c"):
+            tree.start_child("shop", other.model_copy(update={"id": id_}))
+        found = [spec_of(tree, f"{id_}#0" if other.pool > 1 else id_) for id_ in ("b", "c")]
+        for each in found:
+            assert _facts(each) == _facts(alone)
+        assert found[0].recipe is found[1].recipe
+        assert found[0].recipe is not spec_of(tree, "plain").recipe
+
+
+def _facts(spec: ChildSpec) -> dict[str, object]:
+    recipe: Any = spec.recipe
+    its = {
+        name: getattr(recipe, name)
+        for name in recipe.__slots__
+        if name not in {"make", "origin", "work", "__weakref__"}
+    }
+    return {name: getattr(spec, name) for name in spec.__slots__ if name not in {"id", "recipe"}} | its
+
+
+def test_what_depends_on_the_place_is_checked_for_each() -> None:
+    shop = SupervisorSpec(id="shop", tasks=Tasks(), children=[WorkerSpec(id="w", handle=echo)])
+    with start(shop) as tree, pytest.raises(ConfigError, match="the id 'orchestrator' is taken"):
+        tree.start_child("shop", WorkerSpec(id="orchestrator", handle=echo))
+    ends = {"restart": "transient", "significant": True}
+    first = SupervisorSpec(id="first", auto_shutdown="all_significant")
+    with start(SupervisorSpec(id="shop", children=[first])) as tree:
+        tree.start_child("shop/first", WorkerSpec(id="w", handle=echo, **ends))
+        with pytest.raises(ConfigError, match="auto_shutdown='never'"):
+            tree.start_child("shop", WorkerSpec(id="w", handle=echo, **ends))
+
+
+def test_a_function_with_other_code_is_looked_at_again() -> None:
+    handle = FunctionType(echo.__code__, globals())
+    with start(ROOT) as tree:
+        tree.start_child("shop", WorkerSpec(id="a", handle=handle))
+        handle.__code__ = echo_later.__code__
+        assert tree.start_child("shop", WorkerSpec(id="b", handle=handle)).ask(1) == 1
+        assert [_facts(spec_of(tree, id_))["where"] for id_ in "ab"] == [DispatcherKind.POOL, DispatcherKind.LOOP]
+        handle.__code__ = no_parameters.__code__
+        with pytest.raises(ConfigError, match="too many positional arguments"):
+            tree.start_child("shop", WorkerSpec(id="c", handle=handle))
+
+
+def test_functions_of_the_same_code_share_the_check_and_nothing_else() -> None:
+    def adder(number: int) -> Callable[[int], int]:
+        return lambda message: message + number
+
+    with start(ROOT) as tree:
+        refs = [tree.start_child("shop", WorkerSpec(id=f"w{number}", handle=adder(number))) for number in range(3)]
+        assert [ref.ask(10) for ref in refs] == [10, 11, 12]
+        recipes: list[Any] = [spec_of(tree, f"w{number}").recipe for number in range(3)]
+        assert len(set(map(id, recipes))) == 3
+        assert len({id(recipe.origin) for recipe in recipes}) == 1
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new member", "other code"])
+def test_a_class_that_was_changed_is_looked_at_again(*, is_new: bool) -> None:
+    class Base(Worker):
+        def on_receive(self, message: Any) -> Any:
+            return message
+
+    class Clerk(Base):
+        pass
+
+    with start(ROOT) as tree:
+        tree.start_child("shop", WorkerSpec(id="a", actor=Clerk))
+        tree.start_child("shop", WorkerSpec(id="b", actor=Clerk))
+        assert spec_of(tree, "a").recipe is spec_of(tree, "b").recipe
+        if is_new:
+            Base.on_start = lambda self: setattr(self, "seen", [])  # type: ignore[method-assign]
+        else:
+
+            async def receives(self: Any, message: Any) -> Any:
+                return self, message
+
+            Base.on_receive.__code__ = receives.__code__  # type: ignore[attr-defined]
+        tree.start_child("shop", WorkerSpec(id="c", actor=Clerk))
+        facts = _facts(spec_of(tree, "c"))
+        assert not facts["starts_plain"] if is_new else facts["where"] is DispatcherKind.LOOP
+
+
+def test_workers_of_the_base_class_itself_share_a_recipe() -> None:
+    with start(ROOT) as tree:
+        for id_ in ("a", "b"):
+            tree.start_child("shop", WorkerSpec(id=id_, actor=Worker))
+        assert spec_of(tree, "a").recipe is spec_of(tree, "b").recipe
+
+
+def test_a_recipe_keeps_no_function_alive_when_its_workers_are_gone() -> None:
+    def handle(message: Any) -> Any:
+        return message
+
+    with start(ROOT) as tree:
+        for id_ in ("a", "b"):
+            tree.start_child("shop", WorkerSpec(id=id_, handle=handle))
+            tree.terminate_child(f"shop/{id_}")
+            tree.delete_child(f"shop/{id_}")
+        gone = threading.Event()
+        weakref.finalize(handle, gone.set)
+        del handle
+        gc.collect()
+        assert gone.wait(LONG_S)

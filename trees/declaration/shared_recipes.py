@@ -1,0 +1,127 @@
+"""Specs of workers that differ in their id only: they share a recipe, and one look at their code is enough for all.
+
+``known`` finds the recipe of a worker that runs, so that ``start_child`` of one more worker of its kind checks only its
+place, and builds nothing: the same spec with another id was found right before. A recipe has its ``Origin``, and is
+found as long as somebody holds it, which its workers do: nothing of a user is kept here.
+
+Known are specs of a function, or of a class for ``actor=``, with the same other fields, and without args, kwargs,
+lifespan, or a place outside of this process: others are looked at each time. A known one is looked at again where the
+function has other code by now, or the class other members. No code of a user runs for that. Functions of the same code
+(a ``def`` inside of another one) pass the check with one of them, and each has a recipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from operator import is_, itemgetter
+from types import FunctionType
+from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
+
+from actors.model.spec import ChildSpec, WorkerRecipe
+from actors.worker import Worker
+from trees.declaration.specs import Backoff, Mailbox, WorkerSpec
+
+_Key: TypeAlias = tuple[int, str, frozenset[str]]
+
+_OWN: Final = frozenset({"id", "kwargs", "handle", "run", "actor"})
+_compared: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in _OWN])
+"""Values of all other fields."""
+_COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe"})
+_PLAIN: Final = frozenset({str, int, float, Mailbox, Backoff})
+"""Types of values that are compared by ``==``, which runs no code of a user there."""
+_OURS: Final = frozenset(Worker.__mro__)
+_KNOWN: Final[WeakValueDictionary[_Key, WorkerRecipe]] = WeakValueDictionary()
+"""The newest recipe by the identity of its code, which it keeps alive, by the field of that, and by the fields given.
+No lock: each change is one step of C, and a spec whose recipe was overwritten is only looked at once more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Declaration and code that recipes were made of. Not the spec itself, which is large."""
+
+    key: _Key
+    """Key in ``_KNOWN``."""
+    fields: tuple[object, ...]
+    """Fields of the spec, but for those in ``_OWN``."""
+    code: tuple[object, ...]
+    """Code as it was then: see ``_code_of``."""
+    common: tuple[object, ...]
+    """Fields of the ``ChildSpec`` besides its id and recipe."""
+
+
+def work_of(spec: WorkerSpec) -> Any:
+    """Return the function or class of a worker that may be like others; None where others are never like it."""
+    value = spec.handle
+    if value is None:
+        value = spec.actor if spec.run is None else spec.run
+    if not (type(value) is FunctionType or type(value) is type(Worker)):
+        return None
+    varies = spec.args or spec.kwargs or spec.lifespan is not None
+    here = type(spec.dispatch) is str and spec.dispatch not in {"process", "ray"}
+    return value if here and not varies else None
+
+
+def known(spec: WorkerSpec) -> WorkerRecipe | None:
+    """Return a recipe of a spec like this one, which was checked when that was made; None: there is none."""
+    work = work_of(spec)
+    code = None if work is None else _code_of(work)
+    recipe = None if code is None else _KNOWN.get(_key(code, spec))
+    if recipe is None or code is None:
+        return None
+    before, mine, its = recipe.origin.code, _compared(spec.__dict__), recipe.origin.fields
+    same = len(code) == len(before) and all(map(is_, code, before))
+    return recipe if same and (all(map(is_, mine, its)) or all(map(_same, mine, its))) else None
+
+
+def origin_of(spec: WorkerSpec, common: dict[str, Any]) -> Origin | None:
+    """Return the origin of a recipe that is made of this spec; None where no other spec may share it."""
+    work = None if common["registration"] is not None else work_of(spec)
+    code = None if work is None else _code_of(work)
+    if code is None:
+        return None
+    recipe = known(spec)
+    if recipe is not None:
+        origin: Origin = recipe.origin
+        return origin
+    return Origin(_key(code, spec), _compared(spec.__dict__), code, tuple(common[name] for name in _COMMON))
+
+
+def remember(recipe: WorkerRecipe) -> None:
+    """Have the recipe found by specs like its own, as long as somebody holds it."""
+    if recipe.origin is not None:
+        _KNOWN[recipe.origin.key] = recipe
+
+
+def child_spec(spec: WorkerSpec, recipe: WorkerRecipe) -> ChildSpec | None:
+    """The ``ChildSpec`` of a worker whose recipe is known; None where that is the recipe of another function."""
+    if recipe.work is not work_of(spec):
+        return None
+    return ChildSpec(id=spec.id, recipe=recipe, **dict(zip(_COMMON, recipe.origin.common, strict=True)))
+
+
+def _key(code: tuple[object, ...], spec: WorkerSpec) -> _Key:
+    field = "actor" if spec.handle is None and spec.run is None else "run" if spec.handle is None else "handle"
+    return id(code[0]), field, frozenset(spec.model_fields_set)
+
+
+def _same(mine: object, its: object) -> bool:
+    if mine is its:
+        return True
+    if type(mine) is tuple and type(its) is tuple:
+        return len(mine) == len(its) and all(map(is_, mine, its))
+    return type(mine) is type(its) and type(mine) in _PLAIN and mine == its
+
+
+def _code_of(work: Any) -> tuple[object, ...] | None:
+    """Return all that says what it does, compared by identity; None: that cannot be told so shortly."""
+    if type(work) is FunctionType:
+        plain = not work.__dict__ and work.__kwdefaults__ is None
+        return (work.__code__, len(work.__defaults__ or ())) if plain else None
+    found: list[object] = [work]
+    for base in work.__mro__:
+        if base not in _OURS:
+            names, members = tuple(vars(base)), tuple(vars(base).values())
+            found += (*names, *members)
+            found += [each.__code__ for each in members if type(each) is FunctionType]
+    return tuple(found)
