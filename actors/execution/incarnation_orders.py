@@ -64,7 +64,7 @@ class ControlledIncarnation(Incarnation):
     def start(self) -> bool:
         """Begin; True when it is up already. Otherwise ``Started`` or ``Exited`` will be told."""
         recipe = self.recipe
-        plain = recipe.starts_plain and not recipe.is_body and recipe.where is not DispatcherKind.THREAD
+        plain = recipe.starts_at_once
         if plain:
             self.actor = recipe.make(self)
             self._comes_up()

@@ -11,6 +11,8 @@ from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from actors.model.record import record
+
 
 class Restart(StrEnum):
     """When a child that ended by itself is started again (SEMANTICS.md: "A child exits")."""
@@ -130,7 +132,7 @@ class MailboxLimit:
 UNBOUNDED = MailboxLimit()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
     """One child as its supervisor sees it. The members of a pool share one."""
 
@@ -159,6 +161,11 @@ class ChildSpec:
     def is_supervisor(self) -> bool:
         """True where this child supervises children of its own."""
         return isinstance(self.recipe, SupervisorRecipe)
+
+    @property
+    def starts_at_once(self) -> bool:
+        """True for a worker that is up when its supervisor has made it."""
+        return isinstance(self.recipe, WorkerRecipe) and self.recipe.starts_at_once
 
     def member_ids(self) -> list[str]:
         """The ids of the children that this spec stands for."""
@@ -207,6 +214,11 @@ class WorkerRecipe:
     """The class of the objects it makes, for proxies and for Pykka."""
     has_hooks: InitVar[bool] = False
     """True where its object has an on_start, on_stop or on_failure."""
+
+    @property
+    def starts_at_once(self) -> bool:
+        """True where it is up when its supervisor has made it: no user code runs for that, and no other thread."""
+        return self.starts_plain and not self.is_body and self.where is not DispatcherKind.THREAD
 
     def __post_init__(self, has_hooks: bool) -> None:
         owns = self.resource is not None or self.has_lifespan

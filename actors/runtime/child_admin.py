@@ -114,11 +114,12 @@ def _call(system: System, path: str, message: StartChild | TerminateChild | Rest
         raise system.down_error(path or system.root_path)
     require_thread(path, "await asyncio.to_thread(tree.start_child, ...)")
     reply = Reply()
+    reply.arm()
     box = system.boxes.get(path)
     refusal = box.call(message, reply) if isinstance(box, SupervisorMailbox) else Refusal.FORGOTTEN
     if refusal is not None:
         raise system.stopped_error(path, refusal)
-    reply.get()
+    reply.get_armed()
 
 
 def _pool_info(box: PoolAddress, members: list[ChildInfo], system: System) -> ChildInfo:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.model.errors import ChildError, ChildErrorCode
+from actors.model.errors import ChildError, ChildErrorCode, StartError
 from actors.model.spec import ChildSpec
 from actors.supervision.child import Child, ChildState
 from actors.supervision.procedures import InitialStart, StartCall, TerminateCall
+from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -36,7 +37,11 @@ class StartChild:
         elif limit is not None and len(table) + (self.spec.pool or 1) > limit:
             reply.fail(ChildError(path, "max_children"))
         else:
-            _start(supervisor, table.add(self.spec, dynamic=True), reply, keep=False)
+            added = table.add(self.spec, dynamic=True)
+            if self.spec.pool is None and self.spec.starts_at_once:
+                _start_at_once(supervisor, added[0], reply)
+            else:
+                _start(supervisor, added, reply, keep=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,16 @@ def _start(supervisor: Supervisor, children: list[Child], reply: Reply, *, keep:
     call = StartCall(children, reply, keep=keep)
     supervisor.starting.add(call)
     supervisor.carry_out(call)
+
+
+def _start_at_once(supervisor: Supervisor, child: Child, reply: Reply) -> None:
+    """Start a child of whose start nothing has to be waited for: so it needs no plan, which nobody would meet."""
+    try:
+        supervisor.start_at_once(child)
+    except BaseException as error:  # a bug of ours, which ends this supervisor: the caller is not to wait for ever
+        reply.fail(StartError(child.path, f"raised {type_name(type(error))} in its supervisor"))
+        raise
+    reply.complete()
 
 
 def _found(supervisor: Supervisor, id_: str, reply: Reply) -> list[Child]:

@@ -74,7 +74,8 @@ class ChildControl:
 
     def is_up(self, child: Child) -> None:
         """Take note that its start succeeded."""
-        child.cancel_timer()
+        if child.timer is not None:
+            child.cancel_timer()
         child.standing = ChildState.UP
         child.has_been_up = True
         child.up_since = self._system.now()

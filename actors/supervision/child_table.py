@@ -132,8 +132,9 @@ def new_box(spec: ChildSpec, path: str, pool: PoolAddress | None = None) -> Mail
     """The mailbox of a child that had none."""
     if not isinstance(spec.recipe, WorkerRecipe):
         return SupervisorMailbox(path)
-    box = mailbox_of(spec.recipe, path, pool)
-    box.open(natural_refusal(spec))
+    box, refusal = mailbox_of(spec.recipe, path, pool), natural_refusal(spec)
+    if pool is not None or refusal is not None:  # else it is new, and open
+        box.open(refusal)
     return box
 
 

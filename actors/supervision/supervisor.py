@@ -197,6 +197,12 @@ class Supervisor(ManagedActor):
         if self.control.start(child, counts=plan.counts):
             self._is_up(child)
 
+    def start_at_once(self, child: Child) -> None:
+        """Start a child that no plan has, and that is up when it is made (``ChildSpec.starts_at_once``)."""
+        self.control.open(child)
+        self.control.start(child)
+        self._is_up(child)
+
     def _is_up(self, child: Child) -> Procedure | None:
         """Take note; the plan that goes on now."""
         plan = child.plan

@@ -434,3 +434,36 @@ def test_looking_at_a_tree_that_gave_up_raises_nothing() -> None:
 
         assert not tree.is_alive
         assert states(tree) == {"a": "stopped"}
+
+
+def test_a_bug_in_a_start_that_runs_no_user_code_fails_the_call_and_nobody_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bug = ZeroDivisionError()
+
+    def fails(*_: object, **__: object) -> bool:
+        raise bug
+
+    with doomed(shop(faulty("a"))) as tree:
+        monkeypatch.setattr(ChildControl, "start", fails)
+        with meanwhile(tree.start_child, "shop", WorkerSpec(id="b", handle=len)) as call:
+            error = call.exception(LONG_S)
+        assert isinstance(error, StartError)
+        assert str(error).startswith("shop/b: raised ZeroDivisionError in its supervisor")
+        assert tree.wait(LONG_S)
+
+
+@BOTH
+@pytest.mark.parametrize("tell_first", [True, False])
+def test_a_child_that_is_added_again_takes_messages_and_is_counted_as_new(*, tell_first: bool, dispatch: Any) -> None:
+    with running(shop(faulty("a"))) as tree:
+        spec = WorkerSpec(id="b", handle=len, dispatch=dispatch)
+        ref = tree.start_child("shop", spec)
+        tree.terminate_child("shop/b")
+        tree.delete_child("shop/b")
+        if tell_first:
+            ref.tell("lost")
+        tree.start_child("shop", spec)
+        assert tree.ref("shop/b").ask("four") == 4
+        assert states(tree) == {"a": "running", "b": "running"}
+        assert incarnations(tree)["b"] == 1
