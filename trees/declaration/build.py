@@ -32,7 +32,7 @@ from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.process import elsewhere
 from trees.declaration.resolve import resolve
-from trees.declaration.shared_recipes import Origin, origin_of, remember
+from trees.declaration.shared_recipes import Origin, alike, looks, origin_of, remember
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
 _CONVERTED: Final = frozenset({"restart", "backoff"})
@@ -63,28 +63,32 @@ class _Builder:
         self._recipes: dict[tuple[Any, ...], WorkerRecipe] = {}
         self._facts: dict[tuple[str, object], executables.CodeFacts | None] = {}
         """Facts of the code of a worker that can be given work; None: it cannot."""
+        self._built: dict[int, tuple[tuple[object, ...], WorkerRecipe, dict[str, Any]]] = {}
+        """Looks of a worker, and what was built of it, by the identity of its function or class."""
 
     def build(self, spec: Spec, *, under_tasks: bool = False) -> ChildSpec:
         """The ``ChildSpec`` of a spec, with everything below it."""
-        common: dict[str, Any] = {
-            "restart": core.Restart(spec.restart),
-            "shutdown_s": _seconds(spec.shutdown),
-            "brutal_kill": spec.shutdown == "brutal_kill",
-            "backoff": _backoff(spec.backoff),
-            "park": parks(spec, under_tasks=under_tasks),
-            **dict(zip(_COPIED, _copied(spec), strict=True)),
-        }
-        if isinstance(spec, SupervisorSpec):
-            recipe = self._supervisor(spec)
-            team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
-            return ChildSpec(recipe=recipe, registration=team, **common)
-        executable = self._executable(spec)
+        if isinstance(spec, WorkerSpec):
+            return self._of_worker(spec, under_tasks=under_tasks)
+        recipe = self._supervisor(spec)
+        team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
+        return ChildSpec(recipe=recipe, registration=team, **_common(spec, under_tasks=under_tasks))
+
+    def _of_worker(self, spec: WorkerSpec, *, under_tasks: bool) -> ChildSpec:
+        mine = looks(spec)
+        before = None if mine is None else self._built.get(id(mine[0]))
+        if mine is not None and before is not None and alike(mine, before[0]):
+            return ChildSpec(recipe=before[1], **before[2] | {"id": spec.id})
+        common, executable = _common(spec, under_tasks=under_tasks), self._executable(spec)
         if executable is not None:
             common["description"] = executable.description
         common["start_timeout_s"] = math.inf if spec.start_timeout_s is None else spec.start_timeout_s
         common["pool"] = spec.pool if spec.pool > 1 else None
         common["registration"] = executable
-        return ChildSpec(recipe=self._worker(spec, common), **common)
+        recipe = self._worker(spec, common)
+        if mine is not None and executable is None:
+            self._built[id(mine[0])] = mine, recipe, common
+        return ChildSpec(recipe=recipe, **common)
 
     def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
         has_tasks = spec.tasks is not None
@@ -138,6 +142,18 @@ class _Builder:
             recipe = self._recipes[key] = _recipe(spec, origin_of(spec, common))
             remember(recipe)
         return recipe
+
+
+def _common(spec: Spec, *, under_tasks: bool) -> dict[str, Any]:
+    """Return the fields of a ``ChildSpec`` that workers and supervisors have."""
+    return {
+        "restart": core.Restart(spec.restart),
+        "shutdown_s": _seconds(spec.shutdown),
+        "brutal_kill": spec.shutdown == "brutal_kill",
+        "backoff": _backoff(spec.backoff),
+        "park": parks(spec, under_tasks=under_tasks),
+        **dict(zip(_COPIED, _copied(spec), strict=True)),
+    }
 
 
 def _orchestrator(tasks: Tasks) -> ChildSpec:

@@ -19,6 +19,7 @@ from trees.declaration.kind import Target, WorkKind
 from trees.declaration.kinds import kind_of
 from trees.declaration.lifespans import lifespan_problems
 from trees.declaration.resolve import ResolveError, resolve
+from trees.declaration.shared_recipes import alike, looks
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_depth
 
 
@@ -87,13 +88,20 @@ class _Checker:
 
     def __init__(self) -> None:
         self._targets: dict[tuple[str, object], Target] = {}
+        self._passed: dict[int, tuple[object, ...]] = {}
+        """Looks of a worker in which nothing was wrong, by the identity of its function or class."""
 
     def of(self, spec: Spec, above: str, auto_shutdown: str | None, siblings: Siblings) -> Iterator[Problem]:
         """The problems of a spec and of everything below it, in the order of the declaration."""
         at = f"{above}/{spec.id}" if above else spec.id
         yield from _in_place(spec, at, auto_shutdown, siblings)
         if isinstance(spec, WorkerSpec):
-            yield from self._worker(spec, at, above, tasks_above=siblings.tasks_above)
+            mine = looks(spec)
+            if mine is None or not alike(mine, self._passed.get(id(mine[0]))):
+                problems = list(self._worker(spec, at, above, tasks_above=siblings.tasks_above))
+                yield from problems
+                if mine is not None and not problems:
+                    self._passed[id(mine[0])] = mine
             return
         yield from check_tasks.placed(spec, at, can_execute=spec.tasks is not None)
         yield from check_tasks.rules(spec, at)

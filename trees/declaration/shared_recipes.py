@@ -27,6 +27,7 @@ _Key: TypeAlias = tuple[int, str, frozenset[str]]
 _OWN: Final = frozenset({"id", "kwargs", "handle", "run", "actor"})
 _compared: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in _OWN])
 """Values of all other fields."""
+_others: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in {"id", "kwargs"}])
 _COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe"})
 _PLAIN: Final = frozenset({str, int, float, Mailbox, Backoff})
 """Types of values that are compared by ``==``, which runs no code of a user there."""
@@ -62,6 +63,17 @@ def work_of(spec: WorkerSpec) -> Any:
     return value if here and not varies else None
 
 
+def looks(spec: WorkerSpec) -> tuple[object, ...] | None:
+    """Return all but the id of a worker that may be like others, its function or class first; None: as ``work_of``."""
+    work = work_of(spec)
+    return None if work is None else (work, *_others(spec.__dict__))
+
+
+def alike(mine: tuple[object, ...], its: tuple[object, ...] | None) -> bool:
+    """True where two workers look the same. No code of a user runs for that."""
+    return its is not None and (all(map(is_, mine, its)) or all(map(_same, mine, its)))
+
+
 def known(spec: WorkerSpec) -> WorkerRecipe | None:
     """Return a recipe of a spec like this one, which was checked when that was made; None: there is none."""
     work = work_of(spec)
@@ -69,9 +81,9 @@ def known(spec: WorkerSpec) -> WorkerRecipe | None:
     recipe = None if code is None else _KNOWN.get(_key(code, spec))
     if recipe is None or code is None:
         return None
-    before, mine, its = recipe.origin.code, _compared(spec.__dict__), recipe.origin.fields
+    before = recipe.origin.code
     same = len(code) == len(before) and all(map(is_, code, before))
-    return recipe if same and (all(map(is_, mine, its)) or all(map(_same, mine, its))) else None
+    return recipe if same and alike(_compared(spec.__dict__), recipe.origin.fields) else None
 
 
 def origin_of(spec: WorkerSpec, common: dict[str, Any]) -> Origin | None:

@@ -17,6 +17,7 @@ from actors.model.spec import ChildSpec, DispatcherKind
 from tests.support.crew import LONG_S
 from trees import Backoff, Mailbox, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.declaration.build import build
+from trees.declaration.check import require_valid
 
 ROOT = SupervisorSpec(id="shop", children=[])
 
@@ -198,3 +199,38 @@ def test_a_recipe_keeps_no_function_alive_when_its_workers_are_gone() -> None:
         del handle
         gc.collect()
         assert gone.wait(LONG_S)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"restart": "temporary"}, {"pool": 2}, {"kwargs": {"extra": 1}}, {"description": "x"}], ids=str
+)
+def test_declared_workers_of_one_function_are_built_each_as_if_it_stood_alone(given: dict[str, Any]) -> None:
+    def handle(message: Any, extra: int = 0) -> Any:
+        return message, extra
+
+    others = [WorkerSpec(id=f"w{number}", handle=handle) for number in range(3)]
+    children = [*others, WorkerSpec(id="odd", handle=handle, **given), others[0].model_copy(update={"id": "last"})]
+    with start(SupervisorSpec(id="shop", children=children)) as tree:
+        for child in children:
+            built, alone = spec_of(tree, f"{child.id}#0" if child.pool > 1 else child.id), build(child)
+            assert built.id == child.id
+            assert _facts(built) == _facts(alone)
+        assert len({id(spec_of(tree, id_).recipe) for id_ in ("w0", "w1", "w2", "last")}) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"pool": 2, "dispatch": "loop"}, {"args": (1, 2)}, {"timeout_s": 3.0}], ids=str)
+def test_each_of_many_workers_is_checked_in_what_makes_it_different(wrong: dict[str, Any]) -> None:
+    fine = [WorkerSpec(id=f"w{number}", handle=echo) for number in range(3)]
+    odd = [WorkerSpec(id=f"odd{number}", handle=echo, **wrong) for number in range(2)]
+    if "pool" in wrong:
+        odd = [each.model_copy(update={"mailbox": Mailbox(capacity=2), "run": echo, "handle": None}) for each in odd]
+    with pytest.raises(ConfigError) as caught:
+        start(SupervisorSpec(id="shop", children=[*fine, *odd, fine[0].model_copy(update={"id": "w3"})]))
+    assert {problem.path.split("/")[1].split(".")[0] for problem in caught.value.problems} == {"odd0", "odd1"}
+
+
+def test_a_thousand_declared_workers_of_one_kind_are_checked_and_built_with_few_calls_each() -> None:
+    children = [WorkerSpec(id=f"w{number}", handle=echo) for number in range(1000)]
+    spec = SupervisorSpec(id="shop", children=children)
+    assert calls_of(lambda: build(spec)) < 8 * len(children)
+    assert calls_of(lambda: require_valid(spec)) < 12 * len(children)
