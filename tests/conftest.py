@@ -24,6 +24,7 @@ from tests.support.lanes import (
     pytest_sessionstart,
     pytest_terminal_summary,
 )
+from tests.support.patience import OWN_WAITS, be_patient
 from tests.support.quiet_log import quiet_log
 from tests.support.waiting import stranded
 
@@ -66,12 +67,13 @@ def _the_log_is_on() -> None:
     logger.enable("actors")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Log to whatever is stderr at that moment, so that pytest shows a test's own lines; stacks on a hard crash.
 
-    And hear Ctrl-C: a shell starts a job in its background deaf to it, and every program that a test starts would
-    inherit that.
+    Wait longer than the library does by itself. And hear Ctrl-C: a shell starts a job in its background deaf to it, and
+    every program that a test starts would inherit that.
     """
+    config.stash[OWN_WAITS] = be_patient()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not faulthandler.is_enabled():
         faulthandler.enable()

@@ -53,7 +53,7 @@ from trees.store.writer import Writer
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("actors", "trees")
-LONG_S = 20.0
+LONG_S = 60.0
 
 NO_GUARD = "a gate that a thread sleeps at, and no guard: no code runs between its take and its release"
 OWN = "threads of this library's own take it, and no call that a finalizer or a signal handler of users could make"

@@ -37,7 +37,7 @@ from trees.host.event_follower import JournalFollower
 from trees.observe.web import web_server
 from trees.observe.web.web_server import WebServer
 
-LONG_S = 20.0
+LONG_S = 60.0
 LOCKS = threading.__file__
 """The code of Python's own events and conditions, which take a plain lock."""
 

@@ -74,9 +74,9 @@ class Walk(RuleBasedStateMachine):
                 return
             if self.model.root_gave_up:
                 with pytest.raises(RestartLimitError):
-                    tree.wait(10.0)
+                    tree.wait(60)
             elif self.model.down:
-                assert tree.wait(10.0)
+                assert tree.wait(60)
             running = Model.workers(self.model)
             up = [child.path for _, child in running if child.state == "running"]
             assert tree.stop(timeout=10.0)
@@ -266,7 +266,7 @@ class Walk(RuleBasedStateMachine):
         self.differs = True
         settle(tree)
         if model.down:
-            tree._system.ended.wait(10.0)
+            tree._system.ended.wait(60)
         assert tree.is_alive is not model.down
         assert world.overlaps == []
         assert world.log == model.log

@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from actors.testing import no_stray_actors
+from tests.support.patience import be_patient
 from tests.support.quiet_log import quiet_log
 
 __all__ = ["no_stray_actors", "quiet_log"]
@@ -18,5 +19,6 @@ def _nothing_is_left(no_stray_actors: None) -> None:
 
 
 def pytest_configure() -> None:
-    """Be sure that this is the copy."""
+    """Be sure that this is the copy; wait as long as the other tests do."""
+    be_patient()
     assert importlib.util.find_spec("actors.tasks") is None

@@ -7,7 +7,7 @@ import threading
 from actors import Context
 from trees import StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PLAN = [Subtask("fast"), Subtask("slow"), Subtask("after_fast", depends_on=["fast"])]
 
 

@@ -7,7 +7,7 @@ import threading
 from actors import Context
 from trees import Retry, StaticPlan, Subtask, SubtaskRetrying, SupervisorSpec, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import threading
 from actors import Context
 from trees import StaticPlan, Subtask, SubtaskFailed, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PLAN = [Subtask(f"part-{n}", str(n), capability="search") for n in range(10)]
 
 

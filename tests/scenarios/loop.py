@@ -8,7 +8,7 @@ from collections import Counter
 from actors import Context
 from trees import StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 NEXT = {"plan": "research", "research": "write", "write": "plan"}
 
 

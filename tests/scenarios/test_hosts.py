@@ -13,7 +13,7 @@ from actors import ActorStoppedError, RestartLimitError, TreeDownError, Worker
 from actors.testing import settle
 from trees import SupervisorSpec, WorkerSpec, start, start_async
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Counter(Worker):

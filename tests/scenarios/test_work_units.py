@@ -10,7 +10,7 @@ from actors import ChildExited, Event
 from actors.testing import settle
 from trees import SupervisorSpec, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def part(work: Callable[[], object], *, id: str = "part", restart: str = "transient") -> WorkerSpec:

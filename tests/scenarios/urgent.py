@@ -8,7 +8,7 @@ import threading
 from actors import Context
 from trees import StaticPlan, Subtask, SubtaskEvent, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def main() -> None:

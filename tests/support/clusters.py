@@ -113,6 +113,10 @@ _CLUSTER = pytest.StashKey[RayCluster]()
 _KEPT = pytest.StashKey[contextlib.ExitStack]()
 
 
+START_S = 120.0
+"""Seconds for the start of a worker there: it takes a new Python, and under load more than half a minute."""
+
+
 def on_ray(**rules: Any) -> Ray:
     """A place for which there is always room."""
     return Ray(**{"num_cpus": SHARE, **rules})

@@ -48,7 +48,7 @@ class DroppingStore(CuttingStore, DurableStore):
 
     def _serve(self) -> None:
         while (wanted := self._wanted.get()) is not None:
-            self.gate.wait(20.0)
+            self.gate.wait(60)
             stream, numbers, reply = wanted
             damage = next((found for n in numbers if (found := self.damaged(stream, n)) is not None), None)
             if damage is not None:
@@ -71,4 +71,4 @@ class DroppingStore(CuttingStore, DurableStore):
         self.gate.set()
         self._wanted.put(None)
         if self._thread.ident:
-            self._thread.join(20.0)
+            self._thread.join(60)

@@ -84,7 +84,7 @@ def tree_of(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> Iterator[T
         yield tree
 
 
-DELIVERY_S = 2.0
+DELIVERY_S = LONG_S
 """How long a test waits for events that have happened to be delivered; only one that is held up takes it all."""
 
 

@@ -148,7 +148,7 @@ class Scheduler:
         """Run all threads to their end."""
         real = [crew.start(functools.partial(self._main, one)) for one in self._threads]
         self._threads[0].gate.release()
-        ended = self._done.acquire(timeout=20)
+        ended = self._done.acquire(timeout=60)
         self._aborted = True  # those that still wait, after an error, end at their gates
         for one in self._threads:
             if one.gate.locked():

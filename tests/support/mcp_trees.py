@@ -55,7 +55,7 @@ def row(tree: Tree) -> Any:
     return next(each for each in tree.registry() if each.id == "files")
 
 
-def eventually(condition: Any, seconds: float = 20.0) -> None:
+def eventually(condition: Any, seconds: float = 60.0) -> None:
     """Wait until it is so."""
     until = time.monotonic() + seconds
     while not condition():

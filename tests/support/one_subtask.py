@@ -29,6 +29,6 @@ def report_of(spec: SupervisorSpec) -> Report:
     """What becomes of a task, whether it succeeds or fails."""
     with start(spec) as tree:
         try:
-            return tree.run("read it", timeout=10)
+            return tree.run("read it", timeout=60)
         except TaskFailedError as error:
             return error.report or pytest.fail("no report")

@@ -43,7 +43,7 @@ def reported(error: TaskError) -> Report:
 def ended(handle: TaskHandle) -> tuple[Report, type[TaskError] | None]:
     """The report of a task, and what is raised to whoever waits for it."""
     try:
-        return handle.result(timeout=10), None
+        return handle.result(timeout=60), None
     except TaskError as error:
         return reported(error), type(error)
 
@@ -56,5 +56,5 @@ def said_of(report: Report) -> str:
 
 def assert_alive(tree: Tree, incarnation: int = 1) -> None:
     """The tree goes on: its orchestrator is the same, and a task that nothing is wrong with is done."""
-    assert tree.run("again", timeout=10).status is TaskStatus.SUCCEEDED
+    assert tree.run("again", timeout=60).status is TaskStatus.SUCCEEDED
     assert tree.child("p/orchestrator").incarnation == incarnation

@@ -32,7 +32,7 @@ def refused(planner: Any, goal: str | Task = "read it", **options: Any) -> PlanE
     script = ScriptedExecutable("ran")
     with start(tree_of(planner, worker=script.execute, **options)) as tree:
         with pytest.raises(PlanError) as caught:
-            tree.run(goal, timeout=10)
+            tree.run(goal, timeout=60)
         handle = tree.task(caught.value.task)
         alive = tree.child("p/orchestrator").incarnation
 

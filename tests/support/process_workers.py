@@ -51,7 +51,7 @@ class Explosive:
 
 def asked_for(path: str) -> Any:
     """Rebuild a message with the reply of somebody else."""
-    return (KEPT.get(path) or actors.ref(path)).ask("anything", timeout=20)
+    return (KEPT.get(path) or actors.ref(path)).ask("anything", timeout=60)
 
 
 class Asking:

@@ -16,7 +16,7 @@ from trees import TaskHandle, Tree
 from trees.store import SqlStore, open_store
 from trees.store.remote_commands import RemoteCommand
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 OWNER = "p"
 E = TypeVar("E", bound=Event)
 

@@ -14,7 +14,7 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Counted(asyncio.SelectorEventLoop):

@@ -23,6 +23,7 @@ from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import eventually
+from tests.support.load import beside_others
 from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
 ROOT = Path(__file__).parents[3]
@@ -184,11 +185,15 @@ def test_a_line_that_says_ready_is_found_in_a_flood_of_which_only_a_part_is_pass
     with start(SupervisorSpec(id="p", children=[])) as tree:
         tree.subscribe(events.append)
         tree.start_child("p", WorkerSpec(id="m", command=Command(python(flood), ready="^ready now$")))
-        passed = sum(isinstance(each, CommandOutput) for each in list(events))
-        assert passed < 100_000
-        eventually(
-            lambda: passed + sum(each.count for each in events if isinstance(each, CommandOutputLost)) == 300_001
-        )
+
+        def passed() -> int:  # the last of them are on their way to the subscriber
+            return sum(isinstance(each, CommandOutput) for each in list(events))
+
+        def lost() -> int:
+            return sum(each.count for each in list(events) if isinstance(each, CommandOutputLost))
+
+        eventually(lambda: passed() + lost() == 300_001)
+        assert passed() < 100_000
 
 
 def test_a_callable_is_asked_every_50_ms() -> None:
@@ -200,7 +205,7 @@ def test_a_callable_is_asked_every_50_ms() -> None:
 
     with start(spec_of(Command(python(SLEEPS), ready=ready))):
         pauses = [later - earlier for earlier, later in pairwise(asked)]
-    assert 0.05 <= min(pauses) < 0.1
+    assert 0.05 <= min(pauses) < beside_others(0.1)
     assert len(asked) == 8, "nor is it asked when it is ready"
 
 
@@ -403,8 +408,8 @@ def test_a_command_that_writes_100_mb_a_second_neither_blocks_the_tree_nor_fills
         eventually(lambda: seen.of(CommandOutputLost))
 
     assert exit_.output[-1] == "end"
-    assert max(asked) < 5
-    assert len(seen.lines()) < 100_000
+    assert max(asked) < beside_others(5.0)
+    assert len(seen.lines()) < 1_000_000, "a third; how many are passed on depends on how long it writes"
     assert len(seen.lines()) + sum(each.count for each in seen.of(CommandOutputLost)) == 3_000_001
 
 

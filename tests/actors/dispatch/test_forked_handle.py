@@ -174,7 +174,7 @@ def test_a_message_for_which_its_process_has_no_memory_is_an_error_of_that_one_m
     with running(worker(dispatch=Process(memory_mb=400))) as (tree, ask):
         with pytest.raises(NotPicklableError, match="MemoryError"):
             ask(("echo", bytes(450_000_000)), timeout=120)
-        assert ask(21, timeout=30) == 42
+        assert ask(21, timeout=60) == 42
         assert tree.child("p/w").incarnation == 1
 
 

@@ -43,8 +43,8 @@ def test_a_ref_that_is_kept_in_a_process_behaves_as_any_when_its_path_is_deleted
 def test_an_answer_that_ends_the_program_where_it_is_rebuilt_is_an_error_of_that_one_call() -> None:
     with running(worker(), WorkerSpec(id="giver", handle=there.give)) as (tree, ask):
         with pytest.raises(NotPicklableError, match="SystemExit"):
-            ask(("ask", "p/giver", "leaving"), timeout=30)
-        assert ask(("ask", "p/giver", 21), timeout=30) == 42, "its wire is read as before"
+            ask(("ask", "p/giver", "leaving"), timeout=60)
+        assert ask(("ask", "p/giver", 21), timeout=60) == 42, "its wire is read as before"
         assert tree.child("p/w").incarnation == 1
 
 
@@ -61,4 +61,4 @@ def test_a_process_whose_wire_nobody_reads_any_more_ends_instead_of_going_deaf(m
         link.take = broken
         link.listen_aside()
         theirs.sendall(b"".join(frame(Kind.STOP, 0, [b""])))
-        assert died.wait(30)
+        assert died.wait(60)

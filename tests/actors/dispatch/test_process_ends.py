@@ -25,11 +25,12 @@ from actors import (
     StartError,
     WorkerCrashedError,
 )
-from actors.dispatch.host.forked_handle import CODE_S
+from actors.dispatch.host import forked_handle
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
 from tests.support.hardening import LONG_S, eventually
+from tests.support.load import beside_others
 from tests.support.process_trees import Exits, running, spec_of, worker
 from trees import Backoff, Process, Tree, start
 
@@ -74,9 +75,9 @@ def test_who_waits_hears_of_the_death_of_the_process_within_100_ms(tmp_path: Pat
             began = monotonic()
             os.kill(pid, signal.SIGKILL)
             with pytest.raises(WorkerCrashedError):
-                reply.get(timeout=10)
+                reply.get(timeout=60)
             took.append(monotonic() - began)
-    assert min(took) < 0.1
+    assert min(took) < beside_others(0.1)
 
 
 def test_a_process_that_is_killed_between_two_messages_is_one_exit_too() -> None:
@@ -94,7 +95,7 @@ def test_a_message_that_the_process_has_never_read_waits_for_the_next_incarnatio
     with running(worker()) as (tree, ask):
         pid = ask("pid")
         os.kill(pid, signal.SIGSTOP)
-        reply = tree.ref("p/w").ask(21, timeout=20, block=False)
+        reply = tree.ref("p/w").ask(21, timeout=60, block=False)
         eventually(lambda: tree.ref("p/w").depth == 0)  # it was handed over
         os.kill(pid, signal.SIGKILL)
         assert reply.get() == 42
@@ -129,7 +130,7 @@ def test_stop_asks_and_the_handler_sees_it(tmp_path: Path) -> None:
         reply = tree.ref("p/w").ask(("until stopped", str(up)), timeout=None, block=False)
         assert eventually(up.exists)
         tree.terminate_child("p/w")
-        assert reply.get(timeout=10) == "stopped"
+        assert reply.get(timeout=60) == "stopped"
 
 
 @pytest.mark.parametrize("shutdown", [0.2, "brutal_kill"])
@@ -139,7 +140,7 @@ def test_at_the_end_of_shutdown_the_whole_group_is_killed(shutdown: Any) -> None
         tree.ref("p/w").tell("spin")
         started = monotonic()
         tree.terminate_child("p/w")
-        assert monotonic() - started < 5
+        assert monotonic() - started < beside_others(5.0)
         assert eventually(lambda: not runs(pid) and not runs(child))
 
 
@@ -182,7 +183,7 @@ def test_if_the_host_is_killed_every_process_of_its_workers_and_what_they_starte
 
     Within a second: the shortest of three counts, because the others may have waited for a busy machine.
     """
-    assert min(_seconds_to_be_gone() for _ in range(3)) < 1.0
+    assert min(_seconds_to_be_gone() for _ in range(3)) < beside_others(1.0)
 
 
 def _seconds_to_be_gone() -> float:
@@ -212,12 +213,15 @@ def test_if_the_fork_server_is_killed_it_is_started_again_and_the_workers_go_on(
         assert ask("pid") == pid
         other = tree.ref("p/x").ask("pid")
         os.kill(other, signal.SIGKILL)
-        assert tree.ref("p/x").ask("pid", timeout=30) != other
+        assert tree.ref("p/x").ask("pid", timeout=60) != other
         assert ask("pid") == pid
         assert tree.child("p/w").incarnation == 1
 
 
-def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped() -> None:
+def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forked_handle, "CODE_S", 2 * LONG_S)
     with running(worker()) as (tree, ask):
         exits = Exits(tree)
         pid = ask("pid")
@@ -229,7 +233,7 @@ def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped()
             error = exits.one().error
             assert isinstance(error, ProcessDiedError)
             assert (error.exit_code, error.signal) == (None, signal.SIGKILL)
-            assert monotonic() - began < CODE_S
+            assert monotonic() - began < LONG_S, "nobody waited for the exit code that the server cannot tell"
         finally:
             os.kill(server, signal.SIGCONT)
         assert ask(21) == 42
@@ -245,7 +249,7 @@ def test_a_start_is_called_off_at_once_though_the_fork_server_is_stopped() -> No
             eventually(lambda: _is_being_made(tree, "p/late"))
             tree.terminate_child("p/late")
             with pytest.raises(StartError, match="was stopped while it started"):
-                added.result(30)
+                added.result(60)
         finally:
             os.kill(server, signal.SIGCONT)
         tree.start_child("p", worker("late"))
@@ -298,12 +302,12 @@ def test_when_a_tree_is_down_nothing_of_its_workers_is_left() -> None:
 def test_a_sign_of_life_crosses_and_a_hung_process_is_killed_and_comes_back(tmp_path: Path) -> None:
     with running(worker(stall_s=0.3)) as (tree, ask):
         exits = Exits(tree)
-        assert ask(("beat", 1.0), timeout=20) == "beaten", "three times as long as it may be silent"
-        assert ask(("until stopped", str(tmp_path / "up"), 0.6), timeout=20) == "stopped", "a wait is no silence"
+        assert ask(("beat", 1.0), timeout=60) == "beaten", "three times as long as it may be silent"
+        assert ask(("until stopped", str(tmp_path / "up"), 0.6), timeout=60) == "stopped", "a wait is no silence"
         assert not exits.all
         pid = ask("pid")
         with pytest.raises(StalledError):
-            ask("spin", timeout=20)
+            ask("spin", timeout=60)
         assert isinstance(exits.one().error, StalledError)
         assert eventually(lambda: not runs(pid))
         assert ask(21) == 42

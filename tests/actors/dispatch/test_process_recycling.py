@@ -37,7 +37,7 @@ def running(*children: WorkerSpec, **rules: Any) -> Iterator[tuple[Tree, Record]
 def test_after_so_many_messages_a_fresh_process_goes_on_and_no_message_is_lost() -> None:
     with running(recycled(3)) as (tree, record):
         ref = tree.ref("p/w")
-        pids = [each.get(timeout=30) for each in [ref.ask("pid", timeout=30, block=False) for _ in range(7)]]
+        pids = [each.get(timeout=60) for each in [ref.ask("pid", timeout=60, block=False) for _ in range(7)]]
         settle(tree)
         assert [pids[0]] * 3 == pids[:3]
         assert [pids[3]] * 3 == pids[3:6]
@@ -59,23 +59,23 @@ def test_the_restart_type_does_not_matter_and_siblings_go_on(restart: Any, strat
     sibling = WorkerSpec(id="x", handle=there.do)
     rules: Any = {"strategy": strategy, "auto_shutdown": "any_significant" if restart != "permanent" else "never"}
     with running(recycled(restart=restart, significant=restart != "permanent"), sibling, **rules) as (tree, _):
-        assert len({tree.ref("p/w").ask("pid", timeout=30) for _ in range(3)}) == 3
+        assert len({tree.ref("p/w").ask("pid", timeout=60) for _ in range(3)}) == 3
         assert (tree.child("p/w").incarnation >= 3, tree.child("p/x").incarnation) == (True, 1)
 
 
 def test_hooks_run_and_the_state_is_new(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     with running(recycled(2, actor=there.Counter, args=(str(notes),))) as (tree, _):
-        assert [tree.ref("p/w").ask(1, timeout=30) for _ in range(5)] == [1, 2, 1, 2, 1]
+        assert [tree.ref("p/w").ask(1, timeout=60) for _ in range(5)] == [1, 2, 1, 2, 1]
         assert notes.read_text().split() == ["on_start", "on_stop"] * 2 + ["on_start"]
 
 
 def test_async_work_and_each_member_of_a_pool_have_a_count_of_their_own() -> None:
     members = recycled(2, "m", pool=2)
     with running(recycled(actor=there.Async), members) as (tree, record):
-        assert [tree.ref("p/w").ask(n, timeout=30) for n in range(3)] == [0, 2, 4]
-        assert len({tree.ref("p/m#0").ask("pid", timeout=30) for _ in range(3)}) == 2
-        assert sorted(tree.ref("p/m").ask(n, timeout=30) for n in range(8)) == [2 * n for n in range(8)]
+        assert [tree.ref("p/w").ask(n, timeout=60) for n in range(3)] == [0, 2, 4]
+        assert len({tree.ref("p/m#0").ask("pid", timeout=60) for _ in range(3)}) == 2
+        assert sorted(tree.ref("p/m").ask(n, timeout=60) for n in range(8)) == [2 * n for n in range(8)]
         settle(tree)
         assert set(record.exits("p/w") + record.exits("p/m#0") + record.exits("p/m#1")) == {"shutdown"}
 
@@ -85,12 +85,12 @@ def test_a_failed_request_counts_and_a_crash_stays_one() -> None:
         record, ref = Record(tree), tree.ref("p/w")
         for error, kind in ((Failed("no"), Failed), (ValueError("bad"), ValueError)):
             with pytest.raises(kind):
-                ref.ask(("raise", error), timeout=30)
-        ref.ask("pid", timeout=30)
+                ref.ask(("raise", error), timeout=60)
+        ref.ask("pid", timeout=60)
         assert tree.child("p/w").restarts == 0
         with pytest.raises(KeyError):
-            ref.ask(("raise", KeyError("worse")), timeout=30)
-        ref.ask("pid", timeout=30)
+            ref.ask(("raise", KeyError("worse")), timeout=60)
+        ref.ask("pid", timeout=60)
         assert record.exits("p/w") == ["shutdown", "crashed"]
         assert tree.child("p/w").restarts == 1
 
@@ -100,14 +100,14 @@ def test_a_process_that_dies_in_its_last_message_has_died(word: Any) -> None:
     with start(spec_of(recycled())) as tree:
         record = Record(tree)
         with pytest.raises(actors.WorkerCrashedError):
-            tree.ref("p/w").ask(word, timeout=30)
+            tree.ref("p/w").ask(word, timeout=60)
         settle(tree)
         assert record.exits("p/w") == ["crashed"]
 
 
 def test_a_worker_that_stops_itself_in_its_last_message_is_not_replaced() -> None:
     with running(recycled(actor=there.Counter, restart="transient")) as (tree, record):
-        assert tree.ref("p/w").ask("end", timeout=30) == "ended"
+        assert tree.ref("p/w").ask("end", timeout=60) == "ended"
         record.wait_for(ChildExited, "p/w")
         settle(tree)
         assert record.exits("p/w") == ["normal"]
@@ -120,7 +120,7 @@ def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path:
         reply = tree.ref("p/w").ask(("until stopped", str(up)), timeout=None, block=False)
         assert eventually(up.exists)
         tree.terminate_child("p/w")
-        assert reply.get(timeout=30) == "stopped"
+        assert reply.get(timeout=60) == "stopped"
         assert [each.detail for each in record.of(ChildExited)] == [""]
         assert tree.child("p/w").state == "stopped"
 
@@ -128,14 +128,14 @@ def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path:
 def test_a_stop_that_comes_while_it_is_being_replaced_leaves_it_down(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     with running(recycled(actor=there.Lingering, args=(str(notes),), shutdown=60)) as (tree, record):
-        tree.ref("p/w").ask(1, timeout=30)
+        tree.ref("p/w").ask(1, timeout=60)
         assert eventually(lambda: "on_stop" in notes.read_text())
         stopping = threading.Thread(target=tree.terminate_child, args=("p/w",))
         stopping.start()
         (child,) = tree._system.supervisors["p"].table.find("w")
         assert eventually(lambda: child.standing is ChildState.STOPPING)
         notes.with_suffix(".go").touch()
-        stopping.join(30)
+        stopping.join(60)
         assert not stopping.is_alive()
         settle(tree)
         assert record.exits("p/w") == ["shutdown"]
@@ -153,7 +153,7 @@ class AsksTwice(actors.Worker):
     """A worker that needs its sibling for its start."""
 
     def on_start(self) -> None:
-        self.pids = [actors.ref("p/w").ask("pid", timeout=30) for _ in range(2)]
+        self.pids = [actors.ref("p/w").ask("pid", timeout=60) for _ in range(2)]
 
     def on_receive(self, message: object) -> list[int]:
         return self.pids

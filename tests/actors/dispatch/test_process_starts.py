@@ -52,7 +52,7 @@ def test_preload_names_modules_that_the_server_imports_once(tmp_path: Path, monk
             pids = {tree.ref(f"p/w#{n}").ask("") for n in range(2)}
             os.kill(tree.child("p/w#0").pid or 0, signal.SIGKILL)
             assert eventually(lambda: tree.child("p/w#0").incarnation == 2)
-            pids.add(tree.ref("p/w#0").ask("", timeout=30))
+            pids.add(tree.ref("p/w#0").ask("", timeout=60))
     finally:
         sys.modules.pop("heavy_to_import", None)
         (key,) = (each for each in SERVERS._servers if "heavy_to_import" in each)

@@ -31,18 +31,24 @@ from actors import (
 )
 from actors.model.process_errors import RemoteTraceback
 from tests.support import process_workers as there
-from tests.support.clusters import RayCluster, on_ray
+from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
-from tests.support.process_trees import Exits, spec_of, worker
+from tests.support.process_trees import Exits, spec_of
 from tests.support.process_trees import running as started
+from tests.support.process_trees import worker as placed
 from trees import Ray, Tree, WorkerSpec, start
 from trees.views.snapshot import WorkerSnapshot
 
-LONG_S = 60.0
+LONG_S = 120.0
 """Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
 NODE = 56
 """Digits of the id of a node."""
-pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def worker(id_: str = "w", **rules: Any) -> WorkerSpec:
+    """A worker that has time to start there."""
+    return placed(id_, **{"start_timeout_s": START_S, **rules})
 
 
 @contextlib.contextmanager

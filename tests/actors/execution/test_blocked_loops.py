@@ -285,7 +285,7 @@ def test_a_sync_worker_with_an_async_lifespan_comes_back_and_that_counts_in_no_w
 def test_the_culprit_uses_up_its_own_limit_only() -> None:
     blockers = [Blocker() for _ in range(2)]
     child = worker("b", obey_async, on_exhausted="park")
-    with blocked(worker("a", obey_async), child, blocker=blockers[0], max_restarts=1) as (tree, witness):
+    with blocked(worker("a", obey_async), child, blocker=blockers[0], max_restarts=1, period_s=1e6) as (tree, witness):
         for blocker in blockers:
             tree.ref("t/b").tell(blocker.once)
             blocker.wait_reached()

@@ -370,7 +370,7 @@ def work(message):
     enough.set()
 children = [WorkerSpec(id="p", handle=work, pool=2), WorkerSpec(id="w", handle=work)]
 with start(SupervisorSpec(id="t", children=children)) as tree:
-    tree.ref("t/w").ask("fork", timeout=30)
+    tree.ref("t/w").ask("fork", timeout=60)
     print(tree.ref("t/p").ask("hello"))
 """
     )

@@ -10,6 +10,7 @@ import pytest
 
 import actors
 from actors import BlockingAskError, LoopBlocked
+from actors.messaging import ref
 from actors.model.clock import monotonic
 from actors.testing import Hang
 from tests.support.hardening import LONG_S, Gate, Witness, crash, eventually, obey_async, root, tree_of, worker
@@ -28,7 +29,7 @@ CALLS: dict[str, Callable[[Tree], Any]] = {
     "setting through a proxy": lambda tree: setattr(tree.ref("t/sync").proxy(), "x", 1),
     "stop of a worker": lambda tree: tree.ref("t/b").stop(),
     "stop of the tree": lambda tree: tree.stop(),
-    "wait": lambda tree: tree.wait(1),
+    "wait": lambda tree: tree.wait(LONG_S),
     "start_child": lambda tree: tree.start_child("t", worker("new")),
     "terminate_child": lambda tree: tree.terminate_child("t/b"),
     "restart_child": lambda tree: tree.restart_child("t/stopped"),
@@ -36,9 +37,9 @@ CALLS: dict[str, Callable[[Tree], Any]] = {
     "run": lambda tree: tree.run("goal"),
     "result": lambda tree: tree.submit("goal").result(),
     "events": lambda tree: list(tree.submit("goal").events()),
-    "wait_for_role": lambda tree: tree.wait_for_role("stopped", timeout=1),
-    "sleep": lambda tree: actors.sleep(1),
-    "stopping": lambda tree: actors.stopping(1),
+    "wait_for_role": lambda tree: tree.wait_for_role("stopped", timeout=LONG_S),
+    "sleep": lambda tree: actors.sleep(LONG_S),
+    "stopping": lambda tree: actors.stopping(LONG_S),
     "start of another tree": lambda tree: start(root(worker("x"))),
 }
 
@@ -95,7 +96,7 @@ def test_each_blocking_call_is_refused_on_the_loop_at_once_and_does_nothing(call
         # A handler that waits for the end of its own tree is told so first: it could not do that elsewhere either.
         own_end = call in {"stop of the tree", "wait"} and place == "handler"
         assert isinstance(error, actors.RecursionDetectedError if own_end else BlockingAskError), error
-        assert took_s < 1
+        assert took_s < LONG_S / 2
         assert tree.child("t/b").incarnation == tree.child("t/a").incarnation == 1
         assert tree.child("t/stopped").state == "stopped"
         assert tree.is_alive
@@ -139,7 +140,8 @@ def test_a_thread_that_the_loop_waits_for_may_block() -> None:
         assert tree.ref("t/a").ask(handle, timeout=LONG_S) == "m"
 
 
-def test_a_tell_to_a_full_mailbox_does_not_wait_on_the_loop() -> None:
+def test_a_tell_to_a_full_mailbox_does_not_wait_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ref, "FULL_WAIT_S", LONG_S)
     gate = Gate()
 
     async def tell() -> float:
@@ -155,4 +157,4 @@ def test_a_tell_to_a_full_mailbox_does_not_wait_on_the_loop() -> None:
         took_s = tree.ref("t/a").ask(tell, timeout=LONG_S)
         gate.open.set()
 
-    assert took_s < 1
+    assert took_s < LONG_S / 2

@@ -46,7 +46,7 @@ def ending(hook: str, message: Any, **words: Any) -> Iterator[tuple[Tree, Manual
 
 def supervisor_has_heard(tree: Tree) -> None:
     """Its supervisor has handled all that was said to it."""
-    tree._system.boxes["shop"].when_quiet().wait(10)
+    tree._system.boxes["shop"].when_quiet().wait(60)
 
 
 def let_time_run_out(tree: Tree, clock: ManualClock, seconds: float) -> None:

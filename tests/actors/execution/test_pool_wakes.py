@@ -8,7 +8,7 @@ from actors.testing import settle
 from tests.support.hardening import eventually, in_thread, switching_fast
 from trees import SupervisorSpec, WorkerSpec, start
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 PROMPT_S = 2.0
 
 

@@ -13,7 +13,7 @@ from actors.model.errors import ActorsError
 from trees import Mailbox, SupervisorSpec, Tree, WorkerSpec, start
 
 ROUNDS = 40
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 @pytest.fixture

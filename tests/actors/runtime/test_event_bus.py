@@ -107,7 +107,7 @@ def test_who_waits_for_the_delivery_is_told_also_after_the_subscriber_has_left()
         waits.start()
         end()
         gate.open.set()
-        waits.join(20)
+        waits.join(60)
 
         assert not waits.is_alive()
 
@@ -231,7 +231,7 @@ def test_a_root_that_gives_up_is_critical_in_the_log_also_after_a_line_that_fail
         with pytest.raises(Exception, match=r".*"):
             tree.ref("r/w").ask(1, timeout=5)
     with pytest.raises(RestartLimitError):
-        tree.wait(20)
+        tree.wait(60)
 
     assert "CRITICAL" in [level for level, _ in kept]
 

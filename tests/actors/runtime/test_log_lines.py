@@ -34,7 +34,7 @@ from trees import (
     start,
 )
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 SECRET, PRIVATE = "SEC" + "RET", "PRI" + "VATE"  # not literals: a traceback shows lines of code
 
 

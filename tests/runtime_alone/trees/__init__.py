@@ -74,7 +74,7 @@ class Tree:
         ended = self._system.stop()
         in_order = ended.wait(timeout)
         if not in_order:
-            self._system.kill().wait(30.0)
+            self._system.kill().wait(60)
         return in_order
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -107,7 +107,7 @@ WRONG: dict[str, Turn] = {
     "a field with a typo": Turn("WorkerSpec(id='parse', handler=parse)", "Did you mean 'handle'?"),
     "values without names": Turn("WorkerSpec('parse', parse)", "Write WorkerSpec(id=...)"),
     "a body that returns at once": Turn(
-        "with start(SupervisorSpec(id='shop', children=[WorkerSpec(id='body', run=lambda: 3)])) as tree: tree.wait(20)",
+        "with start(SupervisorSpec(id='shop', children=[WorkerSpec(id='body', run=lambda: 3)])) as tree: tree.wait(60)",
         "actors.sleep(seconds) returns True, or declare it with restart='transient'",
     ),
     "a method with a typo": Turn(

@@ -20,7 +20,7 @@ from actors.testing import ManualClock, settle
 from tests.support.orchestrators import kill_orchestrator
 from trees import Subtask, SupervisorSpec, TaskCancelledError, Tasks, WorkerSpec, start
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def attempt() -> Attempt:

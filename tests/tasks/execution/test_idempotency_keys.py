@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from actors.tasks.model import task_events
+from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE
 from tests.support.resuming import Change, NotingStore, records, report_of
 from trees import (
@@ -20,6 +21,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskFailed,
     SupervisorSpec,
     Task,
     TaskError,
@@ -30,7 +32,7 @@ from trees import (
     start,
 )
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 JOURNALS = Path(__file__).parents[2] / "data" / "journals"
 
 
@@ -212,7 +214,7 @@ def test_what_nobody_waits_for_any_longer_ends_also_where_it_fails_by_itself_aft
 
     def tool(task: Any, context: Any) -> None:
         begun.set()
-        gate.wait(0.6)
+        assert gate.wait(WAIT_S)
         raise OSError("connection reset")
 
     spec = SupervisorSpec(
@@ -220,9 +222,13 @@ def test_what_nobody_waits_for_any_longer_ends_also_where_it_fails_by_itself_aft
         tasks=Tasks(planner=StaticPlan([Subtask("a", worker="agent", timeout_s=0.3)]), on_failure=[AT_ONCE]),
         children=[WorkerSpec(id="agent", execute=agent, on_failure=[]), WorkerSpec(id="tool", execute=tool)],
     )
-    with start(spec) as tree:
+    clock = ManualClock()
+    with start(spec, clock=clock) as tree:
         handle = tree.submit(Task("go", id="t"))
         assert begun.wait(WAIT_S)
+        clock.advance(0.3)
+        assert any(isinstance(event, SubtaskFailed) for event in handle.events()), "nobody waits for the tool"
+        gate.set()
         with pytest.raises(TaskError):
             handle.result(timeout=WAIT_S)
         report = handle.report

@@ -47,7 +47,7 @@ def spec_of(code: Any, dispatch: Any = "process", **rules: Any) -> SupervisorSpe
 def report_of(tree: Tree, notes: Path, how: str = "", **inputs: Any) -> Report:
     handle = tree.submit(Task("go", id="t", inputs={"notes": str(notes), "how": how, **inputs}))
     with suppress(TaskFailedError):
-        handle.result(30)
+        handle.result(60)
     assert handle.report is not None
     return handle.report
 
@@ -82,7 +82,7 @@ def test_a_task_that_moves_between_a_thread_and_a_process_makes_no_step_again(
         assert eventually(Path(f"{notes}.waits").exists)
     Path(f"{notes}.go").touch()
     with start(spec_of(code, places[1]), store=store) as tree:
-        results = tree.task("t").result(30).results["x"]
+        results = tree.task("t").result(60).results["x"]
         assert results[:2] == ["made 1", "made 2"]
         assert [each[:2] for each in recorded(tree)] == [("s", 1), ("key", 1), ("s", 2)]
     assert notes.read_text().split() == ["1", "2"]
@@ -146,7 +146,7 @@ def _kill_at(point: str, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
             told = keep_step(self, call, value)
             if point == "recorded, not answered":
                 assert told is not None
-                told.get(timeout=30)
+                told.get(timeout=60)
                 os.kill(pid, signal.SIGKILL)
 
         threading.Thread(target=act).start()

@@ -14,12 +14,12 @@ from actors import Event, WorkerLostError
 from actors.model.events import ChildExited
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStepped, SubtaskSucceeded
 from tests.support import process_work as there
-from tests.support.clusters import RayCluster, on_ray
+from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
 from tests.support.sizes import size
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
 
-pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 PARTS = 200
 LONG_S = 300.0
 POOL = size(8, 4, 4)
@@ -31,7 +31,7 @@ def tree_of(worker: WorkerSpec, plan: list[Subtask], **settings: Any) -> Supervi
 
 @pytest.mark.parametrize(("instruction", "found"), [("done", "done"), ("be killed once", "done in attempt 2")])
 def test_work_is_done_there_and_done_again_where_its_actor_died(instruction: str, found: str) -> None:
-    worker = WorkerSpec(id="w", execute=there.work, dispatch=on_ray())
+    worker = WorkerSpec(id="w", execute=there.work, dispatch=on_ray(), start_timeout_s=START_S)
     with start(tree_of(worker, [Subtask("a", worker="w", instruction=instruction)])) as tree:
         assert tree.run(Task(goal="go"), timeout=LONG_S).results["a"] == found
 
@@ -43,9 +43,9 @@ def test_the_context_of_an_attempt_works_over_the_wire_and_steps_are_those_of_an
         id="t",
         tasks=Tasks(planner=StaticPlan(plan)),
         children=[
-            WorkerSpec(id="w", execute=there.work, dispatch=on_ray()),
-            WorkerSpec(id="a", execute=there.async_work, dispatch=on_ray()),
-            WorkerSpec(id="s", execute=there.steps, dispatch=on_ray()),
+            WorkerSpec(id="w", execute=there.work, dispatch=on_ray(), start_timeout_s=START_S),
+            WorkerSpec(id="a", execute=there.async_work, dispatch=on_ray(), start_timeout_s=START_S),
+            WorkerSpec(id="s", execute=there.steps, dispatch=on_ray(), start_timeout_s=START_S),
             WorkerSpec(id="o", actor=there.Working),
         ],
     )
@@ -65,7 +65,9 @@ def test_the_context_of_an_attempt_works_over_the_wire_and_steps_are_those_of_an
 
 
 def test_an_attempt_past_its_time_is_killed_and_the_worker_comes_back() -> None:
-    worker = WorkerSpec(id="w", execute=there.work, dispatch=on_ray(), timeout_s=0.5, on_failure=[])
+    worker = WorkerSpec(
+        id="w", execute=there.work, dispatch=on_ray(), start_timeout_s=START_S, timeout_s=0.5, on_failure=[]
+    )
     plan = [Subtask("a", worker="w", instruction="hang")]
     with start(tree_of(worker, plan)) as tree:
         handle = tree.submit(Task(goal="go"))
@@ -77,7 +79,6 @@ def test_an_attempt_past_its_time_is_killed_and_the_worker_comes_back() -> None:
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 
-@pytest.mark.timeout(400)
 def test_a_plan_of_two_hundred_ends_as_ever_though_a_node_is_lost_in_the_middle(
     cluster: RayCluster, tmp_path: Path
 ) -> None:

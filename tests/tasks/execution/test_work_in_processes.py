@@ -49,7 +49,7 @@ def spec_of(*wanted: tuple[str, str], **rules: Any) -> SupervisorSpec:
 def report_of(tree: Tree, **inputs: Any) -> Report:
     handle = tree.submit(Task("go", inputs=inputs))
     with suppress(TaskFailedError):
-        handle.result(30)
+        handle.result(60)
     assert handle.report is not None
     return handle.report
 

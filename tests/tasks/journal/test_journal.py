@@ -159,7 +159,7 @@ def test_questions_and_their_answers_are_in_the_journal_like_everything_else() -
         for event in handle.events():
             if isinstance(event, task_events.EscalationRaised):
                 handle.respond(event.escalation, answers[event.subtask])
-        report = handle.result(20.0)
+        report = handle.result(60)
 
     assert report.results == {"approved": "fine, t/approved/2", "edited": {"by": "hand"}}
     records = [decode(*encode(record)) for record in store.journals["t"]]

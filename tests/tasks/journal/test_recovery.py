@@ -72,7 +72,7 @@ def test_an_orchestrator_that_is_killed_at_any_record_leaves_the_same_report_and
         ready = threading.Event()
 
         def hold(task: Any, catalogue: Any, feedback: str) -> Any:
-            ready.wait(20.0)
+            ready.wait(60)
             return plan(task, catalogue, feedback)
 
         plan = world.plan
@@ -100,7 +100,7 @@ def test_an_orchestrator_that_is_terminated_at_any_record_and_restarted_leaves_t
         store = CuttingStore(at, then=tell)
 
         def terminate(tree: Tree) -> None:
-            assert reached.wait(20.0)
+            assert reached.wait(60)
             tree.terminate_child(f"{owners[0]}/orchestrator")
             tree.restart_child(f"{owners[0]}/orchestrator")
 
@@ -132,7 +132,7 @@ def test_a_team_that_is_replaced_at_any_of_its_records_goes_on_with_what_it_had(
 
         def replace(tree: Tree, owners: list[str] = owners, reached: threading.Event = reached) -> None:
             nonlocal replaced
-            assert reached.wait(20.0)
+            assert reached.wait(60)
             if owners == ["p/team"]:
                 replaced += 1
                 incarnation = tree._system.children["p/team"].incarnation
@@ -158,7 +158,7 @@ class Crasher:
 
     def __call__(self, _: Any, context: Any) -> str:
         for other in self._others:
-            assert other.wait(20.0)
+            assert other.wait(60)
         if context.attempt == 1:
             raise SystemExit
         return "crashed before"
@@ -194,7 +194,7 @@ def test_a_group_restart_cancels_the_async_attempts_of_the_innocent_at_once_and_
     workers = [WorkerSpec(id="innocent", execute=innocent), WorkerSpec(id="crasher", execute=Crasher(innocent.begun))]
 
     with start(group("one_for_all", *workers)) as tree:
-        report = tree.run("the goal", timeout=20.0)
+        report = tree.run("the goal", timeout=60)
 
         assert report.results == {"innocent": "attempt 1", "crasher": "crashed before"}
         assert innocent.ended == ["cancelled", "returned"]
@@ -209,7 +209,7 @@ def test_a_group_restart_waits_for_the_sync_attempts_of_the_innocent_and_takes_t
     def innocent(_: Any, context: Any) -> str:
         begun.set()
         calls.append(context.attempt)
-        crashed.wait(20.0)
+        crashed.wait(60)
         return "done meanwhile"
 
     crashed = threading.Event()
@@ -217,7 +217,7 @@ def test_a_group_restart_waits_for_the_sync_attempts_of_the_innocent_and_takes_t
 
     with start(group("one_for_all", *workers)) as tree:
         tree.subscribe(lambda event: crashed.set() if isinstance(event, ChildExited) else None)
-        report = tree.run("the goal", timeout=20.0)
+        report = tree.run("the goal", timeout=60)
 
     assert report.results == {"innocent": "done meanwhile", "crasher": "crashed before"}
     assert calls == [1]
@@ -236,7 +236,7 @@ def test_a_restart_of_the_rest_leaves_those_before_alone() -> None:
         for event in handle.events():
             if isinstance(event, SubtaskSucceeded) and event.subtask == "after":
                 before.release.complete()
-        report = handle.result(20.0)
+        report = handle.result(60)
 
     assert report.results == {"before": "attempt 1", "crasher": "crashed before", "after": "attempt 1"}
     assert (before.ended, after.ended) == (["returned"], ["cancelled", "returned"])

@@ -80,7 +80,7 @@ def kill(writer: Writer, world: World, at: int) -> tuple[CuttingStore, dict[str,
         incarnation.kill()
 
     def hold(task: Any, catalogue: Any, feedback: str) -> Any:
-        ready.wait(20.0)
+        ready.wait(60)
         return plan(task, catalogue, feedback)
 
     def begin(tree: Tree) -> None:
@@ -96,7 +96,7 @@ def terminate(writer: Writer, world: World, at: int) -> tuple[CuttingStore, dict
     owners: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def end(tree: Tree) -> None:
-        path = f"{owners.get(timeout=20.0)}/orchestrator"
+        path = f"{owners.get(timeout=60)}/orchestrator"
         tree.terminate_child(path)
         tree.restart_child(path)
 

@@ -72,9 +72,9 @@ def test_a_task_of_which_there_is_nothing_but_its_submission_runs() -> None:
 def test_tasks_that_have_ended_in_an_earlier_process_are_found_with_all_there_is_to_know() -> None:
     old, books = Books(), Books()
     with start(shop(old), store=old.store) as tree:
-        first = tree.run(TASK, timeout=10.0)
+        first = tree.run(TASK, timeout=60)
         with pytest.raises(TaskFailedError):
-            tree.run(Task("fail", id="u"), timeout=10.0)
+            tree.run(Task("fail", id="u"), timeout=60)
         graph = tree.task("t").dump()
     books.store = NotingStore(old.store.changes_of_all())
 
@@ -102,9 +102,9 @@ def test_one_that_goes_on_is_followed_from_its_beginning_to_its_end() -> None:
     with start(shop(books), store=books.store) as tree:
         handle = tree.task("t")
         kinds = [type(event).__name__ for event in handle.events()]
-        report = handle.result(10.0)
+        report = handle.result(60)
 
-        assert tree.submit(TASK).result(10.0) == report
+        assert tree.submit(TASK).result(60) == report
     assert kinds[0] == "TaskSubmitted"
     assert kinds[-1] == "TaskFinished"
     assert kinds.count("SubtaskStarted") == 3
@@ -121,7 +121,7 @@ def test_one_that_hangs_again_can_be_cancelled() -> None:
         assert [each.id for each in tree.tasks("running")] == ["t"]
         handle.cancel("enough")
         with pytest.raises(TaskCancelledError):
-            handle.result(10.0)
+            handle.result(60)
         assert "two" in handle.dump()
 
 
@@ -133,7 +133,7 @@ def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_
     books.store = NotingStore(old.store.changes_of_all())
 
     with start(shop(books), store=books.store) as tree:
-        assert tree._system.services["tasks"].resumed().wait(10.0)
+        assert tree._system.services["tasks"].resumed().wait(60)
         (question,) = tree.escalations()
         assert [each.id for each in tree.task("a").escalations] == [question.id]
         tree.task("a").respond(question.id, Approve())
@@ -146,7 +146,7 @@ def test_that_all_is_taken_up_again_is_told_for_each_supervisor_and_for_all() ->
 
     with start(shop(books, hangs=True), store=books.store) as tree:
         ground = tree._system.services["tasks"]
-        assert ground.resumed().wait(10.0)
+        assert ground.resumed().wait(60)
         assert [desk.resumed.succeeded for desk in ground.ports.values()] == [True, True]
         assert ground.ports["p"].states["t"].nodes["two"].status in {"queued", "running"}
         tree.terminate_child("p/asking/orchestrator")  # that is none of the process
@@ -168,7 +168,7 @@ def test_that_it_never_will_be_is_told_too() -> None:
 
     assert late.resumed.done
     with pytest.raises(TreeDownError):
-        resumed.get(timeout=10.0)
+        resumed.get(timeout=60)
 
 
 def test_a_tree_without_tasks_has_nothing_to_take_up() -> None:

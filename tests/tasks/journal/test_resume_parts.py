@@ -153,7 +153,7 @@ def test_that_nobody_goes_on_with_a_task_is_an_error_event_and_harms_no_other() 
             ("p/team", PART, "ERROR"),
         ]
         assert {handle.id: handle.status for handle in tree.tasks()} == {"t": "running", PART: "running"}
-        assert tree.run("something else", timeout=10.0).results == {"w": "done"}
+        assert tree.run("something else", timeout=60).results == {"w": "done"}
         assert tree.task("t").report is None
     assert books.store.owners() == {"t": "p", PART: "p/team"}
 
@@ -269,7 +269,7 @@ def test_an_answer_to_a_question_of_a_part_that_waits_is_kept_until_it_goes_on()
         books.store.changes_when(task_events.EscalationRaised, PART)
     books.store = NotingStore(books.store.changes_of_all())
     with start(SupervisorSpec(id="p", children=[asking(books)]), store=books.store) as tree:
-        assert tree._system.services["tasks"].resumed().wait(10.0)
+        assert tree._system.services["tasks"].resumed().wait(60)
         (question,) = tree.escalations()
         tree.respond(question.id, Approve())
         books.store.changes_when(task_events.EscalationAnswered, PART)

@@ -62,7 +62,7 @@ class Down:
 
     def start(self) -> Tree:
         tree = start(self.spec, clock=self.clock, store=self.books.store)
-        assert tree._system.services["tasks"].resumed().wait(10.0)
+        assert tree._system.services["tasks"].resumed().wait(60)
         return tree
 
 

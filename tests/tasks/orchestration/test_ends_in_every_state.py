@@ -215,7 +215,7 @@ def test_a_worker_that_is_deleted_while_its_attempt_runs_leaves_a_subtask_that_n
         tree.delete_child("p/w")
         report, raised = ended(handle)
         tree.start_child("p", WorkerSpec(id="w", execute=result_of))
-        again = tree.run("do it", timeout=10)
+        again = tree.run("do it", timeout=60)
 
     assert raised is TaskFailedError
     assert "no worker can do 'w'" in report.failed["a"]

@@ -160,7 +160,7 @@ def test_a_worker_keeps_its_object_from_one_task_to_the_next(worker: type[Worker
     plan = StaticPlan([Subtask("a", worker="w")])
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[WorkerSpec(id="w", actor=worker)])
     with start(spec) as tree:
-        results = [tree.run("count", timeout=10).results["a"] for _ in range(3)]
+        results = [tree.run("count", timeout=60).results["a"] for _ in range(3)]
 
     assert results == [1, 2, 3]
 
@@ -170,8 +170,8 @@ def test_an_exception_of_a_worker_object_replaces_it_and_the_next_attempt_has_a_
     plan = StaticPlan([Subtask("a", worker="w", inputs={"break": 2})])
     tasks = Tasks(planner=plan, on_failure=[Retry(2, initial_s=0)])
     with start(SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", actor=worker)])) as tree:
-        first = tree.run("count", timeout=10)
-        second = tree.run("count", timeout=10)
+        first = tree.run("count", timeout=60)
+        second = tree.run("count", timeout=60)
         info = tree.child("p/w")
 
     assert first.results == {"a": 1}
@@ -183,7 +183,7 @@ def test_an_exception_of_a_worker_object_replaces_it_and_the_next_attempt_has_a_
 def test_an_exception_of_a_plain_function_replaces_nothing() -> None:
     script = ScriptedExecutable(ValueError("no"), "ok")
     with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
         info = tree.child("p/w")
 
     assert report.results == {"a": "ok"}
@@ -196,7 +196,7 @@ def test_expected_makes_a_failure_of_what_a_worker_object_raises() -> None:
     worker = WorkerSpec(id="w", actor=Counting, expected=(ValueError,))
     with start(SupervisorSpec(id="p", tasks=tasks, children=[worker])) as tree:
         with pytest.raises(TaskFailedError, match="broken"):
-            tree.run("count", timeout=10)
+            tree.run("count", timeout=60)
         info = tree.child("p/w")
 
     assert info.incarnation == 1
@@ -205,7 +205,7 @@ def test_expected_makes_a_failure_of_what_a_worker_object_raises() -> None:
 def test_a_system_exit_of_a_plain_function_is_always_a_crash() -> None:
     script = ScriptedExecutable(SystemExit(3), "ok")
     with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
         info = tree.child("p/w")
 
     assert report.results == {"a": "ok"}
@@ -309,7 +309,7 @@ def test_rejected_goes_to_the_next_one_who_can_do_it() -> None:
         ],
     )
     with start(spec) as tree:
-        reports = [tree.run("read it", timeout=10) for _ in range(2)]
+        reports = [tree.run("read it", timeout=60) for _ in range(2)]
 
     assert [report.results for report in reports] == [{"a": "ok"}] * 2
     assert [report.graph[0].worker for report in reports] == ["second"] * 2

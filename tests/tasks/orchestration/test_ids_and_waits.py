@@ -13,7 +13,7 @@ from tests.support.hardening import eventually
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, TaskTimeoutError, WorkerSpec, start
 from trees.store import Keep
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def spec(execute: Any = lambda task, context: "ok", *more: WorkerSpec) -> SupervisorSpec:

@@ -12,7 +12,7 @@ from actors.model.errors import StartError
 from tests.support.resuming import NotingStore
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Later(Worker):

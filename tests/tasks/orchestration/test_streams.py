@@ -192,7 +192,10 @@ def test_each_piece_is_a_sign_of_life_also_an_empty_one() -> None:
 
 
 def test_the_text_of_a_second_attempt_is_told_apart_by_its_number() -> None:
+    followed = threading.Event()
+
     def work(_: Any, context: Any) -> str:
+        assert followed.wait(LONG_S)
         context.stream(f"try {context.attempt}")
         if context.attempt == 1:
             raise ValueError("no")
@@ -200,7 +203,10 @@ def test_the_text_of_a_second_attempt_is_told_apart_by_its_number() -> None:
 
     with start(spec_of(work, on_failure=[AT_ONCE])) as tree:
         handle = tree.submit("go")
-        live = list(handle.events())
+        events = iter(handle.events())
+        live = [next(events)]
+        followed.set()
+        live += events
         recalled = list(handle.stream())
 
     told = [event for event in live if isinstance(event, (SubtaskStreamed, SubtaskRetrying))]
@@ -257,13 +263,19 @@ def test_the_stream_of_an_attempt_ends_with_it_whoever_ends_it(how: str) -> None
 
 
 def test_what_a_worker_says_before_it_crashes_is_told_before_the_crash_is() -> None:
+    followed = threading.Event()
+
     def work(_: Any, context: Any) -> None:
+        assert followed.wait(LONG_S)
         context.stream("last words")
         raise SystemExit(3)
 
     with start(spec_of(work, on_failure=[])) as tree:
         handle = tree.submit("go")
-        live = list(handle.events())
+        events = iter(handle.events())
+        live = [next(events)]
+        followed.set()
+        live += events
         assert list(handle.stream("a")) == ["last words"]
 
     names = [event.name for event in live]
@@ -388,8 +400,14 @@ def test_the_stream_of_a_subtask_ends_with_that_and_has_nothing_of_others() -> N
 
 
 def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subtask() -> None:
+    followed = threading.Event()
+
     def says(text: str) -> Any:
-        return lambda task, context: context.stream(text)
+        def work(task: Any, context: Any) -> None:
+            assert followed.wait(LONG_S)
+            context.stream(text)
+
+        return work
 
     team = SupervisorSpec(
         id="team",
@@ -400,7 +418,10 @@ def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subt
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[team, WorkerSpec(id="w", execute=says("outer"))])
     with start(spec) as tree:
         handle = tree.submit(Task("go", id="t"))
-        live = [event for event in handle.events() if isinstance(event, SubtaskStreamed)]
+        live = list[Any]()
+        for event in handle.events():
+            followed.set()
+            live += [event] if isinstance(event, SubtaskStreamed) else []
         streams = {name: list(handle.stream(name)) for name in ("left", "right", None)}
         part = list(tree.task(live[0].task).stream())
         shallow = pieces(handle.events(deep=False))

@@ -62,7 +62,7 @@ def test_a_path_that_is_no_supervisor_is_refused(path: str) -> None:
 def test_a_tree_that_is_down_takes_no_task() -> None:
     with start(spec_of(ScriptedExecutable("ok"))) as tree:
         done = tree.submit("do it")
-        report = done.result(timeout=10)
+        report = done.result(timeout=60)
     with pytest.raises(TreeDownError):
         tree.submit("do it")
     with pytest.raises(TreeDownError):
@@ -96,7 +96,7 @@ def test_who_waits_when_the_tree_goes_down_hears_it_and_the_task_stays_unfinishe
         for thread in threads:
             thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert found == [TreeDownError] * 2
     assert [len(events) > 0 for events in read] == [True]  # events end with their tree
@@ -111,7 +111,7 @@ def test_a_task_of_a_goal_that_is_none_is_refused_where_it_is_written() -> None:
         for wrong in ("", None, 7, b"x"):
             with pytest.raises(ConfigError, match="goal"):
                 tree.submit(wrong)  # type: ignore[arg-type]
-        assert tree.run("do it", timeout=10).status is TaskStatus.SUCCEEDED
+        assert tree.run("do it", timeout=60).status is TaskStatus.SUCCEEDED
 
 
 # -- from where it may be called -------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_workers_submit_tasks_to_other_teams_and_wait_for_them() -> None:
     trees: list[Tree] = []
 
     def sync(task: Any, context: Any) -> Any:
-        return trees[-1].submit("do it", "p/team").result(timeout=10).output
+        return trees[-1].submit("do it", "p/team").result(timeout=60).output
 
     async def asynchronous(task: Any, context: Any) -> Any:
         handle = trees[-1].submit("do it", "p/team")
@@ -149,7 +149,7 @@ def test_workers_submit_tasks_to_other_teams_and_wait_for_them() -> None:
     for asker in (sync, asynchronous):
         with start(team_and_asker(asker)) as tree:
             trees.append(tree)
-            outputs.append(tree.run("ask", timeout=10).results["s"])
+            outputs.append(tree.run("ask", timeout=60).results["s"])
 
     assert outputs == [{"a": "ok"}, [{"a": "ok"}, {"a": "ok"}]]
 
@@ -165,7 +165,7 @@ def test_to_wait_on_the_loop_of_the_tree_is_refused_and_nothing_hangs(way: str) 
     with start(team_and_asker(asker)) as tree:
         trees.append(tree)
         with pytest.raises(TaskFailedError) as caught:
-            tree.run("ask", timeout=10)
+            tree.run("ask", timeout=60)
 
     assert caught.value.report is not None
     assert BlockingAskError.__name__ in caught.value.report.failed["s"]

@@ -24,7 +24,7 @@ from trees.host.submission import Submission
 from trees.store.batches import Batch
 from trees.store.fenced_connection import FencedConnection
 
-LONG_S = 30.0
+LONG_S = 60.0
 
 
 def spec_of(execute: Any = None) -> SupervisorSpec:
@@ -238,15 +238,22 @@ def test_a_task_that_is_kept_begins_while_somebody_submits_it_again(
 
 @pytest.fixture
 def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Writes of tasks wait until this is set."""
-    go, write = threading.Event(), FencedConnection.write
+    """Writes of tasks wait until this is set; whoever waits for them does so at least until the first one has begun."""
+    go, write, left = threading.Event(), FencedConnection.write, Submission._left
+    begun = threading.Event()
 
     def late(self: FencedConnection, batch: Batch) -> None:
         if any(id_.startswith("held") for id_ in batch._streams):
+            begun.set()
             go.wait(LONG_S)
         write(self, batch)
 
+    def once_begun(self: Submission) -> float:
+        assert begun.wait(LONG_S)
+        return left(self)
+
     monkeypatch.setattr(FencedConnection, "write", late)
+    monkeypatch.setattr(Submission, "_left", once_begun)
     monkeypatch.setattr(submission, "STORE_WAIT_S", 0.2)
     yield go
     go.set()

@@ -68,7 +68,7 @@ def test_events_come_in_order_up_to_the_end_while_it_runs() -> None:
 def test_events_of_a_task_that_has_ended_are_all_still_there_sync_and_async() -> None:
     with start(spec_of(ScriptedExecutable("ok"), TWO)) as tree:
         handle = tree.submit("do it")
-        handle.result(timeout=10)
+        handle.result(timeout=60)
         once, twice = list(handle.events()), list(handle.events())
         asynchronous = asyncio.run(collected(handle.events()))
 
@@ -159,7 +159,7 @@ def test_events_are_complete_and_each_comes_once_while_the_orchestrator_is_repla
             if isinstance(event, SubtaskStarted) and event.subtask == "a":
                 kill_orchestrator(tree)
                 hang.release()
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
         incarnation = incarnation_of(tree)
 
     assert [type(event) for event in seen] == STORY
@@ -172,7 +172,7 @@ def test_progress_comes_with_the_events_and_is_not_kept() -> None:
     gate = threading.Event()
 
     def execute(task: Any, context: Any) -> str:
-        assert gate.wait(10)
+        assert gate.wait(60)
         context.progress(0.5, "half")
         return "ok"
 
@@ -286,7 +286,7 @@ def test_progress_just_before_the_end_is_told_before_the_end() -> None:
     gate = threading.Semaphore(0)
 
     def work(_: object, context: Any) -> None:
-        assert gate.acquire(timeout=10)
+        assert gate.acquire(timeout=60)
         for step in range(10):
             context.progress(step / 10)
 
@@ -311,7 +311,7 @@ def test_a_run_is_dumped_as_text_mermaid_and_json_while_it_runs_and_afterwards()
         script.wait_for_calls(1)
         during = [handle.dump(format) for format in ("text", "mermaid", "json")]
         hang.release()
-        handle.result(timeout=10)
+        handle.result(timeout=60)
         after = [handle.dump(format) for format in ("text", "mermaid", "json")]
 
         for text, graph, data in (during, after):
@@ -342,7 +342,7 @@ def test_the_events_end_when_the_tree_is_stopped_and_the_report_says_that_the_ta
         reader = threading.Thread(target=read, args=(handle,), daemon=True)
         reader.start()
         tree.stop()
-        reader.join(10)
+        reader.join(60)
 
         assert not reader.is_alive()
         assert isinstance(seen[0], TaskSubmitted)
@@ -362,4 +362,4 @@ def test_the_end_of_a_tree_that_nobody_had_asked_for_is_raised_by_its_events() -
     with pytest.raises(TreeDownError):
         list(events)
     with pytest.raises(RestartLimitError):
-        tree.wait(10)
+        tree.wait(60)

@@ -33,7 +33,7 @@ def test_a_handle_has_an_id_a_status_and_a_report() -> None:
         script.wait_for_calls(1)
         running, nothing = handle.status, handle.report
         hang.release()
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
 
         assert isinstance(handle, TaskHandle)
         assert handle.id == report.task_id
@@ -48,7 +48,7 @@ def test_a_result_that_is_not_there_in_time_is_a_timeout_and_the_task_goes_on() 
         with pytest.raises(TaskTimeoutError) as caught:
             handle.result(timeout=0.01)
         hang.release()
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
 
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.task == handle.id
@@ -60,7 +60,7 @@ def test_a_run_that_takes_too_long_goes_on() -> None:
         with pytest.raises(TaskTimeoutError) as caught:
             tree.run("do it", timeout=0.01)
         hang.release()
-        report = tree.task(caught.value.task).result(timeout=10)
+        report = tree.task(caught.value.task).result(timeout=60)
 
     assert report.status is TaskStatus.SUCCEEDED
 
@@ -78,7 +78,7 @@ def test_a_handle_may_be_awaited_on_any_loop_and_on_several_at_once() -> None:
             thread.start()
         hang.release()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         again = asyncio.run(wait())
 
     assert found == [again] * 3
@@ -93,7 +93,7 @@ def test_a_failed_task_raises_the_same_to_everybody_with_its_report() -> None:
             return await handle
 
         with pytest.raises(TaskFailedError) as first:
-            handle.result(timeout=10)
+            handle.result(timeout=60)
         with pytest.raises(TaskFailedError) as second:
             asyncio.run(wait())
 
@@ -110,7 +110,7 @@ def test_a_cancelled_task_raises_that_with_what_was_done() -> None:
         handle.cancel("not wanted")
         handle.cancel()
         with pytest.raises(TaskCancelledError, match="not wanted") as caught:
-            handle.result(timeout=10)
+            handle.result(timeout=60)
         handle.cancel()
 
     report = caught.value.report
@@ -124,9 +124,9 @@ def test_a_cancelled_task_raises_that_with_what_was_done() -> None:
 def test_to_cancel_what_has_ended_changes_nothing() -> None:
     with start(spec_of(ScriptedExecutable("ok"))) as tree:
         handle = tree.submit("do it")
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
         handle.cancel()
-        again = tree.run("do it", timeout=10)
+        again = tree.run("do it", timeout=60)
 
         assert handle.status is TaskStatus.SUCCEEDED
         assert handle.result() == report
@@ -138,8 +138,8 @@ def test_an_id_that_is_known_gives_its_handle_and_starts_nothing() -> None:
     with start(spec_of(script)) as tree:
         first = tree.submit(Task(goal="do it", id="t1"))
         same = tree.submit(Task(goal="something else", id="t1"))
-        reports = [first.result(timeout=10), same.result(timeout=10)]
-        later = tree.submit(Task(goal="do it", id="t1")).result(timeout=10)
+        reports = [first.result(timeout=60), same.result(timeout=60)]
+        later = tree.submit(Task(goal="do it", id="t1")).result(timeout=60)
 
     assert first.id == same.id == "t1"
     assert reports == [later, later]
@@ -154,13 +154,13 @@ def test_a_known_id_submitted_by_many_at_once_runs_once() -> None:
 
         def submit() -> None:
             gate.wait()
-            found.append(tree.submit(Task(goal="do it", id="t1")).result(timeout=10))
+            found.append(tree.submit(Task(goal="do it", id="t1")).result(timeout=60))
 
         threads = [threading.Thread(target=submit) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
 
     assert len(found) == 8
     assert len(script.calls) == 1
@@ -172,7 +172,7 @@ def test_a_task_is_found_again_by_its_id() -> None:
         found = tree.task("t1")
         hang.release()
 
-        assert found.result(timeout=10) == handle.result(timeout=10)
+        assert found.result(timeout=60) == handle.result(timeout=60)
         with pytest.raises(UnknownTaskError, match="ghost"):
             tree.task("ghost")
 
@@ -185,8 +185,8 @@ def test_tasks_are_listed_by_status() -> None:
         before = {handle.id for handle in tree.tasks()}
         active = {handle.id for handle in tree.tasks(TaskStatus.RUNNING)}
         hang.release()
-        running.result(timeout=10)
-        waiting.result(timeout=10)
+        running.result(timeout=60)
+        waiting.result(timeout=60)
         done = {handle.id for handle in tree.tasks("succeeded")}
 
         assert before == {"t1", "t2"}
@@ -226,6 +226,6 @@ def test_plans_made_by_a_planner_of_the_user_for_many_tasks_at_once_do_not_mix()
 
     with start(spec_of(ScriptedExecutable(), planner)) as tree:
         handles = {goal: tree.submit(goal) for goal in (f"goal {n}" for n in range(50))}
-        found = {goal: handle.result(timeout=20).results["a"] for goal, handle in handles.items()}
+        found = {goal: handle.result(timeout=60).results["a"] for goal, handle in handles.items()}
 
     assert found == {goal: f"for {goal}" for goal in handles}

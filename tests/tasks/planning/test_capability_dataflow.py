@@ -86,7 +86,7 @@ def test_an_async_needs_is_awaited() -> None:
     workers = [WorkerSpec(id=name, execute=lambda task, context: "ok", capabilities={name}) for name in ("read", "run")]
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=CapabilityPlanner(needs)), children=workers)
     with start(spec) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
 
     assert report.results == {"read": "ok"}
 
@@ -104,7 +104,7 @@ def test_declared_words_order_the_work_of_a_tree() -> None:
     planner = CapabilityPlanner(lambda task: ["count", "collect"])
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=planner), children=[counts, team])
     with start(spec) as tree:
-        report = tree.run("collect and count", timeout=10)
+        report = tree.run("collect and count", timeout=60)
 
     assert report.results["count"] == {"readers": {"collect": "pages"}}
 

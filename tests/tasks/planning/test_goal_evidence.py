@@ -168,7 +168,7 @@ def hierarchy(said: tuple[str, str, str]) -> SupervisorSpec:
 def test_the_hierarchy_example_is_split_over_its_three_teams(said: tuple[str, str, str]) -> None:
     """With descriptions: they add to the words of the members, and never replace them."""
     with start(hierarchy(said)) as tree:
-        report = tree.run("Write the react form, design the database, and test the integration", timeout=30)
+        report = tree.run("Write the react form, design the database, and test the integration", timeout=60)
 
     assert report.results == {
         "frontend": {"react": "Write the react form"},
@@ -354,7 +354,7 @@ def test_warnings_of_a_planner_stand_in_the_event_and_in_the_report() -> None:
     )
     with start(tree_of) as tree:
         handle = tree.submit("write a parser")
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
         warnings = next(event.warnings for event in handle.events() if type(event).__name__ == "Planned")
 
     assert "fits a and b nearly alike" in warnings[0]

@@ -65,7 +65,7 @@ def test_a_plan_that_is_mended_is_carried_out_and_the_refusal_is_in_the_journal(
     answers = iter([WRONG, GOOD])
     with start(tree_of(lambda *_: next(answers))) as tree:
         handle = tree.submit("read it")
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
         seen = [type(event) for event in handle.events() if isinstance(event, (PlanRefused, Planned))]
 
     assert report.results == {"a": "ok"}
@@ -140,7 +140,7 @@ def test_a_plan_that_is_estimated_over_budget_is_refused_before_anything_runs(es
 
 def test_a_plan_within_its_budget_runs() -> None:
     with start(tree_of(StaticPlan([Subtask("a", worker="w")]), estimate=60)) as tree:
-        report = tree.run(Task(goal="read it", budget=Budget(tokens=60)), timeout=10)
+        report = tree.run(Task(goal="read it", budget=Budget(tokens=60)), timeout=60)
 
     assert report.results == {"a": "ok"}
 
@@ -163,7 +163,7 @@ def test_a_model_is_told_who_is_there_and_what_was_wrong_until_its_plan_fits() -
     )
     script = ScriptedExecutable()
     with start(tree_of(ModelPlanner(model), worker=script.execute)) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
 
     assert report.results == {"a": "read page 3"}
     assert len(model.prompts) == 3
@@ -185,7 +185,7 @@ def test_a_model_that_never_plans_right_ends_in_the_last_problems() -> None:
 def test_a_model_that_raises_is_asked_again() -> None:
     model = FakeModel(ConnectionError("no route"), {"subtasks": [{"id": "a", "worker": "w"}]})
     with start(tree_of(ModelPlanner(model))) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
 
     assert report.results == {"a": "ok"}
     assert "ConnectionError" in model.prompts[1]
@@ -212,7 +212,7 @@ CHAIN = StaticPlan(
 
 def test_a_task_that_has_used_up_its_budget_ends_with_what_is_done() -> None:
     with start(tree_of(CHAIN, worker=spends(60))) as tree, pytest.raises(BudgetExceededError) as caught:
-        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=10)
+        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=60)
 
     report = caught.value.report
     assert report is not None
@@ -225,7 +225,7 @@ def test_a_task_that_has_used_up_its_budget_ends_with_what_is_done() -> None:
 
 def test_a_task_that_uses_up_its_budget_to_the_last_token_succeeds() -> None:
     with start(tree_of(CHAIN, worker=spends(60))) as tree:
-        report = tree.run(Task(goal="read it", budget=Budget(tokens=180)), timeout=10)
+        report = tree.run(Task(goal="read it", budget=Budget(tokens=180)), timeout=60)
 
     assert report.usage.tokens == 180
 
@@ -238,7 +238,7 @@ def test_what_failed_attempts_use_counts_for_the_budget_of_the_task() -> None:
     tasks = {"on_failure": [Retry(100, initial_s=0)]}
     spec = tree_of(CHAIN, worker=execute, tasks=tasks, breaker=None)
     with start(spec) as tree, pytest.raises(BudgetExceededError) as caught:
-        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=10)
+        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=60)
 
     assert caught.value.report is not None
     assert caught.value.report.usage.tokens == 120
@@ -247,7 +247,7 @@ def test_what_failed_attempts_use_counts_for_the_budget_of_the_task() -> None:
 def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> None:
     plan = StaticPlan([Subtask("a", worker="w", budget=Budget(tokens=50)), Subtask("b", worker="w")])
     with start(tree_of(plan, worker=spends(60))) as tree, pytest.raises(TaskFailedError) as caught:
-        tree.run("read it", timeout=10)
+        tree.run("read it", timeout=60)
 
     report = caught.value.report
     assert report is not None
@@ -261,7 +261,7 @@ def test_a_team_may_use_what_is_left_of_the_task_above_and_ends_with_it() -> Non
     plan = StaticPlan([Subtask("t", worker="team"), Subtask("u", worker="team", depends_on=["t"])])
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[team])
     with start(spec) as tree, pytest.raises(BudgetExceededError) as caught:
-        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=10)
+        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=60)
 
     report = caught.value.report
     assert report is not None

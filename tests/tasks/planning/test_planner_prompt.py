@@ -77,4 +77,4 @@ def test_a_goal_that_matches_nobody_is_told_with_what_each_is_matched_on_and_thr
 def test_a_tree_with_a_single_worker_plans_that_worker() -> None:
     only = WorkerSpec(id="only", execute=lambda task, context: str(task))
     with start(SupervisorSpec(id="p", tasks=Tasks(), children=[only])) as tree:
-        assert tree.run("zzz qqq", timeout=10).results == {"only": "zzz qqq"}
+        assert tree.run("zzz qqq", timeout=60).results == {"only": "zzz qqq"}

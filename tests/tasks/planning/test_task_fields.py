@@ -268,7 +268,7 @@ def test_an_error_with_its_report_can_be_pickled_too() -> None:
         id="p", tasks=Tasks(on_failure=[]), children=[WorkerSpec(id="w", execute=lambda task, context: 1 / 0)]
     )
     with start(spec) as tree, pytest.raises(TaskFailedError) as caught:
-        tree.run("w", timeout=10)
+        tree.run("w", timeout=60)
     copy = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
 
     assert copy.report == caught.value.report

@@ -31,7 +31,7 @@ from trees import (
     start,
 )
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def test_the_second_death_at_one_point_ends_a_task_and_a_death_of_its_end_puts_it_aside() -> None:

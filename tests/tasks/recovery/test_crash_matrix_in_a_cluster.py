@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from actors import StartError
-from tests.support.clusters import on_ray
+from tests.support.clusters import START_S, on_ray
 from tests.support.crew import LONG_S, Record, running, shop
 from tests.support.mortal import Stillborn
 from tests.tasks.recovery.test_crash_matrix import RESTARTS, STRATEGIES, Crash, assert_dump_shows
@@ -30,7 +30,6 @@ from tests.tasks.recovery.test_crash_matrix_in_processes import (
 from trees import Tree, WorkerSpec
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(300)]
-START_S = 120.0
 
 
 def kill(tree: Tree, _: object) -> None:

@@ -12,7 +12,7 @@ from tests.support.deadly import Deadly
 from tests.support.resuming import NotingStore, records
 from trees import Escalate, Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def spec_of(ids: list[str], ladder: list[Any], **more: Any) -> Any:

@@ -38,7 +38,7 @@ from trees import (
     start,
 )
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def raises(*_: Any, **__: Any) -> Any:

@@ -403,14 +403,14 @@ def test_a_task_that_is_cancelled_while_its_planner_plans_again_undoes_what_is_d
         def plan(self, *args: Any) -> Any:
             if self.feedbacks:
                 entered.set()
-                release.wait(8.0)
+                release.wait(60)
             return super().plan(*args)
 
     script, spec = undoable("w")
     with replanned(Slow(FIRST, OTHER_WAY), spec) as it:
         try:
             handle = it.begin()
-            assert entered.wait(8.0)
+            assert entered.wait(60)
             it.pass_()
             assert handle.status is TaskStatus.PLANNING
             handle.cancel()

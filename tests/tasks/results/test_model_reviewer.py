@@ -162,7 +162,7 @@ def reviewed(*answers: Any, **tasks: Any) -> tuple[Report, Work, list[type]]:
     with start(spec) as tree:
         handle = tree.submit("go")
         try:
-            report = handle.result(timeout=10)
+            report = handle.result(timeout=60)
         except TaskError:
             report = report_of(handle)
         kinds = {Reviewed, ReviewRefused, StepRetrying, StepFailed}

@@ -176,7 +176,7 @@ def test_a_result_of_50_mb_is_stored_once_is_in_the_report_and_a_dump_is_quick()
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=TWO), children=[WorkerSpec(id="w", execute=execute)])
     with start(spec) as tree:
         handle = tree.submit("do it")
-        report = handle.result(timeout=30)
+        report = handle.result(timeout=60)
         kept = [event for event in handle.events() if isinstance(event, SubtaskSucceeded) and event.value is big]
         begin = time.thread_time()
         texts = [
@@ -218,7 +218,7 @@ def test_who_changes_a_result_that_it_was_given_changes_it_for_nobody_else() -> 
 
     tasks = Tasks(planner=TWO, reviewer=reviewer, synthesizer=synthesizer, on_failure=[Retry(2, initial_s=0)])
     with start(SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])) as tree:
-        report = tree.run("do it", timeout=10)
+        report = tree.run("do it", timeout=60)
 
     assert len(seen) == 2
     assert report.results == {"a": {"rows": [1]}, "b": {"rows": [1, 2]}}

@@ -44,7 +44,7 @@ class Strict:
 def test_a_verdict_that_passes_ends_the_task() -> None:
     reviewer = Strict()
     with start(reviewed_by(reviewer)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert report.status is TaskStatus.SUCCEEDED
     assert (report.iterations, report.best_effort, report.notes) == (1, False, ())
@@ -54,7 +54,7 @@ def test_a_verdict_that_passes_ends_the_task() -> None:
 def test_only_what_failed_runs_again_and_then_its_dependants_with_the_new_result() -> None:
     script = ScriptedExecutable(lambda task, context: f"{task} {context.feedback} {sorted(context.results.values())}")
     with start(reviewed_by(Strict({"b": "be brief"}), script)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     again = script.calls[5:]
     assert [call.subtask for call in again] == ["b", "c"]
@@ -68,7 +68,7 @@ def test_only_what_failed_runs_again_and_then_its_dependants_with_the_new_result
 def test_each_of_several_gets_its_own_feedback_and_none_runs_twice_in_a_revision() -> None:
     script = ScriptedExecutable()
     with start(reviewed_by(Strict({"a": "more a", "c": "more c", "y": "more y"}), script)) as tree:
-        tree.run("do all", timeout=10)
+        tree.run("do all", timeout=60)
 
     again = {call.subtask: call.feedback for call in script.calls[5:]}
     assert len(script.calls) == 5 + 4
@@ -78,7 +78,7 @@ def test_each_of_several_gets_its_own_feedback_and_none_runs_twice_in_a_revision
 def test_revisions_are_counted_and_feedback_is_of_the_last_one_only() -> None:
     script = ScriptedExecutable()
     with start(reviewed_by(Strict({"c": "first"}, {"c": "second"}), script)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert [call.feedback for call in script.calls if call.subtask == "c"] == [
         "",
@@ -93,7 +93,7 @@ def test_a_revision_is_a_new_act_with_a_new_idempotency_key_and_fresh_attempts()
     plan = StaticPlan([Subtask("a", worker="w")])
     spec = reviewed_by(Strict({"a": "again"}), script, planner=plan, on_failure=[Retry(2, initial_s=0)])
     with start(spec) as tree:
-        report = tree.run("do it", timeout=10)
+        report = tree.run("do it", timeout=60)
 
     first, second, third = (call.idempotency_key for call in script.calls)
     assert first != second
@@ -106,7 +106,7 @@ def test_a_revision_is_a_new_act_with_a_new_idempotency_key_and_fresh_attempts()
 def test_what_did_not_pass_in_time_is_returned_and_marked() -> None:
     script = ScriptedExecutable()
     with start(reviewed_by(Strict(*[{"y": "worse"}] * 9), script, max_iterations=3)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert report.status is TaskStatus.SUCCEEDED
     assert (report.iterations, report.best_effort) == (3, True)
@@ -120,7 +120,7 @@ def test_a_revision_that_fails_fails_the_task_with_what_there_is() -> None:
         start(reviewed_by(Strict({"y": "again"}), script, on_failure=[])) as tree,
         pytest.raises(TaskFailedError) as caught,
     ):
-        tree.run("do all", timeout=10)
+        tree.run("do all", timeout=60)
 
     report = caught.value.report
     assert report is not None
@@ -131,7 +131,7 @@ def test_a_revision_that_fails_fails_the_task_with_what_there_is() -> None:
 def test_a_verdict_that_has_not_passed_and_names_nothing_is_best_effort() -> None:
     script = ScriptedExecutable()
     with start(reviewed_by(lambda *_: False, script)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert (report.iterations, report.best_effort) == (1, True)
     assert len(script.calls) == 5
@@ -153,7 +153,7 @@ class PassesAsync:
 )
 def test_whatever_can_review_reviews(reviewer: Any) -> None:
     with start(reviewed_by(reviewer)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert (report.iterations, report.best_effort, report.notes) == (1, False, ())
 
@@ -161,7 +161,7 @@ def test_whatever_can_review_reviews(reviewer: Any) -> None:
 def test_a_reviewer_sees_the_task_the_plan_and_the_json_of_the_results() -> None:
     seen: list[Any] = []
     with start(reviewed_by(lambda *args: seen.extend(args) or True)) as tree:
-        report = tree.run(Task(goal="do all", id="t1"), timeout=10)
+        report = tree.run(Task(goal="do all", id="t1"), timeout=60)
 
     task, plan, results = seen
     assert (task.goal, task.id) == ("do all", "t1")
@@ -201,7 +201,7 @@ def test_a_reviewer_that_fails_is_told_apart_from_a_negative_verdict_and_nothing
     script = ScriptedExecutable()
     with start(reviewed_by(reviewer, script, **AS_THEY_ARE)) as tree:
         handle = tree.submit("do all")
-        report = handle.result(timeout=10)
+        report = handle.result(timeout=60)
         [said] = [event for event in handle.events() if isinstance(event, Reviewed)]
 
     assert report.status is TaskStatus.SUCCEEDED
@@ -215,7 +215,7 @@ def test_a_reviewer_that_fails_is_told_apart_from_a_negative_verdict_and_nothing
 
 def test_a_negative_verdict_leaves_no_note() -> None:
     with start(reviewed_by(lambda *_: False)) as tree:
-        report = tree.run("do all", timeout=10)
+        report = tree.run("do all", timeout=60)
 
     assert report.best_effort
     assert report.notes == ()
@@ -230,11 +230,11 @@ def test_a_reviewer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -
         return await model("", None)
 
     def hangs(task: Any, plan: Any, results: Any) -> Any:
-        release.wait(20)
+        release.wait(60)
 
     try:
         with start(reviewed_by(hangs_async if asynchronous else hangs, step_timeout_s=0.05, **AS_THEY_ARE)) as tree:
-            report = tree.run("do all", timeout=10)
+            report = tree.run("do all", timeout=60)
             release.set()
     finally:
         release.set()

@@ -79,12 +79,12 @@ def test_where_all_workers_are_parked_the_error_says_so_and_how_they_come_back()
     spec = SupervisorSpec(id="p", tasks=Tasks(on_failure=[]), children=[WorkerSpec(id="clerk", execute=Clerk)])
     with start(spec) as tree:
         with pytest.raises(TaskFailedError):
-            tree.run("clerk", timeout=10)
+            tree.run("clerk", timeout=60)
         settle(tree)
         assert tree.child("p/clerk").state == "parked"
 
         with pytest.raises(NoCapableWorkerError) as caught:
-            tree.run("clerk", timeout=10)
+            tree.run("clerk", timeout=60)
 
     assert "clerk (parked)" in str(caught.value)
     assert "tree.restart_child('p/clerk') brings it back." in str(caught.value)

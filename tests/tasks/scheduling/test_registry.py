@@ -107,7 +107,7 @@ def test_dependants_and_the_report_see_the_json_form() -> None:
         ],
     )
     with start(spec) as tree:
-        report = tree.run("read it", timeout=10)
+        report = tree.run("read it", timeout=60)
 
     kept = {"at": {"x": 1, "y": 2}, "all": [[1], {"title": "", "pages": 0}]}
     assert seen == {"a": kept}
@@ -178,7 +178,7 @@ def test_the_registry_shows_how_busy_a_worker_is() -> None:
         def registry() -> int:
             return tree.registry()[0].load
 
-        tree.run("read it", timeout=10)
+        tree.run("read it", timeout=60)
         settle(tree)
         after = registry()
 
@@ -202,12 +202,12 @@ def test_workers_that_are_added_and_removed_appear_and_disappear() -> None:
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=planner), children=[WorkerSpec(id="w", execute=of_two)])
     with start(spec) as tree:
         tree.start_child("p", WorkerSpec(id="new", execute=lambda task, context: "by the new one"))
-        report = tree.run("new", timeout=10)
+        report = tree.run("new", timeout=60)
         listed = [row.id for row in tree.registry()]
         tree.terminate_child("p/new")
         tree.delete_child("p/new")
         left = [row.id for row in tree.registry()]
-        tree.run("w", timeout=10)
+        tree.run("w", timeout=60)
 
     assert report.results == {"a": "by the new one"}
     assert listed == ["w", "new"]
@@ -237,10 +237,10 @@ def test_a_parked_worker_is_in_the_registry_but_not_in_the_catalogue() -> None:
     )
     with start(spec) as tree:
         with pytest.raises(TaskFailedError):
-            tree.run("bad", timeout=10)
+            tree.run("bad", timeout=60)
         settle(tree)
         states = {row.id: row.state for row in tree.registry()}
-        tree.run("good", timeout=10)
+        tree.run("good", timeout=60)
 
     assert states == {"bad": "parked", "good": "running"}
     assert planner.catalogues == [["bad", "good"], ["good"]]
@@ -259,9 +259,9 @@ def test_a_worker_with_an_open_breaker_is_in_the_registry_but_not_in_the_catalog
     )
     with start(spec) as tree:
         with pytest.raises(TaskFailedError):
-            tree.run("bad", timeout=10)
+            tree.run("bad", timeout=60)
         breakers = {row.id: row.breaker for row in tree.registry()}
-        tree.run("good", timeout=10)
+        tree.run("good", timeout=60)
 
     assert breakers == {"bad": "open", "good": "closed"}
     assert planner.catalogues == [["bad", "good"], ["good"]]

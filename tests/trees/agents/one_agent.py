@@ -24,7 +24,7 @@ def report_of(agent: Any, instruction: str = "Say hello", **worker: Any) -> Repo
     with start(tree_of(agent, instruction, **worker)) as tree:
         handle = tree.submit(Task("Be polite"))
         try:
-            return handle.result(30)
+            return handle.result(60)
         except TaskFailedError:
             report = handle.report
             assert report is not None

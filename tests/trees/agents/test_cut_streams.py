@@ -21,6 +21,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from actors.tasks.execution.attempt_steps import StepCall
+from tests.support.hardening import Witness
 from tests.trees.agents.fake_provider import SAID, TOKENS, Provider
 from tests.trees.agents.one_agent import report_of, tree_of
 from trees import Retry, SubtaskStreamed, start
@@ -170,9 +171,9 @@ def test_a_tool_whose_arguments_or_result_have_no_json_form_is_shown_and_does_no
         return {(1, 2): 3}
 
     with start(tree_of(PydanticAI(agent, durable=False), on_failure=[])) as tree:
-        handle = tree.submit("look")
-        shown = [event.text for event in handle.events() if isinstance(event, SubtaskStreamed)]
-        report = handle.result(30)
+        seen = Witness(tree)
+        report = tree.run("look", timeout=60)
+        shown = [event.text for event in seen.of(SubtaskStreamed)]
 
     assert report.results["w"] == '{"look":{"1,2":3}}'
     assert "look: <dict>" in shown

@@ -22,6 +22,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import RetryPolicy
 
 from actors import ConfigError
+from tests.support.hardening import Witness
 from tests.trees.agents.one_agent import ProviderError, report_of, result_of, tree_of
 from trees import (
     Budget,
@@ -290,7 +291,7 @@ def test_a_budget_ends_an_agent_that_fails_on_and_on() -> None:
     with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=[worker])) as tree:
         handle = tree.submit(Task("go"))
         with pytest.raises(Exception, match="budget is used up"):
-            handle.result(30)
+            handle.result(60)
         assert handle.report is not None
         assert handle.report.usage.tokens == 80
 
@@ -310,15 +311,15 @@ def test_a_timeout_and_a_cancel_reach_the_node_and_its_tokens_count(how: str) ->
     limit: dict[str, Any] = {"timeout_s": 0.2} if how == "timeout" else {}
     with start(tree_of(graph_of(twice, hangs), on_failure=[], **limit)) as tree:
         handle = tree.submit(Task("go"))
-        assert began.wait(20)
+        assert began.wait(60)
         if how == "cancel":
             handle.cancel()
             with pytest.raises(TaskCancelledError):
-                handle.result(20)
+                handle.result(60)
         else:
             with pytest.raises(Exception, match="ran longer"):
-                handle.result(20)
-        assert ended.wait(20)
+                handle.result(60)
+        assert ended.wait(60)
         assert handle.report is not None
         assert handle.report.usage.tokens == 40
 
@@ -332,7 +333,7 @@ def test_what_is_only_sync_runs_on_the_pool_and_the_loop_goes_on(make: Any) -> N
 
     def waits(_text: str) -> AIMessage:
         began.set()
-        assert freed.wait(20)
+        assert freed.wait(60)
         return said("done")
 
     async def quick(_task: Any, _context: Any) -> str:
@@ -345,10 +346,10 @@ def test_what_is_only_sync_runs_on_the_pool_and_the_loop_goes_on(make: Any) -> N
     children = [WorkerSpec(id="slow", execute=make(model)), WorkerSpec(id="quick", execute=quick)]
     with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=children)) as tree:
         handle = tree.submit(Task("go"))
-        assert began.wait(20)
-        assert done.wait(20)
+        assert began.wait(60)
+        assert done.wait(60)
         freed.set()
-        assert handle.result(20).results == {"slow": "done", "quick": "quick"}
+        assert handle.result(60).results == {"slow": "done", "quick": "quick"}
     (thread,) = model.threads
     assert "loop" not in thread
 
@@ -504,7 +505,7 @@ def test_the_pieces_of_an_answer_are_shown_as_they_come(make: Any) -> None:
             pieces.append(piece)
             may.set()
         assert pieces == ["first ", "second"]
-        report = handle.result(20)
+        report = handle.result(60)
     assert (report.results["w"], report.usage.tokens) == ("first second", 7)
 
 
@@ -537,9 +538,9 @@ def test_an_answer_that_is_not_streamed_calls_and_results_of_tools_are_shown() -
     graph.add_conditional_edges("model", tools_condition)
     graph.add_edge("tools", "model")
     with start(tree_of(graph.compile())) as tree:
-        handle = tree.submit(Task("go"))
-        events = [event for event in handle.events() if isinstance(event, SubtaskStreamed)]
-        assert handle.result(20).results["w"] == "it is there"
+        seen = Witness(tree)
+        assert tree.run(Task("go"), timeout=60).results["w"] == "it is there"
+        events = seen.of(SubtaskStreamed)
 
     assert [(event.kind, event.text) for event in events] == [
         ("text", "I look"),

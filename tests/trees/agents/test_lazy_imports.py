@@ -41,7 +41,7 @@ TREE = SupervisorSpec(
 
 RUN = """
 with start(TREE) as tree:
-    tree.run(Task("go"), timeout=20)
+    tree.run(Task("go"), timeout=60)
 """
 
 

@@ -76,7 +76,7 @@ def url() -> Iterator[str]:
             yield address
         finally:
             server.terminate()
-            assert server.wait(30) == 0
+            assert server.wait(60) == 0
 
 
 def does(word: str) -> Any:

@@ -30,6 +30,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from pydantic import BaseModel
 
 from actors import ConfigError
+from tests.support.hardening import Witness
 from tests.trees.agents.one_agent import report_of, result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import (
@@ -242,12 +243,12 @@ def test_a_timeout_and_a_cancel_reach_model_and_tool_and_tokens_count(how: str, 
     limit: dict[str, Any] = {"timeout_s": 0.3} if how == "timeout" else {}
     with start(tree_of(found, on_failure=[], **limit)) as tree:
         handle = tree.submit(Task("go"))
-        assert began.wait(20)
+        assert began.wait(60)
         if how == "cancel":
             handle.cancel()
         with pytest.raises(TaskCancelledError if how == "cancel" else TaskFailedError):
-            handle.result(20)
-        assert ended.wait(20)
+            handle.result(60)
+        assert ended.wait(60)
         assert handle.report is not None
         assert handle.report.usage.tokens == 5
 
@@ -448,7 +449,7 @@ def test_the_pieces_of_an_answer_are_shown_as_they_come() -> None:
         for piece in handle.stream():
             pieces.append(piece)
             may.set()
-        report = handle.result(20)
+        report = handle.result(60)
 
     assert pieces == ["first ", "second"]
     assert (report.results["w"], report.usage.tokens) == ("first second", 7)
@@ -467,9 +468,9 @@ def test_an_answer_that_is_not_streamed_calls_and_results_of_tools_are_shown() -
     found = agent(says("I look"), tools=[look])
     found.model.answers.insert(0, calls(("look", {"path": "x"})))  # type: ignore[union-attr]
     with start(tree_of(found)) as tree:
-        handle = tree.submit(Task("go"))
-        events = [event for event in handle.events() if isinstance(event, SubtaskStreamed)]
-        handle.result(20)
+        seen = Witness(tree)
+        tree.run(Task("go"), timeout=60)
+        events = seen.of(SubtaskStreamed)
 
     assert [(event.kind, event.text) for event in events] == [
         ("tool_call", 'look({"path": "x"})'),

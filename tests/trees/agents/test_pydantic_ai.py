@@ -26,6 +26,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
+from tests.support.hardening import Witness
 from trees import (
     Budget,
     Retry,
@@ -58,7 +59,7 @@ def run(execute: Any, *rungs: Any, task: Task | None = None, **fields: Any) -> A
     """Run one task, and return its report, also where it fails."""
     with start(tree(execute, *rungs, **fields)) as running:
         try:
-            return running.run(task or Task("Say it"), timeout=30)
+            return running.run(task or Task("Say it"), timeout=60)
         except TaskFailedError as error:
             return error.report
 
@@ -186,7 +187,7 @@ def test_it_is_told_what_it_depends_on_its_inputs_and_the_goal() -> None:
         ],
     )
     with start(spec) as running:
-        report = running.run(Task("A report", inputs={"to": "CTO"}), timeout=20)
+        report = running.run(Task("A report", inputs={"to": "CTO"}), timeout=60)
 
     assert report.results["write"] == (
         "Write it\n\n# Goal of the whole task\n\nA report\n\n# Inputs\n\n## to\n\nCTO\n\n"
@@ -230,10 +231,10 @@ def test_tokens_of_an_attempt_that_is_cancelled_count() -> None:
     began = threading.Event()
     with start(tree(hanging(began))) as running:
         handle = running.submit(Task("Say it"))
-        assert began.wait(20)
+        assert began.wait(60)
         handle.cancel("enough")
         with pytest.raises(TaskCancelledError):
-            handle.result(20)
+            handle.result(60)
 
         assert handle.report.usage.tokens == 42
 
@@ -348,7 +349,7 @@ def test_an_answer_that_is_no_report_fails_the_attempt_and_never_the_tree(said: 
     with start(tree(agent)) as running:
         for _ in range(2):
             with pytest.raises(TaskFailedError):
-                running.run(Task("Say it"), timeout=20)
+                running.run(Task("Say it"), timeout=60)
 
 
 def test_an_answer_of_ten_megabytes_is_a_result() -> None:
@@ -369,7 +370,7 @@ def test_results_of_ten_megabytes_are_cut_in_the_prompt() -> None:
         ],
     )
     with start(spec) as running:
-        prompt = running.run(Task("Write it"), timeout=30).results["write"]
+        prompt = running.run(Task("Write it"), timeout=60).results["write"]
 
     assert "of 12,000,000 characters are shown]" in prompt
     assert len(prompt) < 10_000
@@ -475,7 +476,7 @@ def test_text_is_streamed_also_of_a_model_that_cannot_stream(model: Any) -> None
         handle = running.submit(Task("Say it"))
 
         assert "".join(handle.stream()) == "All is well"
-        assert handle.result(20).results == {"w": "All is well"}
+        assert handle.result(60).results == {"w": "All is well"}
 
 
 async def _calls(messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[Any]:
@@ -499,8 +500,9 @@ def test_calls_of_tools_and_their_results_are_events_unless_that_is_off(model: A
         return {"found": at}
 
     with start(tree(PydanticAI(agent, stream=stream))) as running:
-        handle = running.submit(Task("Say it"))
-        seen = [(each.kind, each.text) for each in handle.events() if isinstance(each, SubtaskStreamed)]
+        witness = Witness(running)
+        running.run(Task("Say it"), timeout=60)
+        seen = [(each.kind, each.text) for each in witness.of(SubtaskStreamed)]
 
     told = [("tool_call", 'look({"at": "all"})'), ("tool_result", 'look: {"found": "all"}'), ("text", "done")]
     assert seen == (told if stream else [])

@@ -102,7 +102,7 @@ def run(execute: Any, *answers: Any, rungs: tuple[Any, ...] = ()) -> tuple[Any, 
                 asked.append(event.question)
                 handle.respond(event.escalation, left.pop(0))
         try:
-            return handle.result(30), asked
+            return handle.result(60), asked
         except TaskFailedError as error:
             return error.report, asked
 
@@ -244,6 +244,6 @@ def test_without_a_rung_that_asks_the_attempt_fails_and_says_so() -> None:
     bank = Bank()
     marked(bank)
     with start(tree(bank.agent, Retry(max_attempts=1))) as running, pytest.raises(TaskFailedError, match="Escalate"):
-        running.run(Task("Pay"), timeout=20)
+        running.run(Task("Pay"), timeout=60)
 
     assert bank.done == []

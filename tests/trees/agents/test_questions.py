@@ -45,7 +45,7 @@ def report_of(agent: Any, person: Person) -> Report:
     with start(tree_of(agent, on_failure=LADDER)) as tree:
         handle = tree.submit(Task("go"))
         person.goes_on(tree)
-        return handle.result(30)
+        return handle.result(60)
 
 
 # -- graphs -----------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, wher
         handle = tree.submit(Task("go"))
         person.goes_on(tree)
         if isinstance(answer, Approve):
-            assert handle.result(30).results["w"] == "[]"
+            assert handle.result(60).results["w"] == "[]"
             assert books.ran == ["pays", "asks"]
         else:
             settle(tree)
@@ -286,7 +286,7 @@ def test_a_question_survives_the_process_and_nothing_is_paid_twice(tmp_path: Pat
     with start(tree_of(again, on_failure=LADDER), store=store) as tree:
         (question,) = tree.escalations()
         tree.respond(question.id, Approve())
-        report = tree.task("t").result(30)
+        report = tree.task("t").result(60)
 
     assert report.results["w"] == ("[True]" if kind == "graph" else "end")
     assert books.ran == (["pays", "asks", "asks"] if kind == "graph" else [])

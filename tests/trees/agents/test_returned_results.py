@@ -28,7 +28,7 @@ from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Ta
 def run(execute: Callable[..., Any]) -> Any:
     tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=[])
     with start(SupervisorSpec(id="r", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])) as tree:
-        return tree.run(Task("go"), timeout=20)
+        return tree.run(Task("go"), timeout=60)
 
 
 class Report(BaseModel):

@@ -270,7 +270,7 @@ def test_an_edit_that_is_no_json_however_deep_is_a_text(tree: Tree, value: str, 
     run = {"goal": "ask", "task_id": "t"}
     using(tree, lambda client: client.call_tool("run_task", run), "legacy", elicitation_callback=elicit)
 
-    assert tree.task("t").result(20.0).results["a"] == result
+    assert tree.task("t").result(60).results["a"] == result
 
 
 @pytest.mark.parametrize("mode", MODES)

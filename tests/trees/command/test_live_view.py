@@ -55,7 +55,7 @@ def main(tree):
     for event in task.events():
         if isinstance(event, EscalationRaised):
             task.respond(event.escalation, Reject("private-reason"))
-    task.result(20)
+    task.result(60)
 """
 
 

@@ -221,7 +221,7 @@ def test_one_async_worker_with_a_pool_of_one_for_independent_subtasks_is_a_hint(
         "It is async: with pool=2 they overlap."
     )
     with start(spec) as tree:
-        assert any("pool=2" in note for note in tree.run("go", timeout=10).notes)
+        assert any("pool=2" in note for note in tree.run("go", timeout=60).notes)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from actors.model.clock import monotonic
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from tests.support.databases import Cluster
+from tests.support.load import beside_others
 from trees.store import open_store
 from trees.store.database import Database
 from trees.store.lease_store import LeaseState
@@ -188,7 +189,7 @@ def test_a_locked_file_costs_a_request_no_more_than_its_time_but_everybody_can_l
     other.execute("COMMIT")
     other.close()
 
-    assert max(took) < 3 * WAIT_S
+    assert max(took) < beside_others(3 * WAIT_S)
     assert has_it(seen) == (1, "a")
     assert row.renew(token) == token
     row.close()

@@ -35,7 +35,7 @@ from trees.views.task_views import TaskView
 
 __all__ = ["postgres", "postgres_url", "sqlite_url", "store_url"]
 ONE = StaticPlan([Subtask("a")])
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def spec_of(a: Any, **words: Any) -> SupervisorSpec:

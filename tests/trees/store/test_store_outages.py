@@ -95,7 +95,7 @@ reply = store.flush()
 print(heard.wait_for(StorePaused).error, flush=True)
 print(reply.done, len(store.read("t")))
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-reply.get(timeout=20)
+reply.get(timeout=60)
 print(heard.wait_for(StoreResumed).after_s > 0)
 store.close()
 """

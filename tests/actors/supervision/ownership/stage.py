@@ -26,7 +26,7 @@ from actors.testing import ManualClock
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 from trees.declaration.build import build
 
-LONG_S = 40.0
+LONG_S = 60.0
 HOME = "t/s"
 
 

@@ -20,7 +20,7 @@ Crew.__module__ = "crews"  # as the package of the framework would have it
 planner = StaticPlan([Subtask("a", worker="w", instruction="look it up")])
 spec = SupervisorSpec(id="p", tasks=Tasks(planner=planner), children=[WorkerSpec(id="w", execute=Crew())])
 with start(spec) as tree:
-    report = tree.run("look", timeout=20)
+    report = tree.run("look", timeout=60)
     assert tree.registry()[0].description == "looks things up"
 assert report.output == {"a": "look it up: done"}, report.output
 assert report.usage.tokens == 7, report.usage

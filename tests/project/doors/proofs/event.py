@@ -58,11 +58,11 @@ spec = SupervisorSpec(
 )
 with start(spec, store=URL) as tree:
     tree.subscribe(count)
-    report = tree.task("t").result(timeout=20)
+    report = tree.task("t").result(timeout=60)
     assert report.output == {"a": "done"}
     assert LARGE in report.notes, report.notes
     tree._system.publish(RECORDS[1])
-    assert seen.wait(20)
+    assert seen.wait(60)
 assert TaskRemarked in kinds()
 assert counts["task_remarked"] == 1
 assert counts["task_finished"] == 1

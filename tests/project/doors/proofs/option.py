@@ -12,5 +12,5 @@ argv = [sys.executable, "-c", "import os; print(os.environ['LABEL'])"]
 command = Command(argv, label="blue", on_line=lines.put)  # type: ignore[call-arg]
 spec = SupervisorSpec(id="p", children=[WorkerSpec(id="w", command=command, restart="temporary")])
 with start(spec):
-    assert lines.get(timeout=20) == "blue"
+    assert lines.get(timeout=60) == "blue"
 print("works")

@@ -40,7 +40,7 @@ def tree_of(*ladder: Any) -> SupervisorSpec:
 
 with start(tree_of(Again(times=1))) as tree:
     try:
-        tree.run("do it", timeout=20)
+        tree.run("do it", timeout=60)
     except TaskFailedError:
         assert calls == [1, 2], calls
     else:
@@ -61,6 +61,6 @@ with start(tree_of(Again(times=2), Escalate()), store=STORE) as tree:
     (handle,) = tree.resumed()
     (question,) = handle.escalations
     tree.respond(question.id, Approve())
-    assert handle.result(timeout=20).output == {"a": "done"}
+    assert handle.result(timeout=60).output == {"a": "done"}
 assert len(calls) == 4, calls
 print("works")

@@ -51,12 +51,12 @@ file = Path("tasks.lines")
 store = LineStore(file)
 with start(TREE, store=store) as tree:
     task = tree.submit("do it").id
-    assert begun.wait(20)
+    assert begun.wait(60)
 store.close()
 
 store = LineStore(file)
 with start(TREE, store=store) as tree:
-    assert tree.task(task).result(timeout=20).output == {"a": 2}
+    assert tree.task(task).result(timeout=60).output == {"a": 2}
 store.close()
 assert calls == [1, 2], calls
 print("works")

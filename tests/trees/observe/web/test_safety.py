@@ -47,7 +47,7 @@ def failures() -> list[BaseException]:
 def server(source: ScriptedSource, failures: list[BaseException]) -> Iterator[WebServer]:
     page = WebServer(source, Web(port=0, token=TOKEN), lambda error, _: failures.append(error))
     together = threading.Barrier(MOST_AT_WORK)
-    source.answers["stack"] = lambda: {"here": together.wait(10) >= 0}  # so all threads of the server are there
+    source.answers["stack"] = lambda: {"here": together.wait(60) >= 0}  # so all threads of the server are there
     with ThreadPoolExecutor(MOST_AT_WORK) as callers:
         list(callers.map(lambda _: httpx.get(f"{page.address}api/stack?path=x"), range(MOST_AT_WORK)))
     yield page

@@ -97,7 +97,7 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
 
     answer = client.post(f"/api/questions/{asked['id']}", json={"answer": "edit", "value": "by hand"})
     assert answer.json() == {"version": 1, "ok": True}
-    assert handle.result(20).results["two"] == "by hand"
+    assert handle.result(60).results["two"] == "by hand"
     again = client.post(f"/api/questions/{asked['id']}", json={"answer": "approve"})
     assert again.status_code == 404
     page = client.get(url).json()
@@ -134,7 +134,7 @@ def test_the_list_filters_by_status_and_text_and_has_no_goal_without_content(
     assert now["tasks"]["waiting"] == 1
     assert client.post("/api/tasks/to-cancel/cancel", json={"reason": "no"}).json() == {"version": 1, "ok": True}
     with pytest.raises(TaskCancelledError):
-        handle.result(20)
+        handle.result(60)
     eventually(lambda: any(isinstance(event, Operated) for event in heard))
     unsubscribe()
     acts = [(event.act, event.about, event.by) for event in heard if isinstance(event, Operated)]

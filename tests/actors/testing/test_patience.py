@@ -1,0 +1,32 @@
+"""The tests wait longer than the library does by itself; what that gives to its users stays as it is documented."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.patience import OWN_WAITS, PATIENT_S, WAITS
+
+
+def test_an_ask_has_five_seconds_and_settle_ten_by_themselves(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.stash[OWN_WAITS] == {
+        "Ref.ask": 5.0,
+        "Ref.ask_async": 5.0,
+        "settle": 10.0,
+        "Hang.wait_until_entered": 10.0,
+        "_Scripted.wait_for_calls": 10.0,
+        "leaving_nothing_behind": 5.0,
+    }
+
+
+def test_in_a_test_each_of_them_waits_a_minute() -> None:
+    given = [inspect.signature(function).parameters[parameter].default for function, parameter in WAITS.items()]
+
+    assert given == [PATIENT_S] * len(WAITS)
+
+
+def test_hypothesis_does_not_fail_what_was_slow() -> None:
+    assert HealthCheck.too_slow in settings().suppress_health_check
+    assert settings().deadline is None
