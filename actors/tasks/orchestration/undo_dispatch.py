@@ -267,7 +267,11 @@ class UndoDispatch:
         self._parts.recording.count(attempt)
         node = state.nodes[attempt.subtask.id]
         act = node.compensating
-        if act is None:
+        if act is None:  # it was ended before it had begun, with what an incarnation before had wanted
+            self._core.runtime.forget(attempt)
+            self._left.pop(state.id, None)
+            if not self._core.closing:
+                self.advance(state)
             return
         outcome = classify(attempt)
         if isinstance(outcome, Neutral):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,7 +28,9 @@ from trees import (
     Task,
     TaskError,
     TaskFailedError,
+    TaskHandle,
     Tasks,
+    Tree,
     WorkerSpec,
     start,
 )
@@ -225,8 +229,9 @@ def test_whoever_has_asked_in_a_task_that_is_put_aside_hears_so_and_its_worker_i
     assert len(heard) == 1
 
 
-def test_an_undo_that_waits_for_a_slot_lets_go_of_its_place_when_its_task_is_put_aside() -> None:
-    undone: list[Any] = []
+@contextmanager
+def undo_that_waits(undone: list[Any]) -> Iterator[tuple[Tree, Hang, TaskHandle, TaskHandle]]:
+    """A task whose undo waits for the only slot, and one whose planner has it."""
 
     def fails(*_: Any) -> None:
         raise Failed("it cannot be done")
@@ -246,15 +251,38 @@ def test_an_undo_that_waits_for_a_slot_lets_go_of_its_place_when_its_task_is_put
         with start(SupervisorSpec(id="p", tasks=tasks, children=children)) as tree:
             long = tree.submit(Task("long"))
             hang.wait_until_entered()
-            bad = Plan([Subtask("a", worker="w"), Subtask("z", worker="last", depends_on=["a"])])
-            tree.submit(Task("bad", id="bad", plan=bad))
-            port = tree._system.services["tasks"].ports["p"]
-            eventually(lambda: len(port.slots._waiting) == 1)
-            port.guard.aside.add("bad")
-            kill_orchestrator(tree)
-            eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
-            hang.release()
-            reports = [long.result(WAIT_S), tree.run(Task("good"), timeout=WAIT_S)]
+            of_two = Plan([Subtask("a", worker="w"), Subtask("z", worker="last", depends_on=["a"])])
+            bad = tree.submit(Task("bad", id="bad", plan=of_two))
+            eventually(lambda: len(tree._system.services["tasks"].ports["p"].slots._waiting) == 1)
+            yield tree, hang, long, bad
+
+
+def test_an_undo_that_waits_for_a_slot_lets_go_of_its_place_when_its_task_is_put_aside() -> None:
+    undone: list[Any] = []
+    with undo_that_waits(undone) as (tree, hang, long, _):
+        tree._system.services["tasks"].ports["p"].guard.aside.add("bad")
+        kill_orchestrator(tree)
+        eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
+        hang.release()
+        reports = [long.result(WAIT_S), tree.run(Task("good"), timeout=WAIT_S)]
 
     assert [report.results for report in reports] == [{"a": "ok"}] * 2
     assert undone == []
+
+
+def test_an_undo_that_was_ended_while_it_waited_for_a_slot_is_made_by_the_next_orchestrator() -> None:
+    """As where its team is stopped before an orchestrator that has just come up goes on with it."""
+    undone: list[Any] = []
+    with undo_that_waits(undone) as (tree, hang, long, bad):
+        runtime = tree._system.services["tasks"]
+        (undo,) = [each.errand for each in runtime.attempts.values() if each.spec.role == "undo"]
+        kill_orchestrator(tree)
+        tree._system.loop.call(undo.kill)
+        eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
+        hang.release()
+        with pytest.raises(TaskFailedError, match="it cannot be done"):
+            bad.result(WAIT_S)
+        report = long.result(WAIT_S)
+
+    assert report.results == {"a": "ok"}
+    assert len(undone) == 1
