@@ -57,7 +57,7 @@ def _why(orchestrator: Any, state: TaskState, node: SubtaskState) -> str:  # noq
             return "" if any(not state.is_settled(each) for each in needed) else "and nothing is missing"
         case SubtaskStatus.QUEUED:
             waits = orchestrator.parts.queue.holds(node) or orchestrator.parts.queue.is_put_off(node)
-            return "" if waits or state.paused or (may_be_asked and not asked) else "and in no queue"
+            return "" if waits or ((state.paused or may_be_asked) and not asked) else "and in no queue"
         case SubtaskStatus.RUNNING:
             live = orchestrator.core.attempts.of(node)
             row = orchestrator.core.attempts.get(live.key) if live is not None else None

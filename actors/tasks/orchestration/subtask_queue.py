@@ -34,9 +34,12 @@ class SubtaskQueue:
         self.unsettled: Unsettled[SubtaskState] = Unsettled()
 
     def push(self, state: TaskState, node: SubtaskState) -> None:
-        """Put a subtask in line that is recorded as queued."""
+        """Put a subtask in line that is recorded as queued.
+
+        Where its task gives way it waits, unless somebody has asked for it: whoever cannot be interrupted waits for it.
+        """
         core = self._core
-        if state.paused or core.is_idle(node):
+        if (state.paused and node.ask is None) or core.is_idle(node):
             return
         key = lane_of(state, node, core.path)
         team = core.workers.get(node.worker) if node.acts and node.acts[-1].open else None

@@ -323,6 +323,8 @@ class Teams:
         self._recording.emit(state, task_events.TaskPaused)
         self._lifecycle.watch(state)
         for node in state.nodes.values():
+            if node.ask is not None:
+                continue  # it ends with whoever has asked; or that one cannot be interrupted, and needs it
             if node.status is SubtaskStatus.QUEUED:
                 self._queue.leave(node)
             elif (attempt := core.attempts.of(node)) is not None and attempt.spec.preemptible:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, settle
+from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.support.dispatching import LONG_S, heard, one, shop, submitted, until
 from trees import Breaker, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
 
@@ -184,3 +184,36 @@ def test_a_paused_team_whose_breaker_opens_or_that_is_gone_leaves_no_part_of_the
 
     assert open_parts == []
     assert undone == ["urgent", "slow"]
+
+
+def test_what_a_member_that_cannot_be_cancelled_has_asked_for_is_done_before_its_team_gives_way() -> None:
+    def ask(task: Any, context: Any) -> str:
+        return str(context.ask_sync("two", "help"))
+
+    with Hang() as hang:
+        second = ScriptedExecutable(InTurn(hang, "two"), "helped", by="call")
+        plan = [one("two"), one("one")]
+        team_of_two = SupervisorSpec(
+            id="team",
+            tasks=Tasks(planner=lambda *_: plan, on_failure=[]),
+            children=[WorkerSpec(id="one", execute=ask), WorkerSpec(id="two", execute=second)],
+        )
+        spec = shop(
+            team_of_two,
+            WorkerSpec(id="v", execute=AsyncScriptedExecutable("urgent")),
+            plans={"slow": [one("team")], "urgent": [one("v")]},
+            max_parallel=1,
+        )
+        with start(spec) as tree:
+            slow = tree.submit(Task("slow", priority=5))
+            hang.wait_until_entered()
+            until(lambda: "one.1" in slow.dump())
+            urgent = submitted(tree, "urgent", priority=1)
+            heard(tree, "shop/team")
+            before = urgent.report
+            hang.release()
+            reports = [urgent.result(timeout=LONG_S), slow.result(timeout=LONG_S)]
+
+    assert before is None
+    assert reports[0].results == {"v": "urgent"}
+    assert reports[1].results == {"team": {"one": "helped", "two": "two"}}
