@@ -122,6 +122,8 @@ class Restarts:
         self._supervisor.close(child, Refusal.PARKED)
         said = (exit_.error, exit_.what) if exit_ is not None else (None, "too much of it was given up")
         self._system.publish(ChildParked(child.path, restarts, *said))
+        if self._supervisor.observer is not None:
+            self._supervisor.observer.changed(child)  # perhaps it ended long before: in the first start of all
 
     def _give_up(self, child: Child, exit_: Exit, restarts: int) -> None:
         path, limit = self._supervisor.path, self._recipe.limit

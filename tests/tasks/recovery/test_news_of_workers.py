@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import Reply
+from actors import Reply, Worker
 from actors.model.child_state import State
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.task_events import SubtaskFailed
@@ -21,7 +21,7 @@ from tests.support.dispatching import failure, until
 from tests.support.orchestrators import BugError, kill_orchestrator
 from tests.support.outcomes import one_worker, result_of
 from tests.support.teams import LONG_S, Stuck, above, team
-from trees import NoCapableWorkerError, Tree, WorkerSpec, start
+from trees import NoCapableWorkerError, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.store import MemoryStore
 
 
@@ -143,3 +143,42 @@ def test_a_worker_that_refused_an_attempt_and_is_up_again_gets_work_of_the_next_
 
     assert dead[0].is_set()
     assert report.results == {"a": "result of a"}
+
+
+class CrashesAtOnce(Worker):
+    """It is up, and then has a message to die of."""
+
+    def on_start(self) -> None:
+        self.actor_ref.tell("die")
+
+    def on_receive(self, message: Any) -> None:
+        raise BugError
+
+    def execute(self, task: Any, context: Any) -> str:
+        return "never"
+
+
+class UpAfterThat(Worker):
+    """It comes up when its supervisor knows that the sibling has crashed."""
+
+    def on_start(self) -> None:
+        children = self._regrow_incarnation.system.children
+        until(lambda: children["p/w"].last_exit is not None)
+
+    def on_receive(self, message: Any) -> None:
+        raise NotImplementedError
+
+
+def test_work_for_a_worker_that_is_parked_at_the_end_of_the_first_start_fails_and_does_not_wait() -> None:
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[]),
+        children=[WorkerSpec(id="w", actor=CrashesAtOnce), WorkerSpec(id="slow", actor=UpAfterThat)],
+        max_restarts=0,
+    )
+    with start(spec) as tree:
+        report = failure(tree.submit("the goal"))
+        state = tree.child("p/w").state
+
+    assert state == "parked"
+    assert "p/w is parked" in report.failed["a"]
