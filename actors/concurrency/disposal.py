@@ -6,7 +6,7 @@ supervisor, nor under a lock, and the end of an incarnation is reported before t
 welcome:
 
 =============  ========================================================================================
-life ran on    its objects are let go of
+it ran on      its objects are let go of
 =============  ========================================================================================
 the pool       by jobs of their own on the pool (``Disposal``)
 the loop       on the loop, between two tasks: what belongs to a loop is finalized there

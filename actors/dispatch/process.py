@@ -102,12 +102,12 @@ class InnerExit(NamedTuple):
 class ProcessWorker(ManagedActor):
     """Object of the host's half: it forwards to its process. Used on the loop's thread only."""
 
-    def __init__(self, life: ProcessIncarnation, code: ProcessCode) -> None:
-        self._regrow_incarnation = life
+    def __init__(self, incarnation: ProcessIncarnation, code: ProcessCode) -> None:
+        self._regrow_incarnation = incarnation
         self._code = code
-        self._path = life.mailbox.path
+        self._path = incarnation.mailbox.path
         self._handle: WorkerHandle | None = None
-        self._calls = BackCallServer(life, self._send)
+        self._calls = BackCallServer(incarnation, self._send)
         self._started: asyncio.Future[None] | None = None
         self._exit: asyncio.Future[InnerExit] | None = None
         self._answer: Answer | None = None
@@ -163,15 +163,15 @@ class ProcessWorker(ManagedActor):
 
     async def _start(self, handle: WorkerHandle) -> None:
         """Start the process. An order that came before there was this object is seen here; a later one cancels it."""
-        life = cast("ProcessIncarnation", self._regrow_incarnation)
-        if life.order is not None:
+        incarnation = cast("ProcessIncarnation", self._regrow_incarnation)
+        if incarnation.order is not None:
             self._is_called_off = True
             return
         self._starting = asyncio.ensure_future(handle.start())
         try:
             await self._starting
         except asyncio.CancelledError:
-            if not self._is_called_off or life.was_killed:
+            if not self._is_called_off or incarnation.was_killed:
                 raise
 
     async def on_start(self) -> None:
@@ -225,8 +225,8 @@ class ProcessWorker(ManagedActor):
         try:
             self._raise(await asyncio.shield(self._futures()[1]))
         except asyncio.CancelledError:
-            life = self._regrow_incarnation
-            if life is None or life.order is None or life.was_killed:
+            incarnation = self._regrow_incarnation
+            if incarnation is None or incarnation.order is None or incarnation.was_killed:
                 raise
             await self._stopped()
 
@@ -384,11 +384,11 @@ class ProcessWorker(ManagedActor):
         """Tell whoever waits for the worker's half that it is over; if nobody does, end the host's half."""
         started, over = self._futures()
         over.set_result(exit_)
-        was_up, answer, life = started.done(), self._answer, self._regrow_incarnation
+        was_up, answer, incarnation = started.done(), self._answer, self._regrow_incarnation
         if answer is not None and not answer.done():
             answer.come(None, at_once=False)
-        elif was_up and not self._goes and life is not None and not life.recipe.is_body:  # type: ignore[attr-defined]
+        elif was_up and not self._goes and incarnation is not None and not incarnation.recipe.is_body:  # type: ignore[attr-defined]
             if exit_.error is None:
-                life.request_stop(Reason.NORMAL)
+                incarnation.request_stop(Reason.NORMAL)
             else:
-                cast("ProcessIncarnation", life).lose_resource(exit_.error)
+                cast("ProcessIncarnation", incarnation).lose_resource(exit_.error)

@@ -10,8 +10,8 @@ The races, and who wins (tests/actors/execution/test_incarnation_races.py forces
 
 * *kill against a handler that just returns*: if the thread ends first, the exit is what the handler made of it, and the
   kill finds OVER; if the kill is first, the thread finds OVER.
-* *stop against going idle*: both look at ``idle`` under the mailbox's lock. Either the stop finds the life idle and
-  wakes or ends it, or the life finds the order when it looks for messages.
+* *stop against going idle*: both look at ``idle`` under the mailbox's lock. Either the stop finds the incarnation idle
+  and wakes or ends it, or the incarnation finds the order when it looks for messages.
 * *abandoned between two messages*: the thread marks the envelope as current and then looks for an order; the abandoning
   side gives the order and then takes the current envelope. So one of them answers for it (``Mailbox.give_back``).
 """
@@ -115,7 +115,7 @@ class WorkerIncarnation(EndingIncarnation):
             work = following
 
     def begin_run(self) -> Iterator[Envelope] | None:
-        """Hold the life, and return what its run is to ``drive``; None where nothing is to be run.
+        """Hold the incarnation, and return what its run is to ``drive``; None where nothing is to be run.
 
         An incarnation that is up does both in one section of its mailbox: with most runs it handles one message.
         """
@@ -124,7 +124,7 @@ class WorkerIncarnation(EndingIncarnation):
         return self.next_work() if self.mailbox.hold(self) else None
 
     def next_work(self) -> Iterator[Envelope] | None:
-        """Return what a run that holds the life is to ``drive``; None where that is nothing, and the run is over.
+        """Return what a run that holds the incarnation is to ``drive``; None: nothing, and the run is over.
 
         Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
         context, and a context cannot be entered twice.

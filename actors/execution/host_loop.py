@@ -98,7 +98,7 @@ class HostLoop(LoopScheduler):
             super().cancel(incarnation)
 
     def let_go(self, things: list[Any]) -> None:
-        """Let go of what a life leaves, on the loop; here and now once that is closed."""
+        """Let go of what an incarnation leaves, on the loop; here and now once that is closed."""
         if self._host.is_closed():
             let_go(things)
         else:
@@ -112,14 +112,14 @@ class HostLoop(LoopScheduler):
             in_background(f"{self.name}-closed", self._end_all)
 
     def _end_all(self) -> None:
-        """End every life that is on the loop, or waits for it; and the tree, which cannot go on."""
+        """End every incarnation that is on the loop, or waits for it; and the tree, which cannot go on."""
         error = HostLoopClosedError(self._root_path)
         self._lost(error)
-        while (incarnation := self._next_life()) is not None:
+        while (incarnation := self._next_incarnation()) is not None:
             incarnation.thread_refused(error)
 
-    def _next_life(self) -> WorkerIncarnation | None:
-        """Take one life that is on the loop, or waits for it: several threads may do so, while others schedule."""
+    def _next_incarnation(self) -> WorkerIncarnation | None:
+        """Take an incarnation that is on the loop or waits for it. Several threads may do so while others schedule."""
         try:
             return self._ready.pop() if self._ready else self._tasks.popitem()[1]
         except LookupError:  # there is none, or another thread was faster, which has them all ended

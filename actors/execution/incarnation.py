@@ -6,14 +6,14 @@ The states, each left once and never entered again::
         |                 |                                              ^
         +---- raised -----+--------------------- killed -----------------+
 
-* An **order** tells a life to end, and with which reason: ``SHUTDOWN`` (its supervisor, or somebody's Ref),
+* An **order** tells an incarnation to end, and with which reason: ``SHUTDOWN`` (its supervisor, or somebody's Ref),
   ``NORMAL`` (itself) or ``KILLED``. It is looked at before each message, so it overtakes the mailbox.
 * The end is one test-and-set (``_end``) under the mailbox's lock: whoever wins reports, once, to the owner. Late acts
-  of a life that is over change nothing: its late reply is dropped because a reply is completed once.
-* The report comes first. What the life leaves (its object, its contextvars, the message it was handling) may have
-  finalizers of users, which may block for ever. So it is let go of after the report, and elsewhere (``_let_go``).
+  of an incarnation that is over change nothing: its late reply is dropped because a reply is completed once.
+* The report comes first. What the incarnation leaves (its object, its contextvars, the message it was handling) may
+  have finalizers of users, which may block for ever. So it is let go of after the report, and elsewhere (``_let_go``).
 
-A worker's life runs user code (``actors.execution.crash_boundary``); a supervisor's never does
+A worker's incarnation runs user code (``actors.execution.crash_boundary``); a supervisor's never does
 (``actors.supervision.supervisor_incarnation``).
 
 Locking: ``phase``, ``order``, ``current``, ``running_on`` and the signals are guarded by the mailbox's lock.
@@ -225,7 +225,7 @@ class Incarnation:
         return self.running_on == get_ident() and asyncio.current_task() is self.task
 
     def _comes_up(self) -> None:
-        """Mark the life as up. With the mailbox's lock held, or before it is attached.
+        """Mark the incarnation as up. With the mailbox's lock held, or before it is attached.
 
         Counted here, where it is true first: whoever has an answer of it finds it counted.
         """
@@ -279,7 +279,7 @@ class Incarnation:
         raise NotImplementedError
 
     def _order(self, reason: Reason) -> bool:
-        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
+        """Give the order to end; True when the incarnation was idle, and is now the caller's to wake or to end."""
         raise NotImplementedError
 
     # -- asked to end by others ----------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Incarnation:
         return ended
 
     def stop_signal(self) -> Reply:
-        """Completed once the life was asked to end."""
+        """Completed once the incarnation was asked to end."""
         with self.mailbox.lock:
             if self._stopped is None:
                 self._stopped = Reply()
@@ -361,7 +361,7 @@ class Incarnation:
         return objects
 
     def _let_go(self, remains: list[Any]) -> None:
-        """Empty the list where finalizers of users may run. A supervisor's life has none."""
+        """Empty the list where finalizers of users may run. A supervisor's incarnation has none."""
         remains.clear()
 
 

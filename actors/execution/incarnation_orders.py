@@ -1,8 +1,8 @@
 """Orders to one incarnation of a worker: start, stop, kill, abandon. Its supervisor calls them.
 
 Its supervisor's thread runs these; ``wake`` also that of any sender, ``_order`` that of whoever stops a ``Ref``,
-``cancel_current`` the loop. So no user code runs in them: what may run some is left to the place where the life runs,
-and objects are let go of there as well (``_let_go``).
+``cancel_current`` the loop. So no user code runs in them: what may run some is left to the place where the incarnation
+runs, and objects are let go of there as well (``_let_go``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ControlledIncarnation(Incarnation):
         return None
 
     def _order(self, reason: Reason) -> bool:
-        """Give the order to end; True when the life was idle, and is now the caller's to wake or to end."""
+        """Give the order to end; True when the incarnation was idle, and is now the caller's to wake or to end."""
         with self.mailbox.lock:
             if self.phase is IncarnationPhase.OVER or self.phase is IncarnationPhase.ENDING or self.order is not None:
                 return False

@@ -1,7 +1,8 @@
 """The event loop of a tree: a thread of its own on which async workers run, and the orchestrators of tasks.
 
 How it runs them says ``actors.execution.loop_scheduler``. The thread is started by one caller at a time
-(``_starting``), and nobody waits for that: who comes meanwhile leaves its life in ``_ready``, for the one who is there.
+(``_starting``), and nobody waits for that: who comes meanwhile leaves its incarnation in ``_ready``, for the one who is
+there.
 
 A loop that somebody blocks for too long is given up, once and for good: a ``Loop`` is one loop, one thread, and all
 that is known of them. The tree goes on with another one (``actors.runtime.loop_renewal``); an incarnation belongs to
@@ -104,7 +105,7 @@ class Loop(LoopScheduler):
         return list(dict.fromkeys([*self._tasks.copy().values(), *self._ready]))
 
     def let_go(self, things: list[Any]) -> None:
-        """Let go of what a life on this loop leaves; elsewhere where the loop was given up."""
+        """Let go of what an incarnation on this loop leaves; elsewhere where the loop was given up."""
         if self.is_given_up and self._remains is not None:
             self._remains.put(things)
         else:

@@ -1,19 +1,19 @@
 """How an event loop runs incarnations: one thread's worth of async workers, all that are given to this loop.
 
-An incarnation (``life``) that has something to do becomes one task, which ends when there is nothing left to do: an
+An incarnation that has something to do becomes one task, which ends when there is nothing left to do: an
 idle async worker costs no task. One that has hooks or a lifespan has one task for its whole life, which rests meanwhile
-(``actors.execution.residence``). While a handler awaits, other lives run. Waking many lives costs one wake-up of the
-loop.
+(``actors.execution.residence``). While a handler awaits, other incarnations run. Waking many incarnations costs one
+wake-up of the loop.
 
-The task makes its first step at once (``begin``), and what that sets off among the lives of this loop happens in the
-same turn (``_run_ready``): an answer goes to the task that awaits it, a message to the life that is to handle it. So an
-ask between two of them needs no turn of the loop, which costs as much as their handlers. After ``TURN_S`` everything
-else has its turn: timers, what was read, other callbacks.
+The task makes its first step at once (``begin``), and what that sets off among the incarnations of this loop happens in
+the same turn (``_run_ready``): an answer goes to the task that awaits it, a message to the incarnation that is to
+handle it. So an ask between two of them needs no turn of the loop, which costs as much as their handlers. After
+``TURN_S`` everything else has its turn: timers, what was read, other callbacks.
 
 There is no lock that a ``schedule`` waits for: it may come from a finalizer that the garbage collector runs anywhere.
 It appends to ``_ready``, has the loop call ``_run_ready``, and only then notes for which turn that was done; the loop
-begins a turn before it looks, for the last time. So a life that was appended is either found in this turn, or called
-for in the next.
+begins a turn before it looks, for the last time. So an incarnation that was appended is either found in this turn, or
+called for in the next.
 
 Which loop it is says a subclass: the tree's own (``actors.execution.loop``) or its host's
 (``actors.execution.host_loop``).
@@ -135,7 +135,7 @@ class LoopScheduler:
         return ready
 
     def _run(self, incarnation: WorkerIncarnation) -> None:
-        """Run a life; whatever goes wrong with it is its own end, and no other's."""
+        """Run an incarnation; whatever goes wrong with it is its own end, and no other's."""
         try:
             if incarnation.recipe.never_waits:
                 if incarnation.run():
@@ -148,7 +148,7 @@ class LoopScheduler:
             incarnation.fail_internally(error)
 
     def _go_on(self, incarnation: WorkerIncarnation, work: Iterator[Envelope]) -> None:
-        """Run a life that is held: as one task, until it has nothing to do."""
+        """Run an incarnation that is held: as one task, until it has nothing to do."""
         residence = incarnation.residence
         if residence is not None and residence.gate is not None:
             self._wake_resident(incarnation, residence, residence.gate, work)
@@ -168,20 +168,20 @@ class LoopScheduler:
     def _wake_resident(
         self, incarnation: WorkerIncarnation, residence: Residence, gate: Arrival, work: Iterator[Envelope]
     ) -> None:
-        """Have the task of a life go on that rests. Where it was cancelled meanwhile, the work stays in its mailbox."""
+        """Wake the resting task of an incarnation. If it was cancelled meanwhile, the work stays in the mailbox."""
         residence.work = work
         self.goes_on(incarnation)
         gate.go_on()
 
     def goes_on(self, incarnation: WorkerIncarnation) -> None:
-        """Note that the task of a life is at work, so that it is watched: also where a cancel has ended its rest."""
+        """Note that the task of an incarnation works, so that it is watched; also where a cancel has ended its rest."""
         if incarnation.task is not None:
             self._tasks[incarnation.task] = incarnation
         if not self._busy.is_set():
             self._busy.set()
 
     def rests(self, incarnation: WorkerIncarnation) -> None:
-        """In the task of a life, which is about to wait for work: it is called again where there is some."""
+        """In the task of an incarnation, which is about to wait for work: it is called again where there is some."""
         if incarnation.task is not None:
             self._tasks.pop(incarnation.task, None)
         if incarnation.next_work() is not None:
@@ -198,7 +198,7 @@ class LoopScheduler:
                 incarnation.fail_internally(error)
 
     def _is_through(self, incarnation: WorkerIncarnation, task: asyncio.Task[bool]) -> bool:
-        """Note that the task of a life has ended; True where the life is held still and is to look for more."""
+        """Note that the task of an incarnation has ended; True where that is still held and is to look for more."""
         self._tasks.pop(task, None)
         if incarnation.task is task:
             incarnation.task = None
@@ -213,7 +213,7 @@ class LoopScheduler:
         return task.result()
 
     def let_go(self, things: list[Any]) -> None:
-        """Let go of what a life on this loop leaves, between two tasks; here and now once the loop is closed."""
+        """Let go of what an incarnation on this loop leaves, between two tasks; at once where the loop is closed."""
         if not self._closed and self._loop is not None:
             self._disposal.put(things)
         else:

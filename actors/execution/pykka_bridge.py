@@ -148,7 +148,7 @@ def _incarnation_of(actor: ManagedActor) -> Incarnation:
 
 
 def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make an object of the class that belongs to ``life`` before its ``__init__`` runs."""
+    """Make an object of the class that belongs to ``incarnation`` before its ``__init__`` runs."""
     hardened = managed(cls)
     actor = hardened.__new__(hardened, *args, **kwargs)
     object.__setattr__(actor, "_regrow_incarnation", incarnation)
@@ -195,19 +195,19 @@ class StopFlag:
     """``actor_stopped``: an event that an incarnation sets."""
 
     def __init__(self, incarnation: Incarnation) -> None:
-        self._life = incarnation
+        self._incarnation = incarnation
 
     def is_set(self) -> bool:
         """True once the actor was asked to end."""
-        return self._life.must_stop
+        return self._incarnation.must_stop
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the actor is asked to end; True if it was."""
-        return self._life.stop_signal().wait(timeout)
+        return self._incarnation.stop_signal().wait(timeout)
 
     def set(self) -> None:
         """End the actor, as ``stop()`` does."""
-        self._life.request_stop(Reason.NORMAL)
+        self._incarnation.request_stop(Reason.NORMAL)
 
 
 class RootRef(pykka.ActorRef[Any]):

@@ -231,8 +231,8 @@ class Hook(CurrentMessage):
 class Home(CurrentMessage):
     """The Current of a ``run=`` body, and on a thread of all messages from outside: one of their own is too dear there.
 
-    Code that such a message leaves behind may have this same object, so it says by the state of its life whether a
-    request is under way. (Hooks, and handlers on the loop, where tasks are started, always have one of their own.)
+    Code that such a message leaves behind may have this same object, so it says by the state of its incarnation whether
+    a request is under way. (Hooks, and handlers on the loop, where tasks are started, always have one of their own.)
     """
 
     __slots__ = ("_branch", "_is_body", "_is_shared", "touched")

@@ -1,9 +1,9 @@
 """The mailbox of one path: what survives a restart. Which incarnation handles its messages, and when.
 
-A mailbox belongs to the tree, not to a worker: incarnations come and go, attach to it and leave
-it. It is open while a life is attached or about to be, and closed, with the reason, while its child stays down.
+A mailbox belongs to the tree, not to a worker: incarnations come and go, attach to it and leave it. It is open while an
+incarnation is attached or about to be, and closed, with the reason, while its child stays down.
 
-The states of the attached life, as the mailbox sees it::
+The states of the attached incarnation, as the mailbox sees it::
 
                attach(idle=False)                 hold               take: nothing waits
     DETACHED --------------------> CALLED ----------------> RUNNING ----------------------> IDLE
@@ -11,39 +11,40 @@ The states of the attached life, as the mailbox sees it::
         |                            +-- release: more to do -+  +----------- hold ---------+  |
         |  attach(idle=True)                                                                   |
         +-------------------------------------------------------------------------------------->
-    any of them -- detach (the life is over) --> DETACHED
+    any of them -- detach (the incarnation is over) --> DETACHED
 
 ========= ================= ============ =====================================================================
 state     ``idle``          ``held``     what is promised
 ========= ================= ============ =====================================================================
 DETACHED  None              --           what waits stays; ``attach`` looks at it
-CALLED    None              False        a job of the life is on its way to its dispatcher
-RUNNING   None              True         the run will ``take`` again, or release, or the life is over
-IDLE      the life          False        nothing waited when it began; whoever appends then finds ``idle`` set
+CALLED    None              False        a job of the incarnation is on its way to its dispatcher
+RUNNING   None              True         the run will ``take`` again, or release, or the incarnation is over
+IDLE      the incarnation   False        nothing waited when it began; whoever appends then finds ``idle`` set
 ========= ================= ============ =====================================================================
 
-* **put** appends and then looks at ``idle``; it takes nothing and changes no state. If the life is idle it is woken:
-  a job is queued. Only *after* that ``roused`` notes for which period of idleness (``runs``) it was done, so an
+* **put** appends and then looks at ``idle``; it takes nothing and changes no state. If the incarnation is idle it is
+  woken: a job is queued. Only *after* that ``roused`` notes for which period of idleness (``runs``) it was done, so an
   exception between any two steps leaves no more than a job too many, or one that the next put makes.
-* **hold** begins a run. A life that is held already, or is no longer attached, turns the run away: so a job too many
-  changes nothing, and no two runs of a life overlap. ``take(begins=True)`` is a hold and a take in one section.
-* **take** hands out what waits. If there is nothing it marks the life idle and *then looks once more*: a put that came
-  before the mark is found here, a put that comes after it finds the mark. So no wake-up is lost.
+* **hold** begins a run. An incarnation that is held already, or is no longer attached, turns the run away: so a job too
+  many changes nothing, and no two runs of an incarnation overlap. ``take(begins=True)`` is a hold and a take in one
+  section.
+* **take** hands out what waits. If there is nothing it marks the incarnation idle and *then looks once more*: a put
+  that came before the mark is found here, a put that comes after it finds the mark. So no wake-up is lost.
 * A run that ``hold`` turned away is not lost either: its message was appended before, and the run that was under way
   looks, under the lock, after it is no longer held.
 * **give_back**: an abandoned thread cannot steal from its successor: ``detach`` drains the shared iterator, and a
   thread that had already taken an envelope looks for an order before it handles it, and gives it back.
 * **close** refuses from then on and takes what is left: a message is handled, returned by ``close``, or refused.
   A put that was overtaken by it looks again (``Inbox.overtaken``). There is no fourth way, so no ask hangs.
-* An order (``stop``, ``kill``) is given under the lock, and whoever gives it wakes an idle life as a put does.
+* An order (``stop``, ``kill``) is given under the lock, and whoever gives it wakes an idle incarnation as a put does.
 
-The messages that a run has taken stay in ``batch``, an iterator shared with the next life: a life that ends in the
-middle leaves the rest where its successor finds it, in order. A member of a pool takes its own messages in a batch,
-and those of the pool one by one (see ``actors.messaging.pool_address``).
+The messages that a run has taken stay in ``batch``, an iterator shared with the next incarnation: an incarnation that
+ends in the middle leaves the rest where its successor finds it, in order. A member of a pool takes its own messages in
+a batch, and those of the pool one by one (see ``actors.messaging.pool_address``).
 
-Locking: as ``Inbox``; ``lock`` guards also ``phase``, ``order``, ``held`` and ``current`` of the attached life. The
-members of a pool share the lock of the pool. No user code is called while it is held; but the garbage collector, or a
-signal, may run a finalizer or a handler there: what it puts waits for no lock, or finds this re-entrant one.
+Locking: as ``Inbox``; ``lock`` guards also ``phase``, ``order``, ``held`` and ``current`` of the attached incarnation.
+The members of a pool share the lock of the pool. No user code is called while it is held; but the garbage collector,
+or a signal, may run a finalizer or a handler there: what it puts waits for no lock, or finds this re-entrant one.
 """
 
 from __future__ import annotations
@@ -90,9 +91,9 @@ class Mailbox(Inbox):
         self.batch: Iterator[Envelope] = NOTHING
         self.attached: Runnable | None = None
         self.idle: Runnable | None = None
-        """The attached life when it has nothing to do and must be woken, else None."""
+        """The attached incarnation when it has nothing to do and must be woken, else None."""
         self.runs = 0
-        """How often a life became idle: unchanged means that nothing was handled meanwhile."""
+        """How often incarnations became idle: unchanged means that nothing was handled meanwhile."""
         self.roused = -1
         """The period of idleness (``runs``) in which it was last woken. Written without the lock, after the fact."""
         self.quiet: list[Reply] | None = None
@@ -113,7 +114,7 @@ class Mailbox(Inbox):
 
     @property
     def depth(self) -> int:
-        """Messages that wait for this life. Without the lock: a reading, right at some moment during the call."""
+        """Messages that wait for this incarnation. Without the lock: a reading, right at some moment of the call."""
         return len(self.queue) + length_hint(self.batch)
 
     @property
@@ -124,8 +125,8 @@ class Mailbox(Inbox):
     @property
     def handling_since(self) -> float | None:
         """When the present message was begun: what is left of its batch had come before that. None: there is none."""
-        life = self.attached
-        return None if life is None or life.current is None else life.since
+        incarnation = self.attached
+        return None if incarnation is None or incarnation.current is None else incarnation.since
 
     @property
     def address(self) -> Mailbox | PoolAddress:
@@ -147,16 +148,16 @@ class Mailbox(Inbox):
         return None
 
     def rouse(self) -> None:
-        """Wake the life if it is idle and has not been woken yet in this period of idleness."""
+        """Wake the incarnation if it is idle and has not been woken yet in this period of idleness."""
         turn, incarnation = self.runs, self.idle  # in this order: see take
         if incarnation is not None and self.roused != turn:
             incarnation.wake()
             self.roused = turn
 
-    # -- the life that handles -----------------------------------------------------------------------------
+    # -- the incarnation that handles ----------------------------------------------------------------------
 
     def attach(self, incarnation: Runnable, *, idle: bool) -> bool:
-        """A new life takes over; True when it is to be woken now, by the caller.
+        """A new incarnation takes over; True when it is to be woken now, by the caller.
 
         ``idle``: it is up already and has nothing to do but what waits here. Otherwise its start comes first.
         """
@@ -179,7 +180,7 @@ class Mailbox(Inbox):
                 self.pool.member_changed(was_open, refusal)
 
     def hold(self, incarnation: Runnable) -> bool:
-        """Begin a run of this life; False when there is one already, or the life is over: nothing is to be run."""
+        """Begin a run of this incarnation; False where there is one already, or it is over: nothing is to be run."""
         with self.lock:
             if self.attached is not incarnation or incarnation.held:
                 return False
@@ -190,21 +191,21 @@ class Mailbox(Inbox):
         return True
 
     def release(self, incarnation: Runnable) -> None:
-        """End a run that has left something to do: the life is queued again, and the next run holds it."""
+        """End a run that has left something to do: the incarnation is queued again, and the next run holds it."""
         with self.lock:
             incarnation.held = False
 
     def take(  # noqa: C901 - the hot path, in one piece
         self, incarnation: Runnable, *, begins: bool = False
     ) -> Iterator[Envelope] | None:
-        """Return what waits, for the run that holds the life.
+        """Return what waits, for the run that holds the incarnation.
 
-        None: leave; there is nothing and the life is now idle, or it is over. With an order given there is nothing to
-        handle, but the run goes on: ``NOTHING``.
+        None: leave; there is nothing and the incarnation is now idle, or it is over. With an order given there is
+        nothing to handle, but the run goes on: ``NOTHING``.
 
         Args:
             incarnation: whose run it is.
-            begins: ``hold`` the life first, in the same section. None then also where that turns the run away.
+            begins: ``hold`` the incarnation first, in the same section. None then also where that turns the run away.
         """
         told: list[Reply] = []
         pool = self.pool
@@ -283,7 +284,7 @@ class Mailbox(Inbox):
             self.pool.part(self)
 
     def take_idleness(self, incarnation: Runnable) -> bool:
-        """With the lock held: True where the life was idle. It is not any more: the caller ends it, or wakes it."""
+        """With the lock held: True where the incarnation was idle. It no longer is: the caller ends it, or wakes it."""
         idle = self.idle is incarnation
         if idle:
             self._is_busy()
@@ -297,7 +298,7 @@ class Mailbox(Inbox):
         return taken
 
     def when_quiet(self) -> Reply:
-        """Completed once its life is idle, or there is none: nothing is being handled."""
+        """Completed once its incarnation is idle, or there is none: nothing is being handled."""
         quiet = Reply()
         with self.lock:
             incarnation, called = self.attached, self.idle
@@ -311,13 +312,13 @@ class Mailbox(Inbox):
         return quiet
 
     def give_back(self, incarnation: Runnable, envelope: Envelope) -> Refusal | None:
-        """The life had taken this envelope and must not handle it: it goes back to the front.
+        """The incarnation had taken this envelope and must not handle it: it goes back to the front.
 
         A ``Refusal``: the mailbox was closed meanwhile, so the caller must answer it.
         """
         with self.lock:
             if incarnation.current is not envelope:
-                return None  # whoever ended this life has answered it already
+                return None  # whoever ended this incarnation has answered it already
             incarnation.current = None
             origin: Inbox = self if envelope is not self.shared or self.pool is None else self.pool
             if origin.refusal is not None:
@@ -332,7 +333,7 @@ class Mailbox(Inbox):
         return None
 
     def detach(self, incarnation: Runnable, *, abandon: bool) -> list[Reply]:
-        """With the lock held: the life is over; those who waited for quiet, to be completed by the caller.
+        """With the lock held: the incarnation is over; those who waited for quiet, to be completed by the caller.
 
         ``abandon``: its thread still iterates over the batch. This empties it under its feet, in one step.
         """

@@ -43,7 +43,7 @@ from actors.validation.validation_messages import require_seconds
 if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
     from actors.messaging.inbox import PutResult
-    from actors.messaging.ports import Host
+    from actors.messaging.ports import Host, Runnable
 
 FULL_WAIT_S = 5.0
 """How long a sender without a deadline waits for room in a full mailbox."""
@@ -177,7 +177,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def is_alive(self) -> bool:
         """True while an incarnation is attached. Never wait for this: messages to a restarting worker are kept."""
-        return any(box.attached is not None for box in self._boxes())
+        return bool(self._attached())
 
     @property
     def depth(self) -> int:
@@ -203,11 +203,9 @@ class Ref(pykka.ActorRef[Any]):
             require_thread(self.path, "await ref.stop(block=False)")
             self._system.refuse_own_end(self.path)
             leave(done, enter(done))  # refused before the order is given where it would wait for this request
-        current = CURRENT.get()
-        lives = [incarnation for box in self._boxes() if (incarnation := box.attached) is not None]
-        own = current is not None and current.incarnation in lives
-        ends = [incarnation.request_stop(Reason.NORMAL if own else Reason.SHUTDOWN) for incarnation in lives]
-        _complete_with(done, ends, value=bool(lives))
+        current, attached = CURRENT.get(), self._attached()
+        reason = Reason.NORMAL if current and current.incarnation in attached else Reason.SHUTDOWN
+        _complete_with(done, [each.request_stop(reason) for each in attached], value=bool(attached))
         return done.get() if block else done
 
     # -- what Pykka's own code looks at --------------------------------------------------------------------
@@ -224,8 +222,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
-        lives = [life for box in self._boxes() if (life := box.attached) is not None and not life.is_elsewhere]
-        return [actor for life in lives if (actor := life.actor) is not None]
+        return [each.actor for each in self._attached() if not each.is_elsewhere and each.actor is not None]
 
     @property
     def _actor_weakref(self) -> Any:  # type: ignore[override]
@@ -366,8 +363,11 @@ class Ref(pykka.ActorRef[Any]):
 
     def _boxes(self) -> list[Mailbox]:
         """The mailbox, or those of all members of the pool."""
-        box = self._target()
-        return list(box.members) if isinstance(box, PoolAddress) else [box]
+        return list(box.members) if isinstance(box := self._target(), PoolAddress) else [box]
+
+    def _attached(self) -> list[Runnable]:
+        """The incarnations that handle its messages now."""
+        return [incarnation for box in self._boxes() if (incarnation := box.attached) is not None]
 
     def _any_box(self) -> Mailbox | None:
         return next(iter(self._boxes()), None)

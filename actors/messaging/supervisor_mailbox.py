@@ -50,7 +50,7 @@ class SupervisorMailbox(Mailbox):
         return to_be_woken
 
     def detach(self, incarnation: Any, *, abandon: bool) -> list[Reply]:
-        """With the lock held: the incarnation is over. What it has not received goes to ``life.unheard``."""
+        """With the lock held: the incarnation is over. What it has not received goes to ``incarnation.unheard``."""
         told = super().detach(incarnation, abandon=abandon)
         self.open()
         incarnation.unheard = [*self.batch, *self.drain()]

@@ -177,7 +177,7 @@ class WorkerRecipe:
     """How an incarnation of a worker is built, and what is to be known of its code."""
 
     make: Any
-    """``make(life) -> actor``: builds the new object; user code may run in it."""
+    """``make(incarnation) -> actor``: builds the new object; user code may run in it."""
     where: DispatcherKind
     is_body: bool = False
     """True for ``run=``: one call is its whole life, and it has no mailbox."""

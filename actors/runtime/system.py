@@ -3,7 +3,7 @@
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
 
 Parts: ``letters`` takes what no worker takes, ``leftovers`` what a closed mailbox still held, ``reports`` makes events
-of what the places where things run have to tell, ``strays`` knows the lives that were left to themselves.
+of what the places where things run have to tell, ``strays`` knows the incarnations that were left to themselves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from actors.model.errors import (
 )
 from actors.model.spec import ChildSpec, Reason
 from actors.runtime import event_log, living_trees
-from actors.runtime.abandoned_lives import AbandonedLives
+from actors.runtime.abandoned_incarnations import AbandonedIncarnations
 from actors.runtime.dispatch_reports import DispatchReports
 from actors.runtime.dispatchers import Dispatchers
 from actors.runtime.event_bus import Bus
@@ -95,7 +95,7 @@ class System:
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
         self.letters = DeadLetterOffice(self)
-        self.strays = AbandonedLives(self.publish)
+        self.strays = AbandonedIncarnations(self.publish)
         reports = self.reports = DispatchReports(name, self.publish)
         self.pool = Pool(name, max_threads, near_cap=reports.near_cap, failed=reports.internal_error)
         self.disposal = disposal_on(self.pool)  # lets go of what may have finalizers of users
@@ -313,8 +313,8 @@ class System:
         self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
 
     @property
-    def lives_abandoned(self) -> Counter[str]:
-        """Lives that were left to themselves and still run, counted by path."""
+    def abandoned_by_path(self) -> Counter[str]:
+        """Incarnations that were left to themselves and still run, counted by path."""
         return self.strays.by_path()
 
     # -- calls that would wait for themselves --------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Incarnation of a supervisor, and the orders that it receives.
 
-A supervisor's life keeps the contract of a worker's life towards its own supervisor (start, stop, kill, one report of
-the end), but user code never runs in it: orders are messages that overtake the others, and it is up, or over, when the
-supervisor says so.
+A supervisor's incarnation keeps the contract of a worker's incarnation towards its own supervisor (start, stop, kill,
+one report of the end), but user code never runs in it: orders are messages that overtake the others, and it is up, or
+over, when the supervisor says so.
 """
 
 from __future__ import annotations

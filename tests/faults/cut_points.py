@@ -337,7 +337,7 @@ def require_whole(tree: Tree) -> None:
         ],
         "attempts": list(ground.attempts),
         "asks": list(ground.asks),
-        "errands": len(ground.errands) or [],
+        "detached_calls": len(ground.detached_calls) or [],
         "orders": [order for desk in ground.ports.values() for order in desk.orders],
         "tasks": [id_ for desk in ground.ports.values() for id_ in desk.states],
         "seats": [key for desk in ground.ports.values() for entry in desk.workers for key in entry.attempts],

@@ -63,7 +63,7 @@ DOORS = (
             "actors/concurrency/thread_state.py": "what a thread is, and the one place that starts one",
             "actors/messaging/reply.py": "waits in a thread, and in any event loop",
             "actors/messaging/dead_letters.py": "the lock of the books",
-            "actors/runtime/abandoned_lives.py": "the lock of what was left to itself",
+            "actors/runtime/abandoned_incarnations.py": "the lock of what was left to itself",
             "actors/runtime/system.py": "new locks of the mailboxes in the child of a fork",
             "actors/tasks/execution/attempt.py": "the beginning of an attempt, against its withdrawal at the same moment",  # noqa: E501
             "actors/tasks/execution/attempt_steps.py": "the numbers of the steps, which any thread of the attempt may make",  # noqa: E501

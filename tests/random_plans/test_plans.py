@@ -213,7 +213,7 @@ class Player:
             assert not wrong, "\n".join([*wrong, *map(str, records)])
             kept = [event for event in self.events if getattr(event, "task", None) == handle.id]
             assert kept == list(records)
-        assert (ground.attempts, ground.asks, ground.errands) == ({}, {}, set())
+        assert (ground.attempts, ground.asks, ground.detached_calls) == ({}, {}, set())
         assert ground.ports["r"].states == {}
 
 

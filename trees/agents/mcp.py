@@ -75,14 +75,14 @@ class MCPWorker(Worker):
 
     def _has_process(self, pid: int | None) -> None:
         """Say which process serves it: ``tree.child(path).pid``."""
-        life: Any = self._regrow_incarnation
-        if life is not None:
-            life.program_pid = pid
+        incarnation: Any = self._regrow_incarnation
+        if incarnation is not None:
+            incarnation.program_pid = pid
 
     def _lists(self, tools: tuple[ToolInfo, ...]) -> None:
         """Tell the registry which tools there are now."""
-        life: Any = self._regrow_incarnation
-        said = None if life is None else life.spec.registration
+        incarnation: Any = self._regrow_incarnation
+        said = None if incarnation is None else incarnation.spec.registration
         if said is None:
             return
         names = {tool.name for tool in tools}
@@ -92,14 +92,14 @@ class MCPWorker(Worker):
             "input_schema": _schema_of(tools),
             "description": said.description or _described(tools),
         }
-        life.register(replace(said, **what))
+        incarnation.register(replace(said, **what))
 
     def _loses(self, error: BaseException) -> None:
         """End as crashed: the connection is gone. A call that is under way fails of it, and is the crash then."""
-        life: Any = self._regrow_incarnation
+        incarnation: Any = self._regrow_incarnation
         self._lost = error
-        if life is not None and not self._is_calling:
-            life.lose_resource(error)
+        if incarnation is not None and not self._is_calling:
+            incarnation.lose_resource(error)
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Call the tool that the task names by ``tool=``, or by ``capability=``, with its inputs."""

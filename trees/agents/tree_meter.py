@@ -311,13 +311,14 @@ def _breakers(system: System) -> Iterable[Value]:
     return [({"worker": worker}, state) for worker, state in worst.items()]
 
 
-def _busy(system: System) -> Iterable[Value]:
-    lives = [child.incarnation for child in list(system.children.values())]
-    return [({}, sum(life is not None and life.running_on is not None for life in lives))]
+def busy_workers(system: System) -> int:
+    """Count the workers that are running code now."""
+    incarnations = [child.incarnation for child in list(system.children.values())]
+    return sum(each is not None and each.running_on is not None for each in incarnations)
 
 
 def _abandoned(system: System) -> Iterable[Value]:
-    return [({}, sum(dict(system.lives_abandoned).values()))]
+    return [({}, sum(dict(system.abandoned_by_path).values()))]
 
 
 def _role(system: System) -> Iterable[Value]:
@@ -339,7 +340,7 @@ GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]]]]] = {
         "Seconds for which the oldest message has waited at least, by the path of a worker or pool",
         _oldest_messages,
     ),
-    "regrow_busy_threads": ("Workers that are running code now", _busy),
+    "regrow_busy_threads": ("Workers that are running code now", lambda system: [({}, busy_workers(system))]),
     "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned),
     "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished),
     "regrow_tasks_by_status": ("Tasks that go on, by status", _task_statuses),

@@ -176,7 +176,7 @@ class LeaseKeeper:
         """The tree is down and its last write kept; returns when the lease is given back."""
         system = self._system
         error = system.exit.error if system.exit is not None else None
-        clean = not system.strays.lives
+        clean = not system.strays.incarnations
 
         def heard(now: float) -> None:
             if isinstance(error, StartError):

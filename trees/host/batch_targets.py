@@ -251,10 +251,8 @@ class _MessageTime:
         looked, self._looked = self._looked, self._system.now()
         box = self._system.boxes.get(self._path)
         boxes = box.members if isinstance(box, PoolAddress) else (box,) if isinstance(box, Mailbox) else ()
-        lives: list[Any] = [incarnation for box in boxes if (incarnation := box.attached) is not None]
-        has_got_on = any(
-            incarnation.since > looked or incarnation.since == 0.0 for incarnation in lives
-        )  # 0.0: it has just come up
+        attached: list[Any] = [incarnation for box in boxes if (incarnation := box.attached) is not None]
+        has_got_on = any(each.since > looked or each.since == 0.0 for each in attached)  # 0.0: it has just come up
         return self._limit_s if has_got_on else 0.0
 
 

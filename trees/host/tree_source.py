@@ -20,6 +20,7 @@ from actors.runtime import child_admin
 from actors.runtime.system import System
 from actors.supervision.child import Child
 from trees.agents.packages import package_flaw
+from trees.agents.tree_meter import busy_workers
 from trees.ha.roles import Leadership
 from trees.host.task_api import TaskApi
 from trees.host.task_source import TaskSource
@@ -108,7 +109,7 @@ class TreeSource:
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
                 "alerts": [alert for notifier in tuple(self._notifiers) for alert in notifier.firing()],
-                "busy_threads": self._busy(),
+                "busy_threads": busy_workers(self._system),
             },
         }
 
@@ -237,10 +238,6 @@ class TreeSource:
         found = health(self._system, self._leadership)
         problems = [{"path": each.path, "what": each.what} for each in found.problems]
         return {"ok": found.ok, "ready": found.ready, "problems": problems}
-
-    def _busy(self) -> int:
-        lives = [child.incarnation for child in list(self._system.children.values())]
-        return len([life for life in lives if life is not None and life.running_on is not None])
 
 
 def _frames(stack: str | None) -> list[str]:

@@ -37,7 +37,7 @@ from trees.views.snapshot import (
     TreeSnapshot,
     WorkerSnapshot,
 )
-from trees.views.stacks import stack_of_life
+from trees.views.stacks import stack_of_incarnation
 from trees.views.worst_case import crashes_to_give_up, share_of
 
 NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -79,7 +79,7 @@ def capture(
         gave_up=None if system.cause is None else str(system.cause),
         store_paused_s=None if tasks.durable is None else tasks.durable.paused_s,
         dead_letters=_by_name(system.dead_letters),
-        abandoned=_by_name(system.lives_abandoned),
+        abandoned=_by_name(system.abandoned_by_path),
         threads=system.pool.size,
         crashes_to_give_up=look.worst_of(system.root) if room is None else None,
         **leading,
@@ -146,7 +146,7 @@ class _Capture:
             current=self.current(incarnation) if incarnation is not None else None,
             process=None if incarnation is None or (pid := incarnation.pid) is None else process_of(pid),
             node=None if incarnation is None else incarnation.node,
-            stack=stack_of_life(incarnation) if self.stacks and incarnation is not None else None,
+            stack=stack_of_incarnation(incarnation) if self.stacks and incarnation is not None else None,
             abandoned_stacks=self.abandoned_stacks(box.path) if self.stacks else None,
         )
 
@@ -218,7 +218,7 @@ class _Capture:
         words = [_doing(child, state, self.retry_in_s(child)) for child, state in states]
         exits = [(last.reason.clean, last, child) for child in members if (last := child.last_exit) is not None]
         bodies = isinstance(recipe, WorkerRecipe) and recipe.is_body
-        lives = [incarnation for child in members if (incarnation := child.incarnation) is not None]
+        incarnations = [incarnation for child in members if (incarnation := child.incarnation) is not None]
         return PoolSnapshot(
             path=path,
             id=spec.id,
@@ -233,7 +233,7 @@ class _Capture:
             states=Counter(state for _, state in states),
             doing=Counter(word for word in words if word is not None),
             mailbox=None if bodies else self.waiting(path) + sum(child.mailbox.depth for child in members),
-            busy=sum(incarnation.current is not None for incarnation in lives),
+            busy=sum(incarnation.current is not None for incarnation in incarnations),
             members=None
             if fold
             else tuple(self.worker(child, recipe) for child in members if isinstance(recipe, WorkerRecipe)),
@@ -297,8 +297,8 @@ class _Capture:
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
         """Stacks of the abandoned incarnations."""
-        lives = [incarnation for incarnation in list(self.system.strays.lives) if incarnation.mailbox.path == path]
-        return tuple(stack for incarnation in lives if (stack := stack_of_life(incarnation)) is not None)
+        abandoned = [each for each in list(self.system.strays.incarnations) if each.mailbox.path == path]
+        return tuple(stack for each in abandoned if (stack := stack_of_incarnation(each)) is not None)
 
     def worst_of(self, child: Child) -> int | None:
         """See ``TreeSnapshot.crashes_to_give_up``."""

@@ -240,7 +240,7 @@ class TreeSnapshot(_Record):
     dead_letters: dict[str, int]
     """Dead letters of the whole tree so far, by reason; with those to children that are no longer listed."""
     abandoned: dict[str, int]
-    """Lives of the whole tree that were left to themselves and still run, by path."""
+    """Incarnations of the whole tree that were left to themselves and still run, by path."""
     threads: int
     """Threads of the pool now, stuck ones too."""
     crashes_to_give_up: int | None

@@ -17,7 +17,7 @@ from actors.execution.incarnation import Incarnation
 _DEEPEST = 200
 
 
-def stack_of_life(incarnation: Incarnation) -> str | None:
+def stack_of_incarnation(incarnation: Incarnation) -> str | None:
     """Stack of an incarnation's code, the innermost call last; None while it runs none."""
     ident, task = incarnation.running_on, incarnation.task
     if ident is None:

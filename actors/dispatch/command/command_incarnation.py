@@ -233,16 +233,16 @@ class _Question:
 
     urgent = False
 
-    def __init__(self, life: CommandIncarnation) -> None:
-        self._life = life
+    def __init__(self, incarnation: CommandIncarnation) -> None:
+        self._incarnation = incarnation
 
     def run(self) -> bool:
         """Ask once."""
         try:
-            ready = self._life.question()
+            ready = self._incarnation.question()
         except BaseException:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
             ready = False
-        self._life.answered(ready)
+        self._incarnation.answered(ready)
         return False
 
 
@@ -251,9 +251,9 @@ class _Listener(SingleJob):
 
     urgent = False
 
-    def __init__(self, life: CommandIncarnation, on_line: Callable[[str], Any]) -> None:
-        super().__init__(lambda: life.system.run_apart(self))
-        self._life = life
+    def __init__(self, incarnation: CommandIncarnation, on_line: Callable[[str], Any]) -> None:
+        super().__init__(lambda: incarnation.system.run_apart(self))
+        self._incarnation = incarnation
         self._on_line = on_line
         self._lines: deque[str] = deque(maxlen=MOST_WAITING)
 
@@ -276,7 +276,7 @@ class _Listener(SingleJob):
         try:
             self._on_line(line)
         except BaseException as error:  # noqa: BLE001 - it is the code of a user: the command goes on
-            self._life.system.reports.callback_raised(self._life.mailbox.path, error)
+            self._incarnation.system.reports.callback_raised(self._incarnation.mailbox.path, error)
 
 
 def _number_of(name: str) -> int:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 class BackCallServer:
     """Does what one process asks of its host. Used on the loop's thread only."""
 
-    def __init__(self, life: ProcessIncarnation, send: Callable[[Kind, int, Parts], None]) -> None:
-        self._life = life
-        self._path = life.mailbox.path
+    def __init__(self, incarnation: ProcessIncarnation, send: Callable[[Kind, int, Parts], None]) -> None:
+        self._incarnation = incarnation
+        self._path = incarnation.mailbox.path
         self._send = send
         self.context: Any = None
         """Context of the attempt that is done there; None: it is none."""
         self.steps: Any = None
         """Attempt as its steps see it; None: as above."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refs = {self._path: Ref(life.system, life.mailbox)}
+        self._refs = {self._path: Ref(incarnation.system, incarnation.mailbox)}
         """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
 
     @property
@@ -57,7 +57,7 @@ class BackCallServer:
         if not isinstance(done, Coroutine):
             self._answer(frame.number, done, is_value=True)
             return
-        context = self._life.context_for_run().copy()
+        context = self._incarnation.context_for_run().copy()
         task = asyncio.get_running_loop().create_task(self._awaited(frame.number, done), context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -102,9 +102,9 @@ class BackCallServer:
 
     def _do_find(self, path: str) -> tuple[str, ...] | None:
         try:
-            self._refs[path] = ref_of(self._life.system, path)
+            self._refs[path] = ref_of(self._incarnation.system, path)
         except UnknownPathError:
-            return self._life.system.near(path)
+            return self._incarnation.system.near(path)
         return None
 
     def _do_is_alive(self, path: str) -> bool:
@@ -118,7 +118,7 @@ class BackCallServer:
         try:
             await ref.tell_async(self._message(path, kind, parts), detached=detached)
         except ActorsError as error:  # a message that cannot be unpickled here
-            self._life.system.reports.callback_raised(self._path, error)
+            self._incarnation.system.reports.callback_raised(self._path, error)
 
     async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, parts: Parts) -> Any:
         ref, message = self._refs[path], self._message(path, kind, parts)
@@ -129,7 +129,7 @@ class BackCallServer:
         return await asyncio.get_running_loop().create_task(_waited(reply), context=contextvars.Context())
 
     def _message(self, path: str, kind: str, parts: Parts) -> Any:
-        box = self._life.system.boxes.get(path)
+        box = self._incarnation.system.boxes.get(path)
         if box is not None and box.pack is not None:
             return Packed([bytes(each) for each in parts], kind)
         try:
@@ -163,31 +163,31 @@ class BackCallServer:
         log_here(self._path, level, number, text, name, line)
 
     def _do_beat(self) -> None:
-        if self._life.pulse is not None:
-            self._life.pulse.beat()
+        if self._incarnation.pulse is not None:
+            self._incarnation.pulse.beat()
 
     def _do_wait(self, begins: bool) -> None:
-        pulse = self._life.pulse
+        pulse = self._incarnation.pulse
         if pulse is not None:
             (pulse.enter if begins else pulse.leave)()
 
     def _do_stopping(self) -> None:
         """Take no more messages for it: it is in its last hook by itself, and has as long for that as for a stop."""
-        if not self._life.recipe.is_body:
-            self._life.request_stop(Reason.NORMAL)
-        self._life.owner.post(Stopping(self._life))
+        if not self._incarnation.recipe.is_body:
+            self._incarnation.request_stop(Reason.NORMAL)
+        self._incarnation.owner.post(Stopping(self._incarnation))
 
     def _do_dead_letter(self, kind: str, why: str, sender: str | None) -> None:
-        self._life.system.letters.dead_letter(self._life.mailbox, Packed([], kind), Refusal(why), sender)
+        self._incarnation.system.letters.dead_letter(self._incarnation.mailbox, Packed([], kind), Refusal(why), sender)
 
     def _do_callback_raised(self, error: Any) -> None:
-        self._life.system.reports.callback_raised(self._path, rebuilt(error))
+        self._incarnation.system.reports.callback_raised(self._path, rebuilt(error))
 
     def _do_hook_raised(self, hook: str, error: Any) -> None:
-        self._life.system.reports.hook_raised(self._path, hook, rebuilt(error))
+        self._incarnation.system.reports.hook_raised(self._path, hook, rebuilt(error))
 
     def _do_internal_error(self, error: Any) -> None:
-        self._life.system.reports.internal_error(rebuilt(error))
+        self._incarnation.system.reports.internal_error(rebuilt(error))
 
 
 async def _waited(reply: Any) -> Any:

@@ -1,6 +1,6 @@
 """One actor of Ray, as the host of its worker holds it: how it is started, and how its end is seen.
 
-What crosses, back-calls, ancestry, deadlines and the order of a life are those of a worker in a process
+What crosses, back-calls, ancestry, deadlines and the order of an incarnation are those of a worker in a process
 (``actors.dispatch.process``): its frames are carried by Ray, as bytes, in both directions::
 
     host:  WorkerHandle <socket> RayHandle  -- take(bytes), one after the other -->  RayWorker <socket> worker's half

@@ -103,16 +103,16 @@ class WorkerRunner:
         self._host = WorkerSystem(path, calls, OwnThreads() if on_loop else self._place)
         box = self._box = Mailbox(path)
         spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
-        life = self._life = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]
-        life.calls = calls
-        if life.pulse is not None:
-            life.pulse = _SentPulse(self._host.now, calls)
+        incarnation = self._incarnation = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]
+        incarnation.calls = calls
+        if incarnation.pulse is not None:
+            incarnation.pulse = _SentPulse(self._host.now, calls)
         link.take = self._take
         log_to_host(lambda *said: calls.tell("log", *said))
 
     def run(self) -> None:
         """Run the incarnation, until it is over."""
-        if self._life.start():
+        if self._incarnation.start():
             self._link.send(Kind.STARTED, 0, [b""])
         ready = self._place.ready
         while not self._is_over:
@@ -129,7 +129,7 @@ class WorkerRunner:
             self._link.send(Kind.STARTED, 0, [b""])
         elif isinstance(message, Exited):
             self._exited(message.exit)
-        elif isinstance(message, Stopping) and self._life.crash is None:  # of a crash the RESULT tells
+        elif isinstance(message, Stopping) and self._incarnation.crash is None:  # of a crash the RESULT tells
             self._calls.tell("stopping")
         return True
 
@@ -149,7 +149,7 @@ class WorkerRunner:
                 error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
                 parts = dumped((False, pack_error(error), True))
         else:
-            parts = dumped((False, pack_error(error), self._life.is_failure(error)))
+            parts = dumped((False, pack_error(error), self._incarnation.is_failure(error)))
         self._link.send(Kind.RESULT, number, parts)
 
     # -- the wire ------------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ class WorkerRunner:
         elif frame.kind == Kind.ANSWER:
             self._calls.answered(frame)
         elif frame.kind == Kind.CANCEL:
-            life, loop = self._life, self._host.loop
-            if life.recipe.where is DispatcherKind.LOOP and frame.number == self._begun:
-                loop.call(lambda: life.cancel_current("cancel"))
+            incarnation, loop = self._incarnation, self._host.loop
+            if incarnation.recipe.where is DispatcherKind.LOOP and frame.number == self._begun:
+                loop.call(lambda: incarnation.cancel_current("cancel"))
         elif frame.kind == Kind.STOP:
-            ended = self._life.stop()
+            ended = self._incarnation.stop()
             if ended is not None:
                 self._exited(ended)
 

@@ -169,7 +169,7 @@ class OwnThreads:
         """A thread cannot be cancelled; what does not end in time is killed."""
 
 
-def run_on(life: WorkerIncarnation) -> None:
+def run_on(incarnation: WorkerIncarnation) -> None:
     """Run an incarnation on this thread, as long as it has something to do."""
-    while life.run():
+    while incarnation.run():
         pass

@@ -15,7 +15,7 @@ Who ends it, and what its error then is:
 * the worker's code: what it raised (``code_outcome.caught``), or a ``WorkerCrashedError`` with that as its cause;
 * the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
   begun is withdrawn, a thread is given up with its incarnation;
-* the end of its worker's life, a stop, a restart of the group: any other error. That is nobody's failure.
+* the end of its worker's incarnation, a stop, a restart of the group: any other error. That is nobody's failure.
 
 Locking: ``_lock`` decides between ``begin`` and ``withdraw``: either the worker begins, or it finds that it may not. Of
 other fields it guards ``was_given``. Nothing is called while it is held, and only the worker's boundary and the
@@ -65,9 +65,9 @@ class Attempt(Reply, SystemMessage):
         "_timer",
         "_turns",
         "box",
+        "call",
         "code_outcome",
         "ended_by",
-        "errand",
         "incarnation",
         "is_redelivery",
         "key",
@@ -106,7 +106,7 @@ class Attempt(Reply, SystemMessage):
         self.ended_by: str | None = None
         """Why it was ended from outside: timeout, idle, cancel, preempt, stop. By ``end_for`` and ``withdraw``."""
         self.incarnation: Incarnation | None = None
-        """The life that runs it, once it has begun."""
+        """The incarnation that runs it, once it has begun."""
         self.box: Mailbox | None = None
         """Mailbox that it goes to; None: that of a team, or of nobody."""
         self.was_given = False
@@ -122,7 +122,7 @@ class Attempt(Reply, SystemMessage):
         """Usage so far, by ``context.use``, ``Done`` and a team's report. Written by ``use``."""
         self.unrecorded: Usage = NO_USAGE
         """Part of that usage which no record has yet."""
-        self.errand: DetachedCall | None = None
+        self.call: DetachedCall | None = None
         """Call that runs it, where that is no worker."""
         self._timer: Timer | None = None
 
@@ -204,9 +204,9 @@ class Attempt(Reply, SystemMessage):
         """Note the mailbox that is kept free for it."""
         self.box = box
 
-    def runs_as(self, errand: DetachedCall) -> None:
+    def runs_as(self, call: DetachedCall) -> None:
         """Note the call that runs it, in place of a worker."""
-        self.errand = errand
+        self.call = call
 
     def give_once(self) -> bool:
         """Note that it is about to be put where it is done; False where it was before."""

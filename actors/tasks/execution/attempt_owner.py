@@ -104,7 +104,7 @@ class CallHost(Protocol):
         """Tree."""
 
     @property
-    def errands(self) -> set[DetachedCall]:
+    def detached_calls(self) -> set[DetachedCall]:
         """Calls that run."""
 
     def may_start(self) -> bool:

@@ -1,7 +1,7 @@
-"""An errand: one call of user code that belongs to no worker (a planner, a reviewer, a synthesizer, an undo).
+"""Detached call: one call of user code that belongs to no worker (a planner, a reviewer, a synthesizer, an undo).
 
-It runs in a life of its own, so in the same crash boundary as every worker: whatever it raises ends only it, it can be
-cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no
+It runs in an incarnation of its own, so in the same crash boundary as every worker: whatever it raises ends only it, it
+can be cancelled or given up, its thread stays in the books, and what it asks for carries its ancestry. Its owner is no
 supervisor but the attempt that it is for: it is never restarted, because whether to try again is the orchestrator's
 decision.
 
@@ -37,7 +37,7 @@ GRACE_S = 0.5
 
 
 class DetachedCall:
-    """Runs one attempt in a life of its own."""
+    """Runs one attempt in an incarnation of its own."""
 
     def __init__(self, host: CallHost, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
         self._host = host
@@ -51,7 +51,7 @@ class DetachedCall:
 
     def has_slot(self, begin: Callable[[], object]) -> bool:
         """True where it has a slot, or gets one at once; else ``begin`` is called when it does."""
-        self._host.errands.add(self)
+        self._host.detached_calls.add(self)
         return self._attempt.owner.slots.enter(self, begin)
 
     def leave_slot(self) -> None:
@@ -80,7 +80,7 @@ class DetachedCall:
     def _give_up(self) -> None:
         """Abandon it: it was cancelled and did not end."""
         if self.incarnation.abandon() is not None:
-            self._over()  # whoever ends a life at once is not told of it
+            self._over()  # whoever ends an incarnation at once is not told of it
 
     def is_of(self, owner: AttemptOwner) -> bool:
         """True where it is for this orchestrator."""
@@ -98,7 +98,7 @@ class DetachedCall:
 
     def _over(self) -> None:
         """Note that it is over, or was never begun."""
-        self._host.errands.discard(self)
+        self._host.detached_calls.discard(self)
         self._host.system.loop.call(partial(self._attempt.owner.slots.leave, self))
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 

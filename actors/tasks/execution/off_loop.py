@@ -1,4 +1,4 @@
-"""User code that a coroutine on the event loop calls and that must not run there: on the pool, in a life of its own.
+"""Calls of user code by a coroutine on the event loop: on the pool, each in an incarnation of its own.
 
 Validators, sync planners, reviewers and undos, counters of tokens, copies and checks of large values: whatever they do,
 and however long it takes, the loop goes on. The call is in the same crash boundary as every worker, and whoever waits
@@ -24,7 +24,7 @@ ResultT = TypeVar("ResultT")
 
 
 async def off_loop(code: Callable[[], ResultT]) -> ResultT:
-    """Call this on the pool, and wait for it here; called by what runs in a worker's life on the loop.
+    """Call this on the pool, and wait for it here; called by what runs in a worker on the loop.
 
     Raises:
         Exception: what ``code`` has raised.
@@ -41,11 +41,11 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
 
 
 class _OffLoopCall:
-    """One call, and the owner of its life."""
+    """One call, and the owner of its incarnation."""
 
     def __init__(self, code: Callable[[], Any]) -> None:
         current = CURRENT.get()
-        assert current is not None  # noqa: S101 - whoever calls this runs in a life
+        assert current is not None  # noqa: S101 - whoever calls this runs in an incarnation
         self._caller = current
         path = current.incarnation.mailbox.path
         self.reply = Reply()

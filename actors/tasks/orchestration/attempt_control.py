@@ -46,10 +46,10 @@ class AttemptControl:
         if attempt.done:
             return
         is_withdrawn = attempt.withdraw(why)
-        if attempt.errand is not None:
+        if attempt.call is not None:
             attempt.end_for(why)
-            attempt.errand.kill()  # also one that waits for a slot, or has one
-        if is_withdrawn or attempt.errand is not None:
+            attempt.call.kill()  # also one that waits for a slot, or has one
+        if is_withdrawn or attempt.call is not None:
             return
         entry = self._core.workers.get(attempt.spec.worker)
         if entry is not None and entry.is_team:

@@ -14,10 +14,10 @@ How it works, for every message::
   ended), ``scheduling`` (who is next, and with whom). It is done by its ``parts``; here messages find theirs.
 * It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.
 
-The life of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are
+Steps of an incarnation: ``on_start`` folds the journals; the supervisor then tells who the workers are
 (``RegistrySnapshot``); when the whole tree is up too, work begins or goes on (``Begin``). So a start that fails has had
-no effect. Timers and orders of an old incarnation carry its life, and say nothing here. The task that one dies of is
-noted (``task``; ``crash_guard``).
+no effect. Timers and orders of an old incarnation carry that incarnation, and say nothing here. The task that one dies
+of is noted (``task``; ``crash_guard``).
 """
 
 from __future__ import annotations
@@ -309,8 +309,8 @@ class Orchestrator(ManagedActor):
         if closing.incarnation is core.incarnation:
             core.closing = True
             self.parts.delegation.close()
-            for errand in [each for each in list(core.runtime.errands) if each.is_of(core.port)]:
-                errand.kill()
+            for call in [each for each in list(core.runtime.detached_calls) if each.is_of(core.port)]:
+                call.kill()
 
     def _on_timer_fired(self, due: TimerFired) -> None:
         if due.incarnation is self.core.incarnation:

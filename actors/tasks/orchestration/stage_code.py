@@ -45,7 +45,7 @@ class StageCode:
     """Arguments that it gets by name."""
 
     def with_args(self, args: tuple[Any, ...]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
-        """Return the code as an errand calls it; it may change what it is given. Sync code is called off the loop."""
+        """Return the code as a detached call makes it, with arguments that it may change. Sync code is off the loop."""
         call, named = self.call, self.named
 
         async def sync(_subtask: Any, context: Any) -> Any:

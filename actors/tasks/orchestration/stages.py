@@ -1,9 +1,9 @@
 """The steps of a task that are not subtasks: planning, reviewing, combining.
 
-They are user code, so they run as errands (``actors.tasks.execution.detached_call``), with a limit of their own; only
-planners and synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a key,
-as an attempt has: a new incarnation finds one that still runs. What a step returns becomes plain data where it runs
-(``AttemptSpec.form``), as every result does (``actors.tasks.execution.run_attempt``).
+They are user code, so they run as detached calls (``actors.tasks.execution.detached_call``), with a limit of their own.
+Only planners and synthesizers that this library ships, which are pure and quick, are called on the spot. A step has a
+key, as an attempt has: a new incarnation finds one that still runs. What a step returns becomes plain data where it
+runs (``AttemptSpec.form``), as every result does (``actors.tasks.execution.run_attempt``).
 
 Which step is called is decided in ``actors.tasks.recovery.next_step``, and what its end means in
 ``actors.tasks.recovery.stage_ends``. Here they are called, and heard.

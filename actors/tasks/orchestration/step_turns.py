@@ -56,9 +56,9 @@ class Turns:
 
         Args:
             state: its task, which has one at a time.
-            attempt: has an errand, unless a worker or a team does it.
+            attempt: has a detached call, unless a worker or a team does it.
             start: records that it begins.
-            begin: has it begin, once that is kept; None: its errand is called.
+            begin: has it begin, once that is kept; None: its detached call is started.
         """
         core = self._core
         if attempt.done:
@@ -80,21 +80,21 @@ class Turns:
 
     def _must_wait(self, state: TaskState, attempt: Attempt, again: Callable[[], None]) -> bool:
         """Wait for other suspects, or for a slot, and hold neither meanwhile."""
-        core, errand = self._core, attempt.errand
+        core, call = self._core, attempt.call
         if core.suspects.must_wait(state.step_losses, attempt, again):
-            if errand is not None:
-                errand.leave_slot()
+            if call is not None:
+                call.leave_slot()
             return True
         due: Any = TimerFired(core.incarnation, again, state.id)
-        if errand is not None and not errand.has_slot(lambda: core.port.post(due)):
+        if call is not None and not call.has_slot(lambda: core.port.post(due)):
             return True
         core.suspects.passes(state.step_losses, attempt)
         return False
 
     def _call(self, attempt: Attempt) -> None:
         """Call a step; its time counts from here."""
-        core, errand, limit = self._core, attempt.errand, self._core.settings.step_timeout_s
-        if errand is not None and errand.start() and limit is not None:
+        core, call, limit = self._core, attempt.call, self._core.settings.step_timeout_s
+        if call is not None and call.start() and limit is not None:
             attempt.watch(core.at(core.time() + limit, lambda: self._end(attempt, "timeout")))
 
     def lost(self, state: TaskState, what: str, name: str) -> AttemptLostError | None:

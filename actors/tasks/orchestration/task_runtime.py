@@ -70,7 +70,7 @@ class TaskRuntime:
         """Answers of other orchestrators that are there, for askers whose own orchestrator has no slot for them yet."""
         self.records: set[Reply] = set()
         """Records that a worker's code waits for: those of its steps."""
-        self.errands: set[DetachedCall] = set()
+        self.detached_calls: set[DetachedCall] = set()
         self.ports: dict[str, OrchestratorPort] = {}
         """By the path of the supervisor."""
         self.feed = Feed(system.bus)
@@ -213,11 +213,11 @@ class TaskRuntime:
 
     def is_moving(self) -> bool:
         """True if user code runs that belongs to no worker, or something waits for the store."""
-        return bool(self.errands) or any(len(port.effects) for port in list(self.ports.values()))
+        return bool(self.detached_calls) or any(len(port.effects) for port in list(self.ports.values()))
 
     def busy(self) -> Iterator[tuple[str, Reply]]:
         """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
-        return ((key, attempt) for key, attempt in self.attempts.copy().items() if attempt.errand is not None)
+        return ((key, attempt) for key, attempt in self.attempts.copy().items() if attempt.call is not None)
 
     def attempt_of(self, state: TaskState) -> Attempt | None:
         """Attempt that a team's part of a task stands for; None where it is gone, or another team has it by now."""
@@ -307,8 +307,8 @@ class TaskRuntime:
 
     def close(self) -> None:
         """The tree is down: nothing goes on, and who waits hears it."""
-        for errand in list(self.errands):
-            errand.kill()
+        for call in list(self.detached_calls):
+            call.kill()
         for port in self.all_ports():
             port.close()
         for record in list(self.records):

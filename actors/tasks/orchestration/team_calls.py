@@ -76,7 +76,7 @@ class TeamCalls:
             for each in list(core.runtime.attempts.values())
             if each.spec.role == "undo" and each.owner is core.port
         ]
-        given = [each for each in undos if each.errand is None and each.spec.path == entry.path]
+        given = [each for each in undos if each.call is None and each.spec.path == entry.path]
         rows = [row for key in entry.attempts if (row := core.attempts.get(key)) is not None]
         for attempt in [*(row.attempt for row in rows), *given]:
             attempt.fail(core.system.stopped_error(entry.path, Refusal.STOPPED))

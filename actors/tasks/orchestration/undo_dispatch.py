@@ -193,7 +193,7 @@ class UndoDispatch:
                 code: Any = how
                 DetachedCall(core.runtime, attempt, partial(_undo, code, node.id), is_async=is_async(code))
         self._live[state.id] = attempt
-        if attempt.done or attempt.errand is not None:
+        if attempt.done or attempt.call is not None:
             parts.turns.want(state, attempt, start)
         elif isinstance(how, RegistryEntry):
             parts.turns.want(state, attempt, start, partial(self._give, entry=how))

@@ -74,9 +74,9 @@ def test_an_async_worker_that_ignores_its_cancellation_is_abandoned_after_a_grac
         tree.ref("t/w").tell(ignore)
         assert reached.wait(LONG_S)
         tree.terminate_child("t/w")
-        abandoned = dict(tree._system.lives_abandoned)
+        abandoned = dict(tree._system.abandoned_by_path)
         let_go.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert abandoned == {"t/w": 1}
         assert [event.reason for event in seen.of(ChildExited)] == [Reason.KILLED]

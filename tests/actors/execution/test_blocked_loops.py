@@ -86,7 +86,7 @@ def test_an_async_worker_that_blocks_for_ever_beside_ten_that_work_and_a_task_th
         again = tree.ref("t/culprit").ask(blocker.once, timeout=LONG_S)
         children = {child.id: child for child in tree.which_children("t")}
         counted = witness.of(ChildRestarting)
-        abandoned = tree._system.lives_abandoned
+        abandoned = tree._system.abandoned_by_path
 
     assert caught.value.path == "t/culprit"
     assert caught.value.silent_s >= STALL_S
@@ -144,7 +144,7 @@ def test_the_late_loop_can_reach_nothing() -> None:
         on = {reply.get(timeout=LONG_S) for reply in replies}
         blocker.open.set()
         eventually(lambda: not blocker.thread.is_alive())
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
         with pytest.raises(StalledError):
             asked.get(timeout=LONG_S)
         fresh = tree.ref("t/a").ask(threading.get_ident)
@@ -168,7 +168,7 @@ def test_a_loop_that_wakes_while_it_is_given_up_changes_nothing(monkeypatch: pyt
         seam.open.set()
         answers = [reply.get(timeout=LONG_S) for reply in waiting]
         exits = witness.of(ChildExited)
-        assert not tree._system.lives_abandoned
+        assert not tree._system.abandoned_by_path
     assert len(answers) == 2
     assert sorted(each.path for each in exits) == ["t/a", "t/b"]
     assert [each.lost for each in exits] == [0, 0]

@@ -77,7 +77,7 @@ def test_a_kill_and_a_crash_at_the_same_moment_make_one_exit(
                 stopped()
         stopped()
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert [event.reason for event in seen.of(ChildExited)] == [reason]
 
@@ -107,7 +107,7 @@ def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(
         with pytest.raises(StartError):
             started()
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert ran == []
         assert seen.of(InternalError) == []
@@ -171,7 +171,7 @@ def test_what_an_abandoned_thread_had_just_taken_is_handled_by_its_successor_or_
                 second.get(timeout=LONG_S)
         else:
             second.get(timeout=LONG_S)
-        eventually(lambda: not system.lives_abandoned)
+        eventually(lambda: not system.abandoned_by_path)
 
         assert order == ([1] if closed else [1, 2])
         assert seen.wait(ChildExited).lost == 0
@@ -199,7 +199,7 @@ def test_an_abandoned_thread_takes_nothing_from_its_successor() -> None:
         tree.ref("t/x").tell(crash)
         hold.wait_reached()
         stuck.open.set()
-        eventually(lambda: not system.lives_abandoned or between.reached.is_set())
+        eventually(lambda: not system.abandoned_by_path or between.reached.is_set())
         hold.open.set()
         eventually(lambda: len(handled) >= 9)
         between.open.set()
@@ -228,7 +228,7 @@ def test_a_start_that_ends_as_its_time_runs_out_is_up_or_abandoned_and_never_bot
             with pytest.raises(Exception, match="did not start within"):
                 started()
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert len(seen.of(ChildStarted, path="t/w")) == in_time
         assert len(seen.of(ChildExited, path="t/w")) == (not in_time)
@@ -287,7 +287,7 @@ def test_a_life_that_is_ended_before_its_supervisor_heard_that_it_is_up_has_star
             with pytest.raises(StartError):
                 restarted()
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert [type(event) for event in seen.events if not isinstance(event, ChildAbandoned)] == [
             ChildExited,
@@ -351,7 +351,7 @@ def test_asks_stops_kills_and_crashes_at_random_leave_nothing_unanswered(handler
         for asker in askers:
             asker()
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
         starts, ends = seen.of(ChildStarted), seen.of(ChildExited, started=True)  # a kill may also hit a start
 
         assert set(outcomes) == {3}

@@ -430,7 +430,7 @@ def test_a_stop_that_leaves_nothing_in_time_is_a_kill(place: str) -> None:
         assert monotonic() - began < LONG_S / 2
         assert seen.wait(ChildExited, path="t/w").reason is Reason.KILLED
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+        eventually(lambda: not tree._system.abandoned_by_path, "the end of the thread")
 
 
 @pytest.mark.parametrize("place", MAY_HANG)
@@ -501,7 +501,7 @@ def test_a_kill_in_the_middle_of_a_handler_leaves_it_when_the_handler_has_ended(
             gate.open.set()
             books.wait("left with ActorStoppedError" if place == "thread" else "left with CancelledError")
         assert len(books.places_of(*books.lines)) == 1
-        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+        eventually(lambda: not tree._system.abandoned_by_path, "the end of the thread")
 
 
 def test_a_worker_that_is_abandoned_for_good_has_its_async_lifespan_left_all_the_same() -> None:
@@ -512,7 +512,7 @@ def test_a_worker_that_is_abandoned_for_good_has_its_async_lifespan_left_all_the
         tree.terminate_child("t/w")
         books.wait("left with CancelledError")
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread")
+        eventually(lambda: not tree._system.abandoned_by_path, "the end of the thread")
 
 
 @EVERYWHERE

@@ -194,7 +194,7 @@ def test_a_start_that_is_given_up_before_its_lifespan_could_begin_leaves_no_thre
         hold.wait_reached()
         with pytest.raises(StartError, match="did not start within"):
             tree.start_child("t", worker("w", lifespan=incarnation, start_timeout_s=0.05))
-        eventually(lambda: not tree._system.lives_abandoned, "the end of the thread, though the loop stands still")
+        eventually(lambda: not tree._system.abandoned_by_path, "the end of the thread, though the loop stands still")
         hold.open.set()
         assert tree.ref("t/hog").ask("anything") is None
     assert incarnation.books.lines == []

@@ -81,7 +81,7 @@ def test_a_pool_full_of_stuck_threads_still_has_one_for_the_supervisor() -> None
         tree.terminate_child("t/w")
         states = {child.state for child in tree.which_children("t")}
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
     assert states == {"stopped"}
 

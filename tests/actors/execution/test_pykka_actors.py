@@ -252,7 +252,7 @@ def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind: t
         in_order = tree.stop(LONG_S)
         for gate in gates:
             gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
     assert in_order
     assert stopped == ["urn:regrow:t/last", "urn:regrow:t/first"]

@@ -157,7 +157,7 @@ def test_a_kill_leaves_no_zombie_whether_the_actor_is_idle_or_blocked(kind: type
         killed = seen.wait(ChildExited, path="t/w")
         gate.open.set()
         eventually(lambda: not threads_named("t/w-"), "the end of its thread")
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert killed.reason is Reason.KILLED
         assert not ref.is_alive()

@@ -96,7 +96,7 @@ def test_a_handler_without_a_sign_of_life_for_stall_s_has_crashed(kind: str) -> 
         exited = witness.wait(ChildExited, path="t/w")
         child = tree.child("t/w")
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
     assert caught.value.path == "t/w"
     assert STALL_S <= caught.value.silent_s < STALL_S + 2
@@ -286,10 +286,10 @@ def test_a_body_that_was_given_up_ends_at_its_next_sign() -> None:
         gate.wait_reached()
         clock.advance(STALL_S + 2)
         witness.wait(ChildExited, path="t/w")
-        assert tree._system.lives_abandoned["t/w"] == 1
+        assert tree._system.abandoned_by_path["t/w"] == 1
         gate.open.set()
         assert ended.wait(LONG_S)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
 
 # -- what follows: as after any crash ----------------------------------------------------------------------
@@ -376,9 +376,9 @@ def test_an_async_worker_that_ignores_its_cancel_is_abandoned_after_the_grace() 
         clock.advance(1)
         with pytest.raises(StalledError):
             reply.get(timeout=LONG_S)
-        assert tree._system.lives_abandoned["t/w"] == 1
+        assert tree._system.abandoned_by_path["t/w"] == 1
         go_on.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
     assert len(exits(witness)) == 1
 
 

@@ -326,9 +326,9 @@ def test_an_abandoned_worker_is_counted_until_its_thread_comes_back() -> None:
         tree.ref("t/w").tell(gate)
         gate.wait_reached()
         in_thread(lambda: tree.terminate_child("t/w"))()
-        event, counted = seen.wait(ChildAbandoned), dict(tree._system.lives_abandoned)
+        event, counted = seen.wait(ChildAbandoned), dict(tree._system.abandoned_by_path)
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
         assert (event.path, event.abandoned, counted) == ("t/w", 1, {"t/w": 1})
         assert tree._system.boxes["t/w"].abandoned == 0

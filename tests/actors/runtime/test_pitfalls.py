@@ -60,7 +60,7 @@ def test_a_start_that_a_stop_replaces_answers_whoever_waited_for_it(by: str) -> 
             started()
         stopped()
         gate.open.set()
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
 
 
 def test_every_one_of_many_stops_of_the_same_child_is_answered() -> None:
@@ -99,7 +99,7 @@ def test_starts_stops_and_kills_at_random_make_one_exit_for_each_start(kind: typ
             tree.terminate_child("t/w")
             tree.restart_child("t/w")
         settle(tree)
-        eventually(lambda: not tree._system.lives_abandoned)
+        eventually(lambda: not tree._system.abandoned_by_path)
         exits = [event.incarnation for event in seen.of(ChildExited, started=True)]
 
         assert len(exits) == len(set(exits)) == len(seen.of(ChildStarted))

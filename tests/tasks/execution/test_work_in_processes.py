@@ -119,7 +119,7 @@ def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
         assert eventually(lambda: tree.child(f"p/{who}").incarnation == 1 + comes_back)
         assert eventually(lambda: runs(pid) is not comes_back)
         assert tree.child(f"p/{who}").state == "running"
-        assert not tree._system.lives_abandoned
+        assert not tree._system.abandoned_by_path
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 

@@ -1,7 +1,7 @@
 """Abandoned incarnations: their thread or task still runs, though nobody waits for it.
 
-Locking: ``_lock`` guards ``lives``. No other lock is taken while it is held, but a finalizer may run there and come
-here again, so it is re-entrant.
+Locking: ``_lock`` guards ``incarnations``. No other lock is taken while it is held, but a finalizer may run there and
+come here again, so it is re-entrant.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from actors.execution.incarnation import Incarnation
 from actors.model import events
 
 
-class AbandonedLives:
+class AbandonedIncarnations:
     """Part of a tree that knows what still runs where nobody waits for it any more."""
 
     def __init__(self, publish: Callable[[events.Event], object]) -> None:
         self._publish = publish
         self._lock = threading.RLock()
-        self.lives: set[Incarnation] = set()
+        self.incarnations: set[Incarnation] = set()
         """Incarnations that were abandoned and still run."""
 
     def forked(self) -> None:
@@ -31,14 +31,14 @@ class AbandonedLives:
         """Note that an incarnation was abandoned."""
         with self._lock:
             if incarnation.abandoned:  # else it came back before this
-                self.lives.add(incarnation)
+                self.incarnations.add(incarnation)
         self._publish(events.ChildAbandoned(incarnation.mailbox.path, incarnation.mailbox.abandoned))
 
     def returned(self, incarnation: Incarnation) -> None:
         """Note that the thread of an abandoned incarnation has returned."""
         with self._lock:
-            self.lives.discard(incarnation)
+            self.incarnations.discard(incarnation)
 
     def by_path(self) -> Counter[str]:
         """Count them by path."""
-        return Counter(incarnation.mailbox.path for incarnation in list(self.lives))
+        return Counter(incarnation.mailbox.path for incarnation in list(self.incarnations))
