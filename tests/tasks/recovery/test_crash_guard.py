@@ -275,7 +275,7 @@ def test_an_undo_that_was_ended_while_it_waited_for_a_slot_is_made_by_the_next_o
     undone: list[Any] = []
     with undo_that_waits(undone) as (tree, hang, long, bad):
         runtime = tree._system.services["tasks"]
-        (undo,) = [each.errand for each in runtime.attempts.values() if each.spec.role == "undo"]
+        (undo,) = [each.call for each in runtime.attempts.values() if each.spec.role == "undo"]
         kill_orchestrator(tree)
         tree._system.loop.call(undo.kill)
         eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
