@@ -346,9 +346,11 @@ class WorkerIncarnation(EndingIncarnation):
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""
         kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
         asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
-        return is_caught_by(error, kinds) or all(
-            is_caught_by(leaf, kinds) or (asks is not None and asks.is_ask_error(leaf)) for leaf in leaves(error)
-        )
+        if is_caught_by(error, kinds):
+            return True
+        if asks is None or not asks.ask_errors:  # as most often: then only a group has something to be looked at
+            return is_a(error, BaseExceptionGroup) and all(is_caught_by(leaf, kinds) for leaf in leaves(error))
+        return all(is_caught_by(leaf, kinds) or asks.is_ask_error(leaf) for leaf in leaves(error))
 
     async def _live(self) -> None:
         """Run a ``run=`` body, from its start to its end."""

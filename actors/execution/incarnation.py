@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from dataclasses import dataclass, replace
+from dataclasses import fields
 from enum import IntEnum
+from operator import attrgetter
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,7 @@ from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
+from actors.model.record import record
 from actors.model.spec import ChildSpec, Reason
 from actors.validation.introspection import type_name
 
@@ -64,7 +66,7 @@ OVER: Final = IncarnationPhase.OVER
 """Members by names of their own, for what runs with every message: a member is found slowly by its class."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Exit:
     """End of an incarnation."""
 
@@ -97,21 +99,25 @@ class Exit:
         return f"{self.reason} {self.detail}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
+_OTHERS: Final = tuple(each.name for each in fields(Exit) if each.name != "lost")
+_others: Final = attrgetter(*_OTHERS)
+
+
+@record(frozen=True, slots=True)
 class Started:
     """To the owner: this incarnation has started."""
 
     incarnation: Incarnation
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stopping:
     """To the owner: this incarnation is in its last hook by itself; give it the limit of a stop."""
 
     incarnation: Incarnation
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Registered:
     """To the owner: this incarnation is something else for others now than its spec says."""
 
@@ -120,7 +126,7 @@ class Registered:
     """In place of ``ChildSpec.registration``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Exited:
     """To the owner: this incarnation is over."""
 
@@ -338,7 +344,7 @@ class Incarnation:
             signals = (self._stopped, self._ended, *box.detach(self, abandon=abandon))
         box.left()
         if current is not None and not _is_answered(current, box.path, exit_):
-            exit_ = replace(exit_, lost=1)
+            exit_ = Exit(lost=1, **dict(zip(_OTHERS, _others(exit_), strict=True)))
         remains: list[Any] = [Frames(exit_.frames), current]
         current = None
         if abandon:

@@ -19,7 +19,6 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -154,8 +153,10 @@ def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwarg
     object.__setattr__(actor, "_regrow_incarnation", incarnation)
     actor.__init__(*args, **kwargs)
     if sys.version_info < (3, 12):  # proxies of other threads look at its dict: see actors.concurrency.shared_fields
-        with suppress(AttributeError):
+        try:
             object.__getattribute__(actor, "__dict__")  # it is made here, where nobody else knows the actor
+        except AttributeError:
+            return actor  # it has none
     return actor
 
 

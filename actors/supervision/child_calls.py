@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.model.errors import ChildError, ChildErrorCode, StartError
+from actors.model.record import record
 from actors.model.spec import ChildSpec
 from actors.supervision.child import Child, ChildState
 from actors.supervision.procedures import InitialStart, StartCall, TerminateCall
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from actors.supervision.supervisor import Supervisor
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StartChild:
     """Add a child and start it."""
 

@@ -13,7 +13,6 @@ stopped, and is in its last hook. What is over by itself has the ``shutdown`` of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.dispatch.incarnation_types import incarnation_type
@@ -34,11 +33,13 @@ OWN_END_S = 5.0
 """How long a child that ends by itself may take for its last hook, where its supervisor would not wait at all."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TimedOut:
     """To the supervisor: this limit of what this incarnation is doing is over. Each limit has its own."""
 
-    incarnation: Incarnation
+    __slots__ = ("incarnation",)
+
+    def __init__(self, incarnation: Incarnation) -> None:
+        self.incarnation = incarnation
 
 
 class ChildControl:

@@ -18,6 +18,9 @@ from actors.model.raised import cause_of, context_of, frames_of, members_of
 
 MOST_PLACES = 1024
 """Places that are kept; when there are more, all are forgotten."""
+_HEAD: Final = "Traceback (most recent call last):\n"
+_TOLD_AT_LENGTH: Final = (SyntaxError, NameError, AttributeError, ImportError, BaseExceptionGroup)
+"""Errors of which ``traceback`` tells more than their text: marks, suggestions, members."""
 _Place: TypeAlias = tuple[CodeType, FrameSummary, str]
 
 _places: Final[dict[tuple[int, int, int], _Place]] = {}
@@ -33,6 +36,10 @@ def exception_text(error: BaseException, frames: TracebackType | None) -> str:
         frames: of the error, where they are not in it any more.
     """
     own = frames or frames_of(error)
+    alone = _alone(error)
+    if alone is not None:
+        stack = None if own is None else stack_of(own)
+        return "".join([_HEAD, *stack.format(), alone]) if stack else alone
     told = TracebackException(type(error), error, own, limit=0, compact=True)
     left: list[tuple[TracebackException, BaseException, TracebackType | None]] = [(told, error, own)]
     while left:
@@ -43,6 +50,22 @@ def exception_text(error: BaseException, frames: TracebackType | None) -> str:
         related += zip(text.exceptions or (), members_of(each), strict=False)
         left += [(a, b, frames_of(b)) for a, b in related if a is not None and b is not None]
     return "".join(told.format())
+
+
+def _alone(error: BaseException) -> str | None:
+    """Return the last line of an error that nothing led to, as most are; None where ``traceback`` has more to say."""
+    kind = type(error)
+    if issubclass(kind, _TOLD_AT_LENGTH) or cause_of(error) is not None or context_of(error) is not None:
+        return None
+    module, name = kind.__module__, kind.__qualname__
+    if type(module) is not str or getattr(error, "__notes__", None) is not None:
+        return None
+    try:
+        said = str(error)
+    except BaseException:  # noqa: BLE001 - it is user code: ``traceback`` has words for that
+        return None
+    name = name if module in {"__main__", "builtins"} else f"{module}.{name}"
+    return f"{name}: {said}\n" if said else f"{name}\n"
 
 
 def stack_of(frames: TracebackType) -> StackSummary:

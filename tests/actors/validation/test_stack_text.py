@@ -101,6 +101,39 @@ def over_several_lines() -> object:
     }
 
 
+def without_words() -> None:
+    raise ValueError
+
+
+class OwnError(Exception):
+    """An error of a user, with a name in a module."""
+
+
+class SpeechlessError(Exception):
+    """An error that cannot say anything."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+class NowhereError(Exception):
+    """An error of no module."""
+
+    __module__ = None  # type: ignore[assignment]
+
+
+def own() -> None:
+    raise OwnError("of a user\non two lines")
+
+
+def speechless() -> None:
+    raise SpeechlessError
+
+
+def nowhere() -> None:
+    raise NowhereError("here")
+
+
 def in_a_circle() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
@@ -122,6 +155,10 @@ ALL: list[Callable[[], object]] = [
     no_syntax,
     made_up,
     over_several_lines,
+    without_words,
+    own,
+    speechless,
+    nowhere,
     in_a_circle,
 ]
 
@@ -141,9 +178,10 @@ def test_the_text_is_that_of_python(fails: Callable[[], object], known: bool) ->
     assert exception_text(error, None) == by_python(error)
 
 
+@pytest.mark.parametrize("fails", [plain, with_a_cause], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("limit", [-1, 0, 1, 2])
-def test_sys_tracebacklimit_holds(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = caught(with_a_cause)
+def test_sys_tracebacklimit_holds(limit: int, fails: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    error = caught(fails)
     monkeypatch.setattr(sys, "tracebacklimit", limit, raising=False)
 
     assert exception_text(error, None) == by_python(error)
