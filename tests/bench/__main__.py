@@ -82,7 +82,7 @@ def main() -> int:
     other = OTHERS[chosen.suite]
     how = "how much more ours costs" if chosen.suite == "observe" else "how many times less ours costs"
     print(f"\nMedians of {size.pairs} pairs, ours and {other} in turn. ratio: {how}.")
-    if chosen.suite == "core" and chosen.only in {None, "ask", "ask_async", "between", "barest"}:
+    if chosen.suite == "core" and chosen.only in {None, "ask", "ask_async", "between", "barest", "start"}:
         print("", *barest.notes(), sep="\n")
     return int(below and not chosen.quick)
 

@@ -1,5 +1,7 @@
 """The cost of the barest exchange on this machine: threads, locks and futures alone, against the same raw Pykka.
 
+And of the barest start: such an exchange, with nothing made but what is there of a child that does nothing.
+
 No library can do better in Python: so these rows say which ratio is the most that a row of ``messages`` can reach here.
 ``MOST`` names the rows that each of them bounds; it is printed under the table. Where threads share a core, the bound
 is below the floor of "ask_async, one after the other": raw Pykka blocks the loop there, which costs two locks and no
@@ -11,10 +13,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
+from actors.execution.incarnation import Incarnation
+from actors.messaging.mailbox import Mailbox
+from actors.supervision.child import Child
+from tests.bench.lives import start_raw
 from tests.bench.messages import asks_of_raw, awaits_of_raw
+from tests.bench.sides import echo
 from tests.bench.table import Row, Size, compare, micros
+from trees import WorkerSpec
+from trees.declaration.build import build
 
 WAIT_S = 120.0
 AT_ONCE = 100
@@ -24,11 +33,13 @@ THREADS, TO_LOOP, TO_THREAD = (
     "from loop to thread and back",
 )
 MANY = f"{AT_ONCE} futures at once"
+START = "a start, from thread to thread and back"
 MOST = {
     THREADS: ("ask from outside", "worker asks worker, both on the pool"),
     TO_LOOP: ("worker asks worker, from the pool to the loop",),
     TO_THREAD: ("ask_async, one after the other",),
     MANY: ("ask_async, 100 at once to a pool of 8",),
+    START: ("start_child",),
 }
 """For each barest exchange: the rows whose ratio cannot be above its own."""
 
@@ -41,12 +52,14 @@ def barest(size: Size) -> Iterator[Row]:
         TO_LOOP: (_thread_to_loop, asks_of_raw),
         TO_THREAD: (_loop_to_thread, awaits_of_raw),
         MANY: (_many, awaits_of_raw),
+        START: (_start, start_raw),
     }
     for name, (ours, raw) in rows.items():
+        many = size.children if name is START else number
         yield compare(
             f"barest: {name}",
-            lambda ours=ours: ours(number),  # type: ignore[misc]
-            lambda raw=raw: raw(number),  # type: ignore[misc]
+            lambda ours=ours, many=many: ours(many),  # type: ignore[misc]
+            lambda raw=raw, many=many: raw(many),  # type: ignore[misc]
             pairs=size.pairs,
             show=micros,
         )
@@ -70,6 +83,31 @@ def _locks(number: int) -> float:
     with _Beside(answers):
         began = perf_counter()
         for _ in range(number):
+            there.release()
+            back.acquire(timeout=WAIT_S)
+        return (perf_counter() - began) / number
+
+
+def _start(number: int) -> float:
+    """Nothing is checked, decided, told or run: the declaration, and the records that there are of an idle child."""
+    there, back = _closed(), _closed()
+    asked: deque[WorkerSpec] = deque()
+    kind, host = build(WorkerSpec(id="w", handle=echo)), cast("Any", None)
+    children: dict[str, Child] = {}
+
+    def makes() -> None:
+        for n in range(number):
+            there.acquire(timeout=WAIT_S)
+            id_ = asked.popleft().id
+            box = Mailbox(f"bench/{id_}")
+            child = children[box.path] = Child(kind, id_, box, n, dynamic=True)
+            child.incarnation = Incarnation(host, kind, box, host)
+            back.release()
+
+    with _Beside(makes):
+        began = perf_counter()
+        for n in range(number):
+            asked.append(WorkerSpec(id=f"w{n}", handle=echo))
             there.release()
             back.acquire(timeout=WAIT_S)
         return (perf_counter() - began) / number
