@@ -161,15 +161,20 @@ class AttemptDispatcher:
     # -- preemption ----------------------------------------------------------------------------------------
 
     def _preempt_for_a_slot(self) -> None:
-        """All slots are taken: the least urgent gives way, if what waits is more urgent and could have its slot."""
+        """All slots are taken: the least urgent gives way, if what waits is more urgent and could have its slot.
+
+        Where more are taken than there are, what was asked for has none: its end makes no room, and it begins anew.
+        """
         attempts = self._core.attempts
         if len(self._core.priorities) == 1:
             return
         if any(row.gives_way for row in attempts):
             return
+        is_over = attempts.slots_taken > self._core.settings.max_parallel
         for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
             running = self._busy(key) if self._serve(key) is None else list(attempts)
-            if self._preempt_one(state.task.priority, running):
+            able = [row for row in running if row.node.ask is None] if is_over else running
+            if self._preempt_one(state.task.priority, able):
                 return
 
     def _preempt_for_a_worker(self) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from actors import Reply
+from actors.tasks.model.task_events import SubtaskStarted
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.support.dispatching import LONG_S, heard, one, shop, submitted, until
 from trees import Breaker, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
@@ -217,3 +219,30 @@ def test_what_a_member_that_cannot_be_cancelled_has_asked_for_is_done_before_its
     assert before is None
     assert reports[0].results == {"v": "urgent"}
     assert reports[1].results == {"team": {"one": "helped", "two": "two"}}
+
+
+def test_what_a_team_has_asked_for_beyond_all_slots_is_not_interrupted_for_one() -> None:
+    """Its end would make no room: it was begun because the team, which may not be interrupted, waits for it."""
+    asks = Reply()
+
+    async def ask(task: Any, context: Any) -> str:
+        await asks
+        return str(await context.ask("helper", "help"))
+
+    helper = AsyncScriptedExecutable("helped")
+    spec = shop(
+        team("team", WorkerSpec(id="asker", execute=ask)),
+        WorkerSpec(id="helper", execute=helper),
+        WorkerSpec(id="v", execute=AsyncScriptedExecutable("urgent")),
+        plans={"slow": [one("team", preemptible=False)], "urgent": [one("v")]},
+        max_parallel=1,
+    )
+    with start(spec) as tree:
+        slow = submitted(tree, "slow", priority=5)
+        urgent = submitted(tree, "urgent", priority=1)
+        asks.complete()
+        reports = [slow.result(timeout=LONG_S), urgent.result(timeout=LONG_S)]
+        begun = [each for each in slow.events() if isinstance(each, SubtaskStarted) and each.worker == "helper"]
+
+    assert [report.results for report in reports] == [{"team": {"asker": "helped"}}, {"v": "urgent"}]
+    assert len(begun) == 1
