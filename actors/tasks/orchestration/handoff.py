@@ -151,7 +151,10 @@ class AttemptHandoff:
     # -- giving it -----------------------------------------------------------------------------------------
 
     def give(self, attempt: Attempt, entry: RegistryEntry) -> None:
-        """Put it where it is done: the last thing that happens to it here before its end."""
+        """Put it where it is done: the last thing that happens to it here before its end.
+
+        A team whose orchestrator is down takes it over when that is up, or it ends with the news that the team is gone.
+        """
         if entry.is_team and not entry.is_up and not entry.is_gone:
             self._kept_back.append((attempt, entry))
             return
@@ -159,7 +162,8 @@ class AttemptHandoff:
             return
         box: Any = attempt.box
         if entry.is_team:
-            if not self._parts.team_calls.give(attempt, entry):
+            present = self._core.port.workers.get(entry.id)  # as a later incarnation knows it, where there is one
+            if not self._parts.team_calls.give(attempt, entry) and (present is None or present.is_gone):
                 attempt.refuse(self._core.port.down())
         elif (refusal := box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))) is not None:
             attempt.refuse(self._core.system.stopped_error(box.path, refusal))
