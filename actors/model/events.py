@@ -76,6 +76,8 @@ class Event(Published):
     """Name of the one field whose text weighs while a record waits for a subscriber."""
     unfolded: ClassVar[bool] = False
     """True: no state depends on what is in the large field, so it need not be in memory once it is kept."""
+    metric: ClassVar[str] = ""
+    """Text of the counter ``regrow_NAME_total``, with ``name``, to which each record adds 1; empty: there is none."""
     begins: ClassVar[str] = ""
     """Name of the span that begins with it: "incarnation", "task" or "attempt"."""
     ends: ClassVar[str] = ""
@@ -245,6 +247,7 @@ class SupervisorGaveUp(Event):
 
     level: ClassVar[str] = "ERROR"
     weighs: ClassVar[bool] = False
+    metric: ClassVar[str] = "Supervisors that had used up their restart limit"
     child: str
     restarts: int
     limit: int

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
-from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
+from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
 from actors.tasks.model import task_events
 from actors.tasks.model.breaker_events import BreakerOpened
 from actors.tasks.model.event_base import TaskEvent
@@ -26,11 +26,12 @@ from actors.tasks.orchestration.task_runtime import task_runtime_of
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
+_COUNTED: Final = {metric_of(kind): kind.metric for kind in kinds() if kind.metric}
+"""Counters that a kind of event declares itself."""
 COUNTERS: Final = {
     "child_exits": "Ends of children, by path and reason",
     "child_restarts": "Restarts of children, by path",
     "dead_letters": "Messages that nobody handled, by reason",
-    "supervisor_gave_up": "Supervisors that had used up their restart limit",
     "tasks": "Tasks that have ended, by status",
     "subtasks": "Subtasks that have ended, by worker and status",
     "retries": "Attempts that are made again, by worker",
@@ -39,9 +40,10 @@ COUNTERS: Final = {
     "cost": "Cost of what was used, by worker",
     "escalations": "Questions to people",
     "store_pauses": "Times that the store could not write",
+    **_COUNTED,
 }
 """Each is a metric ``regrow_..._total``, and what it tells."""
-UNLABELLED: Final = ("supervisor_gave_up", "escalations", "store_pauses")
+UNLABELLED: Final = ("escalations", "store_pauses", *_COUNTED)
 """Counters without labels. They are told as 0 from the beginning: what reads counters computes differences, so of one
 that appears with 1 the first event would be lost."""
 HANDLING: Final = "handling"
@@ -143,12 +145,13 @@ class TreeMeter:
         return self._counter_of(kind) is not None
 
     def _counter_of(self, kind: type[Event]) -> Callable[[Any], None] | None:
-        count = self._count
+        count, name = self._count, metric_of(kind)
+        if name in _COUNTED:
+            return lambda _: count(name, 1, ())
         table: list[tuple[type[Event], Callable[[Any], None]]] = [
             (ChildExited, self._exited),
             (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
-            (SupervisorGaveUp, lambda _: count("supervisor_gave_up", 1, ())),
             (BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: count("store_pauses", 1, ())),
             (task_events.TaskReopened, lambda _: None),

@@ -290,6 +290,7 @@ class TaskRemarked(TaskEvent):
     """Somebody has said something of it."""
 
     level: ClassVar[str] = "WARNING"
+    metric: ClassVar[str] = "Remarks on tasks"
     large: ClassVar[str] = "remark"
     remark: str = field(repr=False)
     took_s: float = field(metadata={"unit": "s"})

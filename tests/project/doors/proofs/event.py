@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from loguru import logger
+from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.model.events import kinds, measured_by, metric_of
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_events import TaskRemarked, TaskSubmitted
+from actors.testing import settle
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from trees.observe.metrics import metrics
 from trees.store import SqlStore
 
 URL = f"sqlite:///{Path('tasks.db').absolute()}"
@@ -57,12 +60,19 @@ spec = SupervisorSpec(
     children=[WorkerSpec(id="w", execute=lambda task, context: "done")],
 )
 with start(spec, store=URL) as tree:
+    registry: Any = metrics(tree, CollectorRegistry())
     tree.subscribe(count)
     report = tree.task("t").result(timeout=60)
     assert report.output == {"a": "done"}
     assert LARGE in report.notes, report.notes
+    before = generate_latest(registry).decode()
+    assert "regrow_task_remarked_total 0.0" in before, before
     tree._system.publish(RECORDS[1])
     assert seen.wait(60)
+    settle(tree)
+    after = generate_latest(registry).decode()
+    assert "# HELP regrow_task_remarked_total Remarks on tasks" in after
+    assert "regrow_task_remarked_total 1.0" in after, after
 assert TaskRemarked in kinds()
 assert counts["task_remarked"] == 1
 assert counts["task_finished"] == 1
