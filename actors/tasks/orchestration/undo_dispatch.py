@@ -108,12 +108,12 @@ class UndoDispatch:
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
-        if declared is None and entry is None and act.undoable:
-            return f"{act.worker!r}, which knew how to undo it, is gone"
-        if declared is None:
+        if declared is None and (entry.is_team if entry is not None else act.part):
             # What a team finished is done, also where the act is open (it gave way) or its result was refused above.
-            is_teams = entry is not None and entry.is_team and act.needs_compensation
-            return self._by_team(state, node, act, entry) if is_teams and entry is not None else None
+            return self._by_team(state, node, act, entry) if act.needs_compensation else None
+        if declared is None:
+            is_gone = entry is None and act.undoable
+            return f"{act.worker!r}, which knew how to undo it, is gone" if is_gone else None
         code: Callable[..., Any]
         if not isinstance(declared, str):
             code = declared
@@ -124,10 +124,10 @@ class UndoDispatch:
         return partial(_imported, declared)
 
     def _by_team(
-        self, state: TaskState, node: SubtaskState, act: EffectRecord, team: RegistryEntry
+        self, state: TaskState, node: SubtaskState, act: EffectRecord, team: RegistryEntry | None
     ) -> RegistryEntry | str | None:
         """The team that did it; where that is gone, a text if its members had done what only they could undo."""
-        if not team.is_gone:
+        if team is not None and not team.is_gone:
             return team
         part = part_of(state.id, node, act, state.ids)
         try:
@@ -138,7 +138,7 @@ class UndoDispatch:
             )
         except StoreError:
             is_needed = True  # nobody can tell
-        return f"the team {team.id!r}, whose members knew how to undo it, is gone" if is_needed else None
+        return f"the team {act.worker!r}, whose members knew how to undo it, is gone" if is_needed else None
 
     def holds(self, attempt: Attempt) -> bool:
         """True if a task waits for the end of this attempt."""

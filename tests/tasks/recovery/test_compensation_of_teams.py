@@ -13,6 +13,7 @@ from actors.tasks.journal.subtask_state import EffectRecord
 from actors.tasks.model.task_events import SubtaskStarted
 from actors.testing import ManualClock, settle
 from tests.support.dispatching import until
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.teams import LONG_S, above, does, fails, run, team
 from trees import (
     Approve,
@@ -229,7 +230,8 @@ def test_a_person_is_asked_where_a_team_that_is_to_undo_is_gone(when: str, how: 
     assert list(report.undo_errors) == ([] if how == "stopped" else ["only"])
 
 
-def test_nobody_is_asked_about_a_team_that_is_gone_where_its_members_had_nothing_to_undo() -> None:
+@pytest.mark.parametrize("how", ["stopped", "deleted", "deleted before the orchestrator came up"])
+def test_nobody_is_asked_about_a_team_that_is_gone_where_its_members_had_nothing_to_undo(how: str) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def waits(*_: Any) -> None:
@@ -242,6 +244,11 @@ def test_nobody_is_asked_about_a_team_that_is_gone_where_its_members_had_nothing
         handle = tree.submit("the goal")
         assert begun.wait(LONG_S)
         tree.terminate_child("p/team")
+        if how != "stopped":
+            tree.delete_child("p/team")
+        if how == "deleted before the orchestrator came up":
+            kill_orchestrator(tree)
+            until(lambda: tree.child("p/orchestrator").incarnation == 2)
         go_on.set()
         with pytest.raises(TaskFailedError) as caught:
             handle.result(LONG_S)
