@@ -75,7 +75,7 @@ class _Builder:
         return ChildSpec(recipe=recipe, registration=team, **_common(spec, under_tasks=under_tasks))
 
     def _of_worker(self, spec: WorkerSpec, *, under_tasks: bool) -> ChildSpec:
-        mine = looks(spec)
+        mine = None if spec.args or spec.kwargs else looks(spec)
         before = None if mine is None else self._built.get(id(mine[0]))
         if mine is not None and before is not None and alike(mine, before[0]):
             return ChildSpec(recipe=before[1], **before[2] | {"id": spec.id})
@@ -125,7 +125,7 @@ class _Builder:
 
     def _worker(self, spec: WorkerSpec, common: dict[str, Any]) -> WorkerRecipe:
         if spec.args or spec.kwargs:
-            return _recipe(spec, None)
+            return _recipe(spec, origin_of(spec, common))
         kind, value = kind_of(spec)
         # By identity: the specs keep their functions and mailboxes alive while they are built.
         key = (
@@ -140,7 +140,6 @@ class _Builder:
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = _recipe(spec, origin_of(spec, common))
-            remember(recipe)
         return recipe
 
 
@@ -172,7 +171,10 @@ def _recipe(spec: WorkerSpec, origin: Origin | None) -> WorkerRecipe:
     if spec.tools is not None:
         found = found.restricted_to(frozenset(spec.tools))
     recipe = kind.recipe(found, tuple(spec.args), dict(spec.kwargs), rules)
-    return recipe if elsewhere(spec) is None else process_recipe(recipe, kind.code(spec, rules))
+    if elsewhere(spec) is not None:
+        return process_recipe(recipe, kind.code(spec, rules))
+    remember(recipe)
+    return recipe
 
 
 def _seconds(shutdown: float | str) -> float:

@@ -4,10 +4,11 @@
 place, and builds nothing: the same spec with another id was found right before. A recipe has its ``Origin``, and is
 found as long as somebody holds it, which its workers do: nothing of a user is kept here.
 
-Known are specs of a function, or of a class for ``actor=``, with the same other fields, and without args, kwargs,
-lifespan, or a place outside of this process: others are looked at each time. A known one is looked at again where the
-function has other code by now, or the class other members. No code of a user runs for that. Functions of the same code
-(a ``def`` inside of another one) pass the check with one of them, and each has a recipe.
+Known are specs of a function, or of a class for ``actor=``, with the same other fields, and without a lifespan or a
+place outside of this process: others are looked at each time. A known one is looked at again where the function has
+other code by now, or the class other members. No code of a user runs for that. Functions of the same code (a ``def``
+inside of another one), and specs with as many args and kwargs of the same names, pass the check with one of them: each
+has a recipe of its own.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.worker import Worker
 from trees.declaration.specs import Backoff, Mailbox, WorkerSpec
 
-_Key: TypeAlias = tuple[int, str, frozenset[str]]
+_Key: TypeAlias = tuple[int, str, frozenset[str], int, frozenset[str]]
 
-_OWN: Final = frozenset({"id", "kwargs", "handle", "run", "actor"})
+_OWN: Final = frozenset({"id", "args", "kwargs", "handle", "run", "actor"})
 _compared: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in _OWN])
 """Values of all other fields."""
-_others: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in {"id", "kwargs"}])
+_others: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in {"id", "args", "kwargs"}])
 _COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe"})
-_PLAIN: Final = frozenset({str, int, float, Mailbox, Backoff})
+_PLAIN: Final = frozenset({str, int, float, frozenset, Mailbox, Backoff})
 """Types of values that are compared by ``==``, which runs no code of a user there."""
 _OURS: Final = frozenset(Worker.__mro__)
 _KNOWN: Final[WeakValueDictionary[_Key, WorkerRecipe]] = WeakValueDictionary()
-"""The newest recipe by the identity of its code, which it keeps alive, by the field of that, and by the fields given.
-No lock: each change is one step of C, and a spec whose recipe was overwritten is only looked at once more."""
+"""The newest recipe by the identity of its code, which it keeps alive, by the field of that, by the fields given, and
+by the number of its args and the names of its kwargs. No lock: each change is one step of C, and a spec whose recipe
+was overwritten is only looked at once more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +60,15 @@ def work_of(spec: WorkerSpec) -> Any:
         value = spec.actor if spec.run is None else spec.run
     if not (type(value) is FunctionType or type(value) is type(Worker)):
         return None
-    varies = spec.args or spec.kwargs or spec.lifespan is not None
     here = type(spec.dispatch) is str and spec.dispatch not in {"process", "ray"}
-    return value if here and not varies else None
+    return value if here and spec.lifespan is None else None
 
 
 def looks(spec: WorkerSpec) -> tuple[object, ...] | None:
-    """Return all but the id of a worker that may be like others, its function or class first; None: as ``work_of``."""
+    """Return all that is checked of a worker, its function or class first; None: as ``work_of``."""
     work = work_of(spec)
-    return None if work is None else (work, *_others(spec.__dict__))
+    names = frozenset(spec.kwargs) if spec.kwargs else None
+    return None if work is None else (work, len(spec.args), names, *_others(spec.__dict__))
 
 
 def alike(mine: tuple[object, ...], its: tuple[object, ...] | None) -> bool:
@@ -106,15 +108,15 @@ def remember(recipe: WorkerRecipe) -> None:
 
 
 def child_spec(spec: WorkerSpec, recipe: WorkerRecipe) -> ChildSpec | None:
-    """The ``ChildSpec`` of a worker whose recipe is known; None where that is the recipe of another function."""
-    if recipe.work is not work_of(spec):
+    """The ``ChildSpec`` of a worker whose recipe is known; None where it has to have another one."""
+    if recipe.work is not work_of(spec) or spec.args or spec.kwargs:
         return None
     return ChildSpec(id=spec.id, recipe=recipe, **dict(zip(_COMMON, recipe.origin.common, strict=True)))
 
 
 def _key(code: tuple[object, ...], spec: WorkerSpec) -> _Key:
     field = "actor" if spec.handle is None and spec.run is None else "run" if spec.handle is None else "handle"
-    return id(code[0]), field, frozenset(spec.model_fields_set)
+    return id(code[0]), field, frozenset(spec.model_fields_set), len(spec.args), frozenset(spec.kwargs)
 
 
 def _same(mine: object, its: object) -> bool:

@@ -152,6 +152,29 @@ def test_functions_of_the_same_code_share_the_check_and_nothing_else() -> None:
         assert len({id(recipe.origin) for recipe in recipes}) == 1
 
 
+def test_workers_with_kwargs_of_the_same_names_share_the_check_and_each_has_its_own() -> None:
+    def adds(message: int, number: int = 0) -> int:
+        return message + number
+
+    with start(ROOT) as tree:
+        calls = [
+            calls_of(lambda id_=id_, given=given: tree.start_child("shop", WorkerSpec(id=id_, handle=adds, **given)))
+            for id_, given in {
+                "a": {"kwargs": {"number": 1}},
+                "b": {"kwargs": {"number": 2}},
+                "c": {"args": (3,)},
+                "d": {"args": (4,)},
+                "e": {},
+            }.items()
+        ]
+        assert [tree.ref(f"shop/{id_}").ask(10) for id_ in "abcde"] == [11, 12, 13, 14, 10]
+        assert calls[1] < calls[0] - 30
+        assert calls[3] < calls[2] - 30
+        for wrong in ({"kwargs": {"nimber": 1}}, {"args": (1, 2)}, {"args": (1,), "kwargs": {"number": 1}}):
+            with pytest.raises(ConfigError, match="do not fit"):
+                tree.start_child("shop", WorkerSpec(id="z", handle=adds, **wrong))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new member", "other code"])
 def test_a_class_that_was_changed_is_looked_at_again(*, is_new: bool) -> None:
     class Base(Worker):
