@@ -159,11 +159,14 @@ class RegistryEntry:
     def reassign(self, key: str, box: Mailbox | None, *, was_refused: bool = False) -> None:
         """Note an attempt that it has already, from before this incarnation of the orchestrator.
 
-        One that was refused by then says nothing of its member: what the supervisor had decided may be known.
+        One that was refused by then says nothing of its member: what the supervisor had decided may be known. Nor does
+        one whose member was deleted: it was put into another mailbox than that of the member that has its path now.
         """
-        self.attempts[key] = None if box is None else (box, _BEFORE_ALL if was_refused else self.updates_seen[box.path])
-        if box is not None:
-            self.free.pop(box, None)
+        if box is None or self.boxes.get(box.path) is not box:
+            self.attempts[key] = None
+            return
+        self.attempts[key] = box, _BEFORE_ALL if was_refused else self.updates_seen[box.path]
+        self.free.pop(box, None)
 
     def release(self, key: str, *, was_refused: bool = False) -> None:
         """Note that an attempt is over.

@@ -122,27 +122,35 @@ def test_a_team_that_is_up_again_before_any_orchestrator_has_heard_of_its_stop_g
     assert report.results == {"only": {"w": "did the part of the team at last"}}
 
 
+@pytest.mark.parametrize("how", ["started again", "replaced by a namesake"])
 def test_a_worker_that_refused_an_attempt_and_is_up_again_gets_work_of_the_next_orchestrator(
-    monkeypatch: pytest.MonkeyPatch, dies_of: Callable[[str, State | None], threading.Event]
+    monkeypatch: pytest.MonkeyPatch, dies_of: Callable[[str, State | None], threading.Event], how: str
 ) -> None:
     give, dead = AttemptHandoff.give, []
+
+    def up_again() -> None:
+        if how == "started again":
+            tree.restart_child("p/w")
+        else:
+            tree.delete_child("p/w")
+            tree.start_child("p", WorkerSpec(id="w", execute=result_of))
 
     def stopped_first(self: AttemptHandoff, attempt: Attempt, entry: RegistryEntry) -> None:
         if not dead:
             dead.append(dies_of("p/w", "stopped"))
             aside(lambda: tree.terminate_child("p/w"))
             give(self, attempt, entry)
-            aside(lambda: tree.restart_child("p/w"))
+            aside(up_again)
             assert attempt.was_refused
         else:
             give(self, attempt, entry)
 
     monkeypatch.setattr(AttemptHandoff, "give", stopped_first)
     with start(one_worker(result_of)) as tree:
-        report = tree.submit("the goal").result(LONG_S)
+        reports = [tree.submit("the goal").result(LONG_S) for _ in range(3)]
 
     assert dead[0].is_set()
-    assert report.results == {"a": "result of a"}
+    assert [report.results for report in reports] == [{"a": "result of a"}] * 3
 
 
 class CrashesAtOnce(Worker):
