@@ -346,8 +346,11 @@ class Teams:
         """Undo what its members had done for a task that had succeeded, or given way, here and not above."""
         core, id_ = self._core, attempt.spec.part
         state = core.states.get(id_)
-        is_undone = state is not None and state.parent == attempt.key
-        if not attempt.begin(core.incarnation, core.system.now()) or is_undone:
+        is_begun = attempt.begin(core.incarnation, core.system.now())
+        if state is not None and state.parent == attempt.key:
+            return  # it is being undone
+        if not is_begun:
+            attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
             return
         kept = core.runtime.outline(id_)
         if not kept:
@@ -361,8 +364,7 @@ class Teams:
                 return
             core.states[id_] = state
         why = "what it was a part of has failed"
-        cancelled = state.final is TaskStatus.CANCELLED  # it stays that
-        status = TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED
+        status = state.final if state.final is TaskStatus.CANCELLED else TaskStatus.FAILED
         self._recording.emit(state, task_events.TaskEnding, status, "team", why, attempt.key)
 
 
@@ -381,8 +383,7 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
 
 def _break_off(attempt: Attempt) -> None:
     """Fail the attempt of a part that was put aside."""
-    error = TeamFailedError("its orchestrator died of it; see InternalError", retryable=False)
-    attempt.fail_with(error)
+    attempt.fail_with(TeamFailedError("its orchestrator died of it; see InternalError", retryable=False))
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:

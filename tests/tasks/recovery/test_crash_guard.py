@@ -173,6 +173,20 @@ def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_p
     assert len(died) == crash_guard.MOST_DEATHS
 
 
+def undone_by_a_team() -> SupervisorSpec:
+    """A team has succeeded, and what comes after it fails."""
+
+    def fails(*_: Any) -> None:
+        raise Failed("it cannot be done")
+
+    member = WorkerSpec(id="w", execute=lambda *_: "ok", undo=lambda *_: None)
+    inner = Tasks(planner=StaticPlan([Subtask("b", worker="w")]))
+    team = SupervisorSpec(id="team", tasks=inner, max_restarts=10, children=[member])
+    plan = StaticPlan([Subtask("a", worker="team"), Subtask("z", worker="last", depends_on=["a"])])
+    children = [team, WorkerSpec(id="last", execute=fails)]
+    return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), max_restarts=10, children=children)
+
+
 def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,16 +198,7 @@ def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_
 
     monkeypatch.setattr(Teams, "_undo", dies)
 
-    def fails(*_: Any) -> None:
-        raise Failed("it cannot be done")
-
-    member = WorkerSpec(id="w", execute=lambda *_: "ok", undo=lambda *_: None)
-    inner = Tasks(planner=StaticPlan([Subtask("b", worker="w")]))
-    team = SupervisorSpec(id="team", tasks=inner, max_restarts=10, children=[member])
-    plan = StaticPlan([Subtask("a", worker="team"), Subtask("z", worker="last", depends_on=["a"])])
-    tasks = Tasks(planner=plan, on_failure=[])
-    last = WorkerSpec(id="last", execute=fails)
-    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[team, last])) as tree:
+    with start(undone_by_a_team()) as tree:
         handle = tree.submit(Task("go"))
         eventually(lambda: bool(handle.escalations))
         (question,) = handle.escalations
@@ -227,6 +232,33 @@ def test_whoever_has_asked_in_a_task_that_is_put_aside_hears_so_and_its_worker_i
 
     assert report.results == {"a": "ok"}
     assert len(heard) == 1
+
+
+def test_an_undo_whose_time_is_up_before_its_team_has_recorded_anything_of_it_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    died, undo = list[str](), Teams._undo
+
+    def dies_once(teams: Teams, attempt: Any) -> None:
+        if died:
+            undo(teams, attempt)
+            return
+        died.append(attempt.spec.part)
+        attempt.begin(teams._core.incarnation, teams._core.system.now())
+        attempt.end_for("timeout")
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Teams, "_undo", dies_once)
+    with start(undone_by_a_team()) as tree:
+        handle = tree.submit(Task("go"))
+        eventually(lambda: bool(handle.escalations))
+        (question,) = handle.escalations
+        handle.respond(question.id, Reject("done by hand"))
+        with pytest.raises(TaskFailedError):
+            handle.result(timeout=WAIT_S)
+
+    assert len(died) == 1
+    assert "AttemptTimeoutError" in question.error
 
 
 @contextmanager
