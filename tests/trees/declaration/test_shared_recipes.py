@@ -19,6 +19,8 @@ from trees import Backoff, Mailbox, SupervisorSpec, Tasks, Tree, WorkerSpec, sta
 from trees.declaration.build import build
 from trees.declaration.check import require_valid
 
+OF_ANOTHER_KIND = pytest.mark.filterwarnings("ignore:Assigning a code object:DeprecationWarning")
+"""Later versions of Python advise against it."""
 ROOT = SupervisorSpec(id="shop", children=[])
 
 
@@ -128,6 +130,7 @@ def test_what_depends_on_the_place_is_checked_for_each() -> None:
             tree.start_child("shop", WorkerSpec(id="w", handle=echo, **ends))
 
 
+@OF_ANOTHER_KIND
 def test_a_function_with_other_code_is_looked_at_again() -> None:
     handle = FunctionType(echo.__code__, globals())
     with start(ROOT) as tree:
@@ -175,6 +178,7 @@ def test_workers_with_kwargs_of_the_same_names_share_the_check_and_each_has_its_
                 tree.start_child("shop", WorkerSpec(id="z", handle=adds, **wrong))  # type: ignore[arg-type]
 
 
+@OF_ANOTHER_KIND
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new member", "other code"])
 def test_a_class_that_was_changed_is_looked_at_again(*, is_new: bool) -> None:
     class Base(Worker):
