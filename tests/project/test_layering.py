@@ -89,7 +89,7 @@ DOORS = (
             "trees/observe/web/": "the page has a thread and an event loop of its own, which cannot hurt the tree",
             "trees/store/sql_lease.py": "the lock of its connection: a keeper's requests may come from several threads",
             "trees/store/memory.py": "the lock of its tables: callers and orchestrators write to it",
-            "trees/store/sql.py": "the lock of its mirror: callers, orchestrators and its writer look at it",
+            "trees/store/sql.py": "the lock of its index: callers, orchestrators and its writer look at it",
             "trees/store/writer.py": "the one thread that writes, because nobody else may wait for a disk",
             "trees/store/value_reader.py": "the one thread that reads large values back, for the same reason",
         },

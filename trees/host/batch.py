@@ -81,7 +81,6 @@ class Batch(Generic[ItemT]):
 
     def __init__(self, target: BatchTarget, items: Items[ItemT], on_error: OnError, progress: Progress | None) -> None:
         self._closed = True  # what fails below leaves nothing to close
-        self._items = items
         self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
         self._on_error = _known(on_error)
         self._progress = _progress_of(progress)
@@ -297,7 +296,6 @@ class Batch(Generic[ItemT]):
             each.leave()
         self._pending = _NOTHING
         self._source = iter(())  # a generator that nobody else has is closed by this
-        self._items = ()
         if self._pull is not None and not self._pull.done():
             _cancel(self._pull)
 

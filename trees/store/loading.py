@@ -23,7 +23,7 @@ MOST_AHEAD_S: Final = 24 * 3600.0
 
 @dataclass(slots=True)
 class Loaded:
-    """Beside the mirror."""
+    """Knowledge of a store after loading, beside its index."""
 
     numbers: int = 0
     """The largest number of a stream."""
@@ -43,17 +43,17 @@ class Loaded:
 
 def load(connection: Connection, root: str) -> tuple[JournalIndex, Loaded]:
     """Return what there is of a root."""
-    mirror, loaded, wholes = JournalIndex(), Loaded(), list[tuple[str, str]]()
+    index, loaded, wholes = JournalIndex(), Loaded(), list[tuple[str, str]]()
     for found in record_reader.unfinished(connection, root):
         loaded.count(found.seq)
         if isinstance(found.records, StoreError):
             loaded.damaged.append(JournalDamaged(found.owner, found.id, found.records))
             if found.seq:
-                mirror.unreadable[found.id] = found.records
+                index.unreadable[found.id] = found.records
         elif not found.seq:  # holds one record that is replaced
-            mirror.journals[found.id] = found.records
+            index.journals[found.id] = found.records
         else:
-            mirror.create(found.id, found.owner, found.records, found.whole)
+            index.create(found.id, found.owner, found.records, found.whole)
             loaded.times.append(getattr(found.records[-1], "at", 0.0))
             if found.whole is not None:
                 wholes.append((found.id, found.whole))
@@ -61,14 +61,14 @@ def load(connection: Connection, root: str) -> tuple[JournalIndex, Loaded]:
     for id_, owner, seq, whole, ended, last in record_reader.finished(connection, root):
         loaded.count(seq)
         at = ended if isinstance(ended, float) else 0.0  # a file of SQLite takes anything
-        mirror.add_finished(id_, FinishedStream(owner, at, last), whole)
+        index.add_finished(id_, FinishedStream(owner, at, last), whole)
         if whole is not None:
             wholes.append((id_, whole))
     loaded.times.append(at)
-    mirror.join_parts(wholes)
-    for stream in mirror.parts_at_hand():
+    index.join_parts(wholes)
+    for stream in index.parts_at_hand():
         try:
-            mirror.journals[stream] = record_reader.outline(connection, root, stream)
+            index.journals[stream] = record_reader.outline(connection, root, stream)
         except StoreError as error:
-            loaded.damaged.append(JournalDamaged(mirror.ends[stream].owner, stream, error))
-    return mirror, loaded
+            loaded.damaged.append(JournalDamaged(index.ends[stream].owner, stream, error))
+    return index, loaded

@@ -30,7 +30,7 @@ class ReadingSide:
 
     _root: str
     _database: Database
-    _mirror: JournalIndex
+    _index: JournalIndex
     _lock: ChangeLock
     _values: ValueReader
 
@@ -70,7 +70,7 @@ class ReadingSide:
     def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
         self._require_ours()
         with self._lock.looking:
-            return self._mirror.at_hand(stream, start)
+            return self._index.at_hand(stream, start)
 
     def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
         """Read whole records by their numbers, in a thread of this store."""
@@ -87,7 +87,7 @@ class ReadingSide:
             )
         except DamagedJournalError as error:
             with self._lock.looking:
-                self._mirror.found_damaged(stream, error)
+                self._index.found_damaged(stream, error)
             raise
 
     def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
@@ -95,7 +95,7 @@ class ReadingSide:
         self._require_ours()
         wanted = list(streams)
         with self._lock.looking:
-            at_hand = {each: records[0] for each in wanted if (records := self._mirror.journals.get(each))}
+            at_hand = {each: records[0] for each in wanted if (records := self._index.journals.get(each))}
         rest = [each for each in wanted if each not in at_hand]
         if rest:
             at_hand |= self._database.read(lambda connection: record_reader.firsts(connection, self._root, rest))
@@ -104,7 +104,7 @@ class ReadingSide:
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, finished or not."""
         self._require_ours()
-        found, end = self._mirror.last(stream), self._mirror.ends.get(stream)
+        found, end = self._index.last(stream), self._index.ends.get(stream)
         if found is None and end is not None:
             found = end.last = self._database.read(
                 lambda connection: record_reader.last(connection, self._root, stream)

@@ -7,10 +7,10 @@ change is made there, and queued for the one thread that writes (``writer``) thr
 
 Events for its tree, and commands of other processes, are the business of ``store_listener``.
 
-Locking: ``_lock`` guards the mirror, and that changes are queued in the order in which they are made there. Under it
+Locking: ``_lock`` guards the index, and that changes are queued in the order in which they are made there. Under it
 only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
 A finalizer or a signal handler may run at any step under it. It may look at the tree: so nobody walks through a dict of
-the mirror under it, but through a copy, which is made in one step of C. What it wants to change is refused, and so is
+the index under it, but through a copy, which is made in one step of C. What it wants to change is refused, and so is
 what it wants to wait for: the thread that writes needs this lock (``actors.concurrency.change_lock``).
 """
 
@@ -67,7 +67,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         self._keep = keep or Keep()
         self._clock = clock or SystemClock()
         self._lock = ChangeLock(root)
-        self._mirror = JournalIndex()
+        self._index = JournalIndex()
         self._numbers = 0
         self._session = FencedConnection(self._database, root)
         self._writer: Writer | None = None
@@ -138,7 +138,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
             return wall, *load(connection, self._root)
 
         with collector.paused():
-            wall, self._mirror, loaded = self._database.read_much(read)
+            wall, self._index, loaded = self._database.read_much(read)
         self._numbers, self._damaged = loaded.numbers, loaded.damaged
         if not self._clock.manual:
             self._epoch = loaded.begins(wall) - self._clock.now()
@@ -197,17 +197,17 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         changes: list[Change] = []
         for stream, owner, record in firsts:
             require_journalled(record)
-            if not self._mirror.knows(stream):
+            if not self._index.knows(stream):
                 changes.append(self._created(stream, owner, record, follows=bool(changes)))
         writer.put(*changes)
         return [change.stream for change in changes]
 
     def _created(self, stream: str, owner: str, record: Event, *, follows: bool) -> Change:
         self._numbers += 1
-        whole = whole_of(stream, getattr(record, "parent", None), self._mirror.knows)
-        self._mirror.create(stream, owner, [record], whole)
+        whole = whole_of(stream, getattr(record, "parent", None), self._index.knows)
+        self._index.create(stream, owner, [record], whole)
         change = Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
-        change.lane, change.follows = self._mirror.lane(stream), follows
+        change.lane, change.follows = self._index.lane(stream), follows
         return change
 
     def withdraw(self, stream: str) -> bool:
@@ -219,11 +219,11 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         return self._lock.change(partial(self._withdraw, self._writes(), set(streams)))
 
     def _withdraw(self, writer: Writer, names: set[str]) -> bool:
-        are_new = all(len(self._mirror.journals.get(stream, ())) == 1 for stream in names)
+        are_new = all(len(self._index.journals.get(stream, ())) == 1 for stream in names)
         if not are_new or not writer.withdraw(*names):
             return False
         for stream in names:
-            self._mirror.withdraw(stream)
+            self._index.withdraw(stream)
         return True
 
     def append(self, stream: str, record: Event) -> None:
@@ -236,16 +236,16 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         require_journalled(record)
         writer = self._writes()
         if not self._lock.change(partial(self._append, writer, stream, record)):
-            end = self._mirror.ends.get(stream)
+            end = self._index.ends.get(stream)
             found = list(self.outline(stream))
             self._lock.change(partial(self._go_on, writer, stream, record, end, found))
 
     def _append(self, writer: Writer, stream: str, record: Event) -> bool:
         """Add it; False where the stream is finished, or not there."""
-        if stream not in self._mirror.owners:
+        if stream not in self._index.owners:
             return False
-        records = self._mirror.journals[stream]
-        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record, lane=self._mirror.lane(stream)))
+        records = self._index.journals[stream]
+        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record, lane=self._index.lane(stream)))
         records.append(record)
         return True
 
@@ -253,11 +253,11 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         self, writer: Writer, stream: str, record: Event, end: FinishedStream | None, found: list[Event]
     ) -> None:
         """Add it to one that was finished when ``end`` was looked up, and whose records were these."""
-        if stream not in self._mirror.owners:  # else somebody else was here
-            if end is None or self._mirror.ends.get(stream) is not end or stream in self._leaving:
+        if stream not in self._index.owners:  # else somebody else was here
+            if end is None or self._index.ends.get(stream) is not end or stream in self._leaving:
                 raise KeyError(stream)
-            self._mirror.reopen(stream, self._mirror.journals.get(stream, found))
-            writer.put(Change(ChangeKind.REOPENED, stream, lane=self._mirror.lane(stream)))
+            self._index.reopen(stream, self._index.journals.get(stream, found))
+            writer.put(Change(ChangeKind.REOPENED, stream, lane=self._index.lane(stream)))
         self._append(writer, stream, record)
 
     def flush(self) -> Reply | None:
@@ -266,21 +266,21 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def flush_streams(self, streams: Collection[str]) -> Reply | None:
         """None: what these streams have by now is kept. Else it is being written."""
-        return self._writes().flush({self._mirror.lane(stream) for stream in streams})
+        return self._writes().flush({self._index.lane(stream) for stream in streams})
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; at hand. None: there is none."""
         self._require_ours()
         with self._lock.looking:
-            return self._mirror.standing(stream)
+            return self._index.standing(stream)
 
     def remove(self, stream: str) -> None:
         """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
         self._lock.change(partial(self._remove, self._writes(), stream))
 
     def _remove(self, writer: Writer, stream: str) -> None:
-        lane = self._mirror.lane(stream)
-        for name in self._mirror.remove(stream):
+        lane = self._index.lane(stream)
+        for name in self._index.remove(stream):
             writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
@@ -289,39 +289,39 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         self._lock.change(partial(self._replace, self._writes(), stream, owner, record))
 
     def _replace(self, writer: Writer, stream: str, owner: str, record: Event) -> None:
-        self._mirror.journals[stream] = [record]
-        writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._mirror.lane(stream)))
+        self._index.journals[stream] = [record]
+        writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._index.lane(stream)))
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         self._require_ours()
         with self._lock.looking:
-            return [name for name, of in self._mirror.owners.copy().items() if of == owner and name.startswith(prefix)]
+            return [name for name, of in self._index.owners.copy().items() if of == owner and name.startswith(prefix)]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""
         self._require_ours()
         with self._lock.looking:
-            return self._mirror.owners.copy()
+            return self._index.owners.copy()
 
     def finished(self, owner: str) -> list[str]:
         """Return the finished streams, the first that finished first."""
         self._require_ours()
         with self._lock.looking:
-            return [name for name, end in self._mirror.ends.copy().items() if end.owner == owner]
+            return [name for name, end in self._index.ends.copy().items() if end.owner == owner]
 
     def finish(self, stream: str) -> None:
         """Nothing more comes."""
         self._lock.change(partial(self._finish, self._writes(), stream))
 
     def _finish(self, writer: Writer, stream: str) -> None:
-        owner = self._mirror.owners.get(stream)
+        owner = self._index.owners.get(stream)
         if owner is None:
             return
-        last, lane = self._mirror.last(stream), self._mirror.lane(stream)
+        last, lane = self._index.last(stream), self._index.lane(stream)
         last = None if last is None or dropped_of(last) is not None else last
         change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
-        self._mirror.finish(stream, FinishedStream(owner, change.at, change.record, change))
+        self._index.finish(stream, FinishedStream(owner, change.at, change.record, change))
         writer.put(change)
 
     def all_tasks(self) -> list[StoredTask]:
@@ -339,16 +339,16 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def _kept(self, batch: Batch) -> None:
         for stream, number, record in batch.large:
-            self._mirror.large_kept(stream, number, record)
+            self._index.large_kept(stream, number, record)
         for stream, change in batch.ends.items():
-            self._mirror.end_kept(stream, change)
+            self._index.end_kept(stream, change)
 
     def spare_time(self, *, idle: bool) -> None:
         """Look for commands of other processes, and for what is too old."""
         now = monotonic()
         self._listen(now)
         with self._lock.looking:
-            due = self._mirror.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
+            due = self._index.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
         if due or (idle and now >= self._next_age_look):
             self._prune()
             self._next_age_look = now + AGE_LOOK_S
@@ -360,11 +360,11 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
             self._lock.change(self._left)
 
     def _leave(self) -> None:
-        found = self._mirror.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
-        self._leaving = self._mirror.with_parts(found)
+        found = self._index.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
+        self._leaving = self._index.with_parts(found)
 
     def _left(self) -> None:
-        self._mirror.forget(self._leaving)
+        self._index.forget(self._leaving)
         self._leaving = []
 
     # -- in the child of a fork ----------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class ListenerSide:
     """The part of a ``SqlStore`` that has a listener."""
 
     _session: FencedConnection
-    _mirror: JournalIndex
+    _index: JournalIndex
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -60,7 +60,7 @@ class ListenerSide:
 
     def order_done(self, order: RemoteCommand) -> None:
         """Note that a command of another process is done, or cannot be done."""
-        self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._mirror.lane(order.task)))
+        self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._index.lane(order.task)))
 
     def _listen(self, now: float) -> None:
         """Look for commands, where it is time, or somebody waits for that."""
@@ -100,7 +100,7 @@ class ListenerSide:
         what = f"cannot take its record {change.number} ({type(error).__name__}), and takes no more of them"
         said = error if isinstance(error, StoreError) else None
         why = StoreError(f"journal of {change.stream!r}", f"{what}. {said.what if said is not None else ''}".rstrip())
-        owner = change.owner or self._mirror.owners.get(change.stream) or self._root
+        owner = change.owner or self._index.owners.get(change.stream) or self._root
         self.publish(InternalError(self._root, error))
         self.publish(JournalDamaged(owner, change.stream, why))
 

@@ -29,7 +29,7 @@ _SOME = object()
 
 @dataclass(frozen=True, slots=True)
 class AdaptedCall:
-    """One way to call it, whatever it was."""
+    """One way to call what was given as ``execute=``, whatever it was."""
 
     call: Callable[..., Any]
     """``call(subtask, context, *args, **kwargs)``; what comes after the first two is handed on."""

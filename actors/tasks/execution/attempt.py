@@ -181,7 +181,7 @@ class Attempt(Reply, SystemMessage):
         return caught is not None and error is not None and (error is caught or cause_of(error) is caught)
 
     def note(self, outcome: AttemptOutcome) -> None:
-        """Note what has left the code that does it; before it is completed."""
+        """Note the error that has left its code; before it is completed."""
         self.code_outcome = outcome
 
     def note_crash(self, error: BaseException) -> None:
@@ -209,7 +209,7 @@ class Attempt(Reply, SystemMessage):
         self.call = call
 
     def give_once(self) -> bool:
-        """Note that it is about to be put where it is done; False where it was before."""
+        """Note that it is about to be given to its worker; False where it was given before."""
         with self._lock:
             given, self.was_given = self.was_given, True
         return not given
@@ -226,7 +226,7 @@ class Attempt(Reply, SystemMessage):
         return True
 
     def take_up(self) -> bool:
-        """Note that its team has taken it up; True where it was given to that once more."""
+        """Note that its team has taken it up; True where it was given to that team once more."""
         again, self.is_redelivery = self.is_redelivery, False
         return again
 
@@ -274,7 +274,7 @@ class Attempt(Reply, SystemMessage):
         return rest
 
     def take_back(self, usage: Usage) -> None:
-        """Take usage back: it was not recorded, because the orchestrator has died of it."""
+        """Take usage back that was not recorded, because the orchestrator has died at that record."""
         turns = self._turns or first_of(self, "_turns", InTurn())
         turns.do(partial(self._put_back, usage))
 
@@ -291,7 +291,7 @@ class Attempt(Reply, SystemMessage):
         return True
 
     def handle(self, worker: Any) -> Any:
-        """Have the worker that it was put to do it; see ``actors.tasks.execution.run_attempt``."""
+        """Have the worker do it whose mailbox it came from; see ``actors.tasks.execution.run_attempt``."""
         return run_attempt(worker.execute, self)
 
     def end_for(self, why: str, *, overrules: bool = False) -> None:

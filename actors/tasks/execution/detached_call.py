@@ -55,7 +55,7 @@ class DetachedCall:
         return self._attempt.owner.slots.enter(self, begin)
 
     def leave_slot(self) -> None:
-        """Note that it cannot begin yet for another reason: others may have the slot that it has or waits for."""
+        """Give up its slot, or its place among those that wait for one: it cannot begin yet for another reason."""
         self._attempt.owner.slots.leave(self)
 
     def start(self) -> bool:

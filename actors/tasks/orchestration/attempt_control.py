@@ -87,7 +87,7 @@ class AttemptControl:
             self.watch_limits(attempt, attempt.spec.timeout_s, idle_s)
 
     def watch_limits(self, attempt: Attempt, timeout_s: float | None, idle_s: float | None) -> None:
-        """Look again when its time could be up: it counts from when it has begun, not from here."""
+        """Look at the attempt again when its time could be up. Its time counts from its beginning, not from now."""
         limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
         started = attempt.started
         if started is None:

@@ -139,7 +139,7 @@ class AttemptTable:
                 self.waits_for(ask.attempt, key)
 
     def waits_for(self, attempt: Attempt, ask: str) -> None:
-        """Note that it waits for an ask: it holds no slot meanwhile."""
+        """Note that the attempt waits for an ask. It holds no slot meanwhile."""
         self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {ask})
 
     def waits_no_longer(self, attempt: Attempt, ask: str) -> None:

@@ -53,7 +53,7 @@ class BreakerRecords:
                 self.record(entry, task_events.BreakerHalfOpened)
 
     def resume(self, row: RunningAttempt, entry: RegistryEntry) -> None:
-        """Let it know of one that an earlier incarnation has begun, unless that was before it opened."""
+        """Tell the breaker of an attempt that an earlier incarnation began, unless the breaker has opened since."""
         if entry.breaker is not None and row.node.started_at > (entry.breaker.opened_at or 0.0):
             row.breaker_token = entry.breaker.begin(self._time())
 

@@ -228,7 +228,7 @@ class Delegation:
             self.returning.append(message.ask)
 
     def let_return(self) -> None:
-        """Let the first of those go on that have their answer from elsewhere, if it waits still."""
+        """Hand the oldest answer from another orchestrator to the attempt that asked, if that still waits."""
         core, ask = self._core, self.returning.popleft()
         open_ask, answer = core.runtime.asks.get(ask), core.runtime.answers.pop(ask, None)
         if open_ask is not None and answer is not None:

@@ -44,7 +44,7 @@ class Fetching:
         self._in_use: WeakValueDictionary[_Key, _Value] = WeakValueDictionary()
 
     def begin(self, effects: Sequence[Effect]) -> Fetched | None:
-        """Have fetched what these effects lack; None: nothing."""
+        """Fetch the values that these effects lack; None: they lack none."""
         if _are_whole(effects):
             return None
         numbers: dict[str, set[int]] = {}
@@ -86,7 +86,7 @@ class Fetched:
             reply.when_done(come)
 
     def put_back(self) -> None:
-        """Put them where they are needed; once all have come.
+        """Put the fetched values where they are needed, once all have come.
 
         Raises:
             StoreError: one of them cannot be read.

@@ -151,7 +151,7 @@ class AttemptHandoff:
     # -- giving it -----------------------------------------------------------------------------------------
 
     def give(self, attempt: Attempt, entry: RegistryEntry) -> None:
-        """Put it where it is done: the last thing that happens to it here before its end.
+        """Put an attempt into the mailbox of its worker or team. Nothing else happens to it here before its end.
 
         A team whose orchestrator is down takes it over when that is up, or it ends with the news that the team is gone.
         """

@@ -85,7 +85,7 @@ class Orchestrator(ManagedActor):
         self._regrow_incarnation = incarnation
         self.core = OrchestratorCore(incarnation, task_runtime_of(cast("System", incarnation.system)), settings)
         self.parts = parts_of(self.core)
-        self.staffed = False  # it knows its workers
+        self.knows_workers = False
         self._order: object = None  # the one that is being carried out
 
     # -- beginning -----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Orchestrator(ManagedActor):
         core = self.core
         for id_ in core.store.streams(core.path):
             if id_ in core.runtime.unkept or id_ in core.port.guard.aside:
-                continue  # it may yet be withdrawn: a Look says that it is kept; or nobody is to touch it
+                continue  # it may yet be withdrawn (TaskArrived says that it is kept), or was put aside
             try:
                 core.states[id_] = fold(id_, core.runtime.outline(id_))
             except StoreError as error:  # one journal that makes no sense must not stop all the others
@@ -122,14 +122,14 @@ class Orchestrator(ManagedActor):
                 parts.turns.put_back(state, STOPPED)
         core.flush()
 
-    def _on_registry_snapshot(self, staffed: RegistrySnapshot) -> None:
+    def _on_registry_snapshot(self, snapshot: RegistrySnapshot) -> None:
         """Take the workers over from the supervisor."""
-        if staffed.incarnation is not self.core.incarnation:
+        if snapshot.incarnation is not self.core.incarnation:
             return
-        for change in staffed.workers:
+        for change in snapshot.workers:
             self.parts.breakers.restore(self.core.workers.hear(change))
         self.core.port.workers = self.core.workers
-        self.staffed = True
+        self.knows_workers = True
         started, begin = self.core.system.started, Begin(self.core.incarnation)
         if started.done:
             self._on_begin(begin)
@@ -169,7 +169,7 @@ class Orchestrator(ManagedActor):
         lifecycle.resume(state)
 
     def _died(self, error: Exception) -> None:
-        """Note over which task, where that is known, and of which order; one that has come further begins anew."""
+        """Note at which task and command this incarnation dies. The count of deaths begins anew where it got on."""
         task, port, self.core.port.at_work = self.core.task, self.core.port, None
         state = self.core.states.get(task) if task is not None else None
         at = task, state.events if state is not None else 0
@@ -236,7 +236,7 @@ class Orchestrator(ManagedActor):
             parts.stages.ended(attempt, state)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
-        """Do what lies at the port. An order is taken from it when it is done; one that we die of is not for ever."""
+        """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it."""
         port, left = self.core.port, MAX_COMMANDS
         while self.core.begun and port.orders:
             if not left:
@@ -290,7 +290,7 @@ class Orchestrator(ManagedActor):
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         core, parts = self.core, self.parts
-        if core.closing or not self.staffed:
+        if core.closing or not self.knows_workers:
             return  # a team that stops because all does is not gone; and once we are up we are told of all workers
         known = core.workers.get(change.spec.id)
         was, entry = known and known.executable, core.workers.hear(change)

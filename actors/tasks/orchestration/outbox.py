@@ -84,7 +84,13 @@ class Outbox:
         return len(self._open)
 
     def after(self, kept: Reply | None, effects: list[Effect], task: str | None = None) -> None:
-        """Do them now where what they follow from is kept, else when it is; never before those that came before."""
+        """Carry out effects once the records that they follow from are kept, in the order in which they were given.
+
+        Args:
+            kept: completed when the records are kept; None: they are.
+            effects: calls, in order.
+            task: the task that they are about: effects of one task keep their order; None: they wait for all tasks.
+        """
         waits = kept is not None or (self._lines if task is None else task in self._lines)
         if not waits and self._fetching is None:
             self._do(effects, task)  # nothing can be lacking

@@ -90,7 +90,7 @@ class TaskStages:
         return state.id in self._running
 
     def call(self, state: TaskState, step: Step) -> None:
-        """Have a step called; one that was called already goes on."""
+        """Call a step, unless a call for this task is under way."""
         if not self.is_busy(state):
             self._calls[step](state)
 
@@ -279,7 +279,7 @@ class TaskStages:
     # -- its end -------------------------------------------------------------------------------------------
 
     def ended(self, attempt: Attempt, state: TaskState) -> None:
-        """One has come back."""
+        """Treat the end of the call of a step."""
         if self._running.get(state.id) is not attempt:
             return
         del self._running[state.id]
@@ -340,7 +340,7 @@ class TaskStages:
         return Failure(FailureKind.FAILED, said_error, told=text_of(said_error))
 
     def _once_more(self, attempt: Attempt, state: TaskState) -> None:
-        """One was ended for reasons of others."""
+        """Call a step once more that was ended from outside: it has not failed."""
         self._recording.count(attempt)
         self._turns.put_back(state)
         self._port.runtime.forget(attempt)

@@ -475,7 +475,7 @@ def _take_away(store: SqlStore, how: str) -> None:
     else:
         store._session.prune(["old"])
         with store._lock.looking:
-            store._mirror.forget(["old"])
+            store._index.forget(["old"])
 
 
 def test_a_store_tells_of_each_task_by_itself(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

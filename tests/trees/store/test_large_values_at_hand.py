@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[Callable[[str], Event], bool]] = {
 
 
 def at_hand(store: SqlStore, stream: str) -> list[Event]:
-    return store._mirror.journals[stream]
+    return store._index.journals[stream]
 
 
 @pytest.mark.parametrize(("make", "is_dropped"), KINDS.values(), ids=KINDS.keys())

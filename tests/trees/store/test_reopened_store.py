@@ -131,7 +131,7 @@ def test_two_trees_may_use_one_database_with_the_same_names(opens: Opens) -> Non
 
 
 def at_hand(store: SqlStore) -> set[str]:
-    return set(store._mirror.journals)
+    return set(store._index.journals)
 
 
 def test_what_is_finished_is_not_held_once_that_is_kept(opens: Opens) -> None:

@@ -25,135 +25,135 @@ from trees.store.journal_index import FinishedStream, JournalIndex
 # -- which ones: no database -------------------------------------------------------------------------------------
 
 
-def finished(mirror: JournalIndex, name: str, at: float = 0.0) -> None:
-    mirror.create(name, OWNER, [submitted(name)])
-    mirror.finish(name, FinishedStream(OWNER, at, None))
-    mirror.end_kept(name, None)
+def finished(index: JournalIndex, name: str, at: float = 0.0) -> None:
+    index.create(name, OWNER, [submitted(name)])
+    index.finish(name, FinishedStream(OWNER, at, None))
+    index.end_kept(name, None)
 
 
 def test_the_oldest_go_first_and_only_so_many_at_once() -> None:
-    mirror = JournalIndex()
+    index = JournalIndex()
     for number in range(10):
-        finished(mirror, f"t{number}")
+        finished(index, f"t{number}")
 
-    assert mirror.surplus(Keep(count=4), 0.0, most=100) == [f"t{number}" for number in range(6)]
-    assert mirror.surplus(Keep(count=4), 0.0, most=2) == ["t0", "t1"]
-    assert mirror.surplus(Keep(count=None), 0.0, most=100) == []
-    assert mirror.surplus(Keep(count=0), 0.0, most=100) == [f"t{number}" for number in range(10)]
+    assert index.surplus(Keep(count=4), 0.0, most=100) == [f"t{number}" for number in range(6)]
+    assert index.surplus(Keep(count=4), 0.0, most=2) == ["t0", "t1"]
+    assert index.surplus(Keep(count=None), 0.0, most=100) == []
+    assert index.surplus(Keep(count=0), 0.0, most=100) == [f"t{number}" for number in range(10)]
 
 
 def test_what_is_older_than_the_age_goes_and_what_is_just_as_old_stays() -> None:
-    mirror = JournalIndex()
+    index = JournalIndex()
     for number in range(5):
-        finished(mirror, f"t{number}", at=number)
+        finished(index, f"t{number}", at=number)
 
-    assert mirror.surplus(Keep(age_s=10), 12.0, most=100) == ["t0", "t1"]
-    assert mirror.surplus(Keep(age_s=10, count=4), 12.0, most=100) == ["t0", "t1"]
-    assert mirror.surplus(Keep(age_s=10, count=1), 12.0, most=100) == ["t0", "t1", "t2", "t3"]
-    assert mirror.surplus(Keep(age_s=10, count=1), 12.0, most=1) == ["t0"]
-    assert mirror.surplus(Keep(age_s=None), 1e9, most=100) == []
+    assert index.surplus(Keep(age_s=10), 12.0, most=100) == ["t0", "t1"]
+    assert index.surplus(Keep(age_s=10, count=4), 12.0, most=100) == ["t0", "t1"]
+    assert index.surplus(Keep(age_s=10, count=1), 12.0, most=100) == ["t0", "t1", "t2", "t3"]
+    assert index.surplus(Keep(age_s=10, count=1), 12.0, most=1) == ["t0"]
+    assert index.surplus(Keep(age_s=None), 1e9, most=100) == []
 
 
 def test_the_parts_of_a_task_go_with_it_and_are_not_counted() -> None:
-    mirror = JournalIndex()
-    mirror.create("t", OWNER, [submitted("t")])
+    index = JournalIndex()
+    index.create("t", OWNER, [submitted("t")])
     for part in ("t@a:1", "t@a:1:b:1", "t@c:1"):
-        finished(mirror, part)
-    mirror.create("t@open:1", OWNER, [submitted("t@open:1")])
-    mirror.finish("t", FinishedStream(OWNER, 0.0, None))
-    mirror.end_kept("t", None)
-    finished(mirror, "u")
+        finished(index, part)
+    index.create("t@open:1", OWNER, [submitted("t@open:1")])
+    index.finish("t", FinishedStream(OWNER, 0.0, None))
+    index.end_kept("t", None)
+    finished(index, "u")
 
-    (oldest,) = mirror.surplus(Keep(count=1), 0.0, most=100)
-    names = mirror.with_parts([oldest])
-    mirror.forget(names)
+    (oldest,) = index.surplus(Keep(count=1), 0.0, most=100)
+    names = index.with_parts([oldest])
+    index.forget(names)
 
     assert oldest == "t"
     assert set(names) == {"t", "t@a:1", "t@a:1:b:1", "t@c:1"}
-    assert list(mirror.owners) == ["t@open:1"]
-    mirror.finish("t@open:1", FinishedStream(OWNER, 0.0, None))
-    mirror.end_kept("t@open:1", None)
-    assert mirror.surplus(Keep(count=0), 0.0, most=100) == ["u", "t@open:1"]
+    assert list(index.owners) == ["t@open:1"]
+    index.finish("t@open:1", FinishedStream(OWNER, 0.0, None))
+    index.end_kept("t@open:1", None)
+    assert index.surplus(Keep(count=0), 0.0, most=100) == ["u", "t@open:1"]
 
 
 def test_what_is_not_kept_to_be_finished_stays() -> None:
-    mirror = JournalIndex()
-    mirror.create("t", OWNER, [submitted("t")])
-    mirror.finish("t", FinishedStream(OWNER, 0.0, None, mark=object()))
+    index = JournalIndex()
+    index.create("t", OWNER, [submitted("t")])
+    index.finish("t", FinishedStream(OWNER, 0.0, None, mark=object()))
 
-    assert mirror.surplus(Keep(count=0), 1e9, most=100) == []
+    assert index.surplus(Keep(count=0), 1e9, most=100) == []
 
 
 class MirrorAgainstModel(RuleBasedStateMachine):
-    """Whatever happens in whatever order: the mirror says what a plain list of all streams would say."""
+    """Whatever happens in whatever order: the index says what a plain list of all streams would say."""
 
     names = st.sampled_from(["a", "b", "a@1", "a@1:x", "a@2", "b@1", "c@1"])
 
     def __init__(self) -> None:
         super().__init__()
-        self.mirror = JournalIndex()
+        self.index = JournalIndex()
         self.open: list[str] = []
         self.over: dict[str, object] = {}
         """Finished, and the mark of it while that is not kept."""
 
     @rule(name=names)
     def create(self, name: str) -> None:
-        if not self.mirror.knows(name):
-            self.mirror.create(name, OWNER, [submitted(name)])
+        if not self.index.knows(name):
+            self.index.create(name, OWNER, [submitted(name)])
             self.open.append(name)
 
     @rule(name=names)
     def withdraw(self, name: str) -> None:
         if name in self.open:
-            self.mirror.withdraw(name)
+            self.index.withdraw(name)
             self.open.remove(name)
 
     @rule(name=names)
     def finish(self, name: str) -> None:
         if name in self.open:
             mark = object()
-            self.mirror.finish(name, FinishedStream(OWNER, 0.0, None, mark))
+            self.index.finish(name, FinishedStream(OWNER, 0.0, None, mark))
             self.open.remove(name)
             self.over[name] = mark
 
     @rule(name=names)
     def keep(self, name: str) -> None:
         if self.over.get(name) is not None:
-            self.mirror.end_kept(name, self.over[name])
+            self.index.end_kept(name, self.over[name])
             self.over[name] = None
 
     @rule(name=names)
     def reopen(self, name: str) -> None:
         if name in self.over:
-            self.mirror.reopen(name, [submitted(name)])
+            self.index.reopen(name, [submitted(name)])
             stale = self.over.pop(name)
             self.open.append(name)
-            self.mirror.end_kept(name, stale)
+            self.index.end_kept(name, stale)
 
     @precondition(lambda self: self.over)
     @rule(count=st.integers(0, 2))
     def prune(self, count: int) -> None:
-        names = self.mirror.with_parts(self.mirror.surplus(Keep(count=count), 0.0, most=2))
+        names = self.index.with_parts(self.index.surplus(Keep(count=count), 0.0, most=2))
         assert all(name in self.over and self.over[name] is None for name in names)
-        self.mirror.forget(names)
+        self.index.forget(names)
         for name in names:
             del self.over[name]
 
     @invariant()
     def it_knows_what_there_is(self) -> None:
-        assert list(self.mirror.owners) == self.open
-        assert set(self.mirror.ends) == set(self.over)
-        assert set(self.mirror._tops) <= set(self.over)
+        assert list(self.index.owners) == self.open
+        assert set(self.index.ends) == set(self.over)
+        assert set(self.index._tops) <= set(self.over)
 
     @invariant()
     def what_is_not_kept_to_be_finished_is_at_hand(self) -> None:
         unkept = {name for name, mark in self.over.items() if mark is not None}
-        assert unkept | set(self.open) <= set(self.mirror.journals)
+        assert unkept | set(self.open) <= set(self.index.journals)
 
     @invariant()
     def nothing_is_held_for_nothing(self) -> None:
         needed = {*self.open, *(name for name, mark in self.over.items() if mark is not None)}
-        held = set(self.mirror.journals) - needed
+        held = set(self.index.journals) - needed
         assert all("@" in name for name in held)
         if not needed:
             assert held == set()
