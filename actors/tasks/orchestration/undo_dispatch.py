@@ -25,7 +25,8 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
 from actors.tasks.recovery import compensation
@@ -129,16 +130,20 @@ class UndoDispatch:
         """The team that did it; where that is gone, a text if its members had done what only they could undo."""
         if team is not None and not team.is_gone:
             return team
-        part = part_of(state.id, node, act, state.ids)
         try:
-            kept = self._core.runtime.outline(part)
-            nodes = fold(part, kept).nodes.values() if kept else ()
+            nodes = self._in_part(state, node, act)
             is_needed = any(
                 each.needs_compensation and (each.undoable or of.spec.undo) for of in nodes for each in of.acts or ()
             )
         except StoreError:
             is_needed = True  # nobody can tell
         return f"the team {act.worker!r}, whose members knew how to undo it, is gone" if is_needed else None
+
+    def _in_part(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> list[SubtaskState]:
+        """Subtasks of the part that a team had, by its journal."""
+        part = part_of(state.id, node, act, state.ids)
+        kept = self._core.runtime.outline(part)
+        return list(fold(part, kept).nodes.values()) if kept else []
 
     def holds(self, attempt: Attempt) -> bool:
         """True if a task waits for the end of this attempt."""
@@ -180,6 +185,13 @@ class UndoDispatch:
         attempt = core.runtime.attempts.get(key)
         if attempt is None:
             failure = self._hindered(state, node, how)
+            if (
+                how is None and act.part
+            ):  # its team is gone, and has undone all that was to be: nobody is left to say so
+                done = any(each.status is SubtaskStatus.COMPENSATED for each in self._in_part(state, node, act))
+                draft = compensation.after(state, node, act, Done(None), self._core.facts(), nothing=not done)
+                parts.recording.record(state, draft)
+                return
             if failure is not None:
                 if state.undoing is None or node.undo_attempt != number:
                     start()

@@ -10,10 +10,10 @@ import pytest
 
 from actors import Failed
 from actors.tasks.journal.subtask_state import EffectRecord
-from actors.tasks.model.task_events import SubtaskStarted
+from actors.tasks.model.task_events import Compensated, SubtaskStarted, TaskFinished
 from actors.testing import ManualClock, settle
 from tests.support.dispatching import until
-from tests.support.orchestrators import kill_orchestrator
+from tests.support.orchestrators import BugError, kill_orchestrator
 from tests.support.teams import LONG_S, above, does, fails, run, team
 from trees import (
     Approve,
@@ -32,6 +32,7 @@ from trees import (
     WorkerSpec,
     start,
 )
+from trees.store import MemoryStore
 
 # -- undoing -------------------------------------------------------------------------------------------------
 
@@ -303,3 +304,31 @@ def test_what_could_not_be_undone_keeps_its_key_where_its_team_is_tried_again_an
     assert len(set(keys)) == 1
     assert len(keys) == (1 if ended == "done" else 2)
     assert undos == ["refund", "refund"]
+
+
+class DiesOfTheEnd(MemoryStore):
+    """Raises, once, where the end of a part is to be recorded of which something was undone."""
+
+    died = False
+
+    def append(self, stream: str, record: Any) -> None:
+        if isinstance(record, TaskFinished) and isinstance(self.last(stream), Compensated) and not self.died:
+            self.died = True
+            raise BugError
+        super().append(stream, record)
+
+
+def test_nobody_is_asked_about_a_team_that_is_gone_when_it_had_undone_all_and_could_not_say_so() -> None:
+    undone: list[Any] = []
+    store = DiesOfTheEnd()
+    member = WorkerSpec(id="x", execute=does, undo=lambda *given: undone.append(given))
+    gives_up = team(member, max_restarts=0, restart="transient")
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    with start(above(gives_up, WorkerSpec(id="w", execute=fails), plan=plan), store=store) as tree:
+        with pytest.raises(TaskFailedError) as caught:
+            tree.run("the goal", timeout=LONG_S)
+        state = tree.child("p/team").state
+
+    assert (store.died, state, len(undone)) == (True, "stopped", 1)
+    assert caught.value.report is not None
+    assert (caught.value.report.compensated, caught.value.report.undo_errors) == (["only"], {})
