@@ -19,7 +19,7 @@ from trees import HA, StoreBusyError, Tree
 Begin = Callable[..., Tree]
 Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]
-LEASE_S = 2.0
+LEASE_S = 5.0
 BOTH = pytest.mark.parametrize("kind", [SQLITE, POSTGRES])
 
 

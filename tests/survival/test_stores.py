@@ -27,7 +27,7 @@ from trees import HA, LeaseLostError, StorePaused, StoreResumed, Tree
 Begin = Callable[..., Tree]
 Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]
-LEASE_S = 4.0
+LEASE_S = 6.0
 BOTH = pytest.mark.parametrize("kind", [SQLITE, POSTGRES])
 
 

@@ -237,7 +237,7 @@ def test_a_supervisor_serves_others_while_a_restart_hangs_in_its_start(dispatch:
 
 def test_a_start_that_takes_too_long_during_a_restart_is_tried_again() -> None:
     hang = Hang()
-    a = faulty("a", on_start=Fault(hang, after=1, times=1), start_timeout_s=0.1)
+    a = faulty("a", on_start=Fault(hang, after=1, times=1), start_timeout_s=2.0)
     with running(shop(a)) as tree:
         record = Record(tree)
         crash(tree, "shop/a")

@@ -290,7 +290,7 @@ def test_what_could_not_be_undone_keeps_its_key_where_its_team_is_tried_again_an
             raise Failed("not now")
 
     members = (
-        WorkerSpec(id="x", execute=pays, undo=refunds, timeout_s=0.2 if ended == "timed out" else None),
+        WorkerSpec(id="x", execute=pays, undo=refunds, timeout_s=2.0 if ended == "timed out" else None),
         WorkerSpec(id="y", execute=fails),
     )
     once_more = [Retry(max_attempts=2, initial_s=0.0, max_s=0.0)]

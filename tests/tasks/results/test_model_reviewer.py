@@ -204,7 +204,7 @@ def test_a_grader_that_stays_broken_fails_as_a_step_and_sends_nothing_back(broke
 
 def test_a_grader_that_hangs_is_ended_and_asked_again() -> None:
     once = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)
-    report, work, events = reviewed(Hang(), PASSED, step_timeout_s=0.3, step_retry=once)
+    report, work, events = reviewed(Hang(), PASSED, step_timeout_s=2.0, step_retry=once)
 
     assert (work.seen, events) == ([""], [StepRetrying, Reviewed])
     assert report.best_effort is False

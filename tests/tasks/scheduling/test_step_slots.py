@@ -137,7 +137,7 @@ def test_a_burst_of_tasks_has_so_many_steps_at_once_and_not_one_more(kind: str, 
 @pytest.mark.parametrize("form", ["sync", "on_loop"])
 def test_a_step_that_is_ended_gives_its_slot_to_the_next_one(form: str, end: str) -> None:
     with hanging(form) as (planner, entered):
-        tasks = Tasks(planner=planner, max_steps=1, max_plan_attempts=1, step_timeout_s=0.3 if end == "timeout" else 60)
+        tasks = Tasks(planner=planner, max_steps=1, max_plan_attempts=1, step_timeout_s=2.0 if end == "timeout" else 60)
         with start(SupervisorSpec(id="p", tasks=tasks, children=[_worker()])) as tree:
             first = tree.submit(Task("hangs"))
             assert entered.wait(LONG_S)

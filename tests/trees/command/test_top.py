@@ -138,6 +138,7 @@ class Walked:
 def walked(given: Source, walk: Walk) -> Top:
     """Run a walk through the program, which looks only when something says so."""
     app = Top(given, every_s=None)
+    app.NOTIFICATION_TIMEOUT = 3600.0  # type: ignore[misc] # a notification is looked at while it is shown
 
     async def main() -> None:
         async with app.run_test(size=(160, 40)) as pilot:

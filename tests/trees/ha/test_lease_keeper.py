@@ -40,7 +40,7 @@ from trees.ha.roles import Leadership, NotLeaderError, RoleChanged, RoleLost
 from trees.store import MemoryStore
 from trees.store.lease_store import LeaseState
 
-HA2 = HA(lease_s=2.0, name="me")
+MINE = HA(lease_s=4.0, name="me")
 """Half of its lease must be longer than a busy machine lets a process wait."""
 FREE = LeaseState(0, "", None, 0.0)
 OTHER = LeaseState(3, "other", 1000.0, 30.0)
@@ -103,7 +103,7 @@ def quiet() -> SupervisorSpec:
 def kept(
     leases: FakeLeases,
     spec: SupervisorSpec | None = None,
-    ha: HA = HA2,
+    ha: HA = MINE,
     open_store: Callable[[int], object] = lambda _: None,
 ) -> Iterator[tuple[Tree, Record, Reply]]:
     """A tree with its keeper, begun; ended at the end."""
@@ -152,7 +152,7 @@ def test_a_leader_goes_on_as_long_as_it_can_renew() -> None:
     with kept(leases) as (tree, _, settled):
         settled.get()
 
-        assert not tree.wait(3.0)
+        assert not tree.wait(1.5 * MINE.lease_s)
         assert tree.role == "leader"
         assert leases.renewals >= 4
 
@@ -165,7 +165,7 @@ def test_a_leader_whose_requests_hang_is_down_before_its_lease_is_over() -> None
         error = lost(tree)
 
         down = unstopped()
-        assert down < leases.began + HA2.lease_s
+        assert down < leases.began + MINE.lease_s
         assert "could not be renewed" in str(error)
         assert tree.role == "stopped"
     (event,) = record.of(RoleLost)
@@ -185,7 +185,7 @@ def test_it_is_stopped_in_order_first_and_killed_when_that_takes_too_long() -> N
         leases.error = OSError("no route")
         lost(tree)
 
-        assert unstopped() - before < HA2.lease_s
+        assert unstopped() - before < MINE.lease_s
         assert leases.released == [], "a thread was left to itself: the lease must run out"
 
 
@@ -229,7 +229,7 @@ def test_whoever_finds_the_lease_over_ends_it() -> None:
 
         keeper._hear(stand)
         assert standing.wait(LONG_S)
-        ends = keeper._candidate.sent + HA2.kill_s
+        ends = keeper._candidate.sent + MINE.kill_s
         threading.Event().wait(max(0.0, ends - unstopped()) + 0.01)
 
         assert not tree._system.services["tasks"].may_start()
@@ -273,7 +273,7 @@ def stands(tree: Tree) -> threading.Event:
 
     keeper._hear(stand)
     assert standing.wait(LONG_S)
-    threading.Event().wait(max(0.0, keeper._candidate.sent + HA2.kill_s - unstopped()) + 0.01)
+    threading.Event().wait(max(0.0, keeper._candidate.sent + MINE.kill_s - unstopped()) + 0.01)
     return go_on
 
 
@@ -537,7 +537,7 @@ def test_a_start_may_take_longer_than_the_lease() -> None:
     leases = FakeLeases()
     with Hang() as slow, kept(leases, open_store=lambda _: slow.hold()) as (tree, _, settled):
         slow.wait_until_entered()
-        assert not settled.wait(2.5)
+        assert not settled.wait(1.25 * MINE.lease_s)
         slow.release()
 
         assert settled.get(timeout=LONG_S) == "leader"

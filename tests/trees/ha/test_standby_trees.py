@@ -35,11 +35,12 @@ from trees import (
     start,
     start_async,
 )
+from trees.ha import candidate
 from trees.store import MemoryStore
 from trees.store.database import Database
 from trees.store.sql_lease import SqlLease
 
-LEASE_S = 2.0
+LEASE_S = 5.0
 """Half of it must be longer than a busy machine lets a process wait."""
 Execute = Callable[[Any, Any], Any]
 
@@ -76,8 +77,9 @@ def works() -> Works:
 
 
 @pytest.fixture
-def begin(store_url: str, works: Works) -> Iterator[Callable[..., Tree]]:
-    """Starts candidates on one store; all of them are stopped at the end."""
+def begin(store_url: str, works: Works, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Tree]]:
+    """Starts candidates on one store, which may be slow to answer at first; all of them are stopped at the end."""
+    monkeypatch.setattr(candidate, "FIRST_S", 4 * LEASE_S)
     with ExitStack() as stack:
 
         def make(name: str, spec: SupervisorSpec | None = None, lease_s: float = LEASE_S) -> Tree:
@@ -438,11 +440,11 @@ def test_a_standby_whose_renewals_fail_while_it_reads_the_journals_leads_when_th
 
 
 def test_a_connection_that_is_cut_for_a_moment_ends_nothing(postgres: Cluster, postgres_url: str, works: Works) -> None:
-    a = start(works.tree(), store=postgres_url, ha=HA(lease_s=3.0, name="a"))
+    a = start(works.tree(), store=postgres_url, ha=HA(lease_s=LEASE_S, name="a"))
     assert postgres.end_sessions(postgres_url) >= 2
 
     assert a.run("goal", timeout=LONG_S).status == "succeeded"
-    assert not a.wait(2.0)
+    assert not a.wait(0.8 * LEASE_S)
     assert a.role == "leader"
     a.stop()
 
