@@ -108,6 +108,28 @@ def test_a_worker_that_differs_in_a_field_is_as_if_no_other_one_ran(given: dict[
         assert found[0].recipe is not spec_of(tree, "plain").recipe
 
 
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("restart", "transient", "temporary"),
+        ("shutdown", 7.0, 8.0),
+        ("backoff", Backoff(initial_s=3.0), Backoff(initial_s=4.0)),
+        ("mailbox", Mailbox(capacity=3), Mailbox(capacity=4)),
+        ("expected", (KeyError,), (ValueError,)),
+        ("dispatch", "pool", "loop"),
+        ("description", "one", "other"),
+    ],
+)
+def test_workers_that_give_the_same_field_another_value_are_told_apart(name: str, one: object, other: object) -> None:
+    given: list[dict[str, Any]] = [{name: one}, {name: other}, {name: one}]
+    alone = [_facts(build(WorkerSpec(id="alone", handle=echo, **each))) for each in given]
+    with start(ROOT) as tree:
+        for number, each in enumerate(given):
+            tree.start_child("shop", WorkerSpec(id=f"w{number}", handle=echo, **each))
+        assert [_facts(spec_of(tree, f"w{number}")) for number in range(3)] == alone
+        assert alone[0] != alone[1]
+
+
 def _facts(spec: ChildSpec) -> dict[str, object]:
     recipe: Any = spec.recipe
     its = {
