@@ -46,6 +46,9 @@ class Submission:
         self._variables = caller_variables(CURRENT)
         self._mine = Reply()
         """Completed when the tasks are kept, failed where they were not taken."""
+        self.waits: dict[str, Reply] = {}
+        """By the id of a task that is new: completed with its report. It is put there before anybody may begin the
+        task: one that ends at once may be removed, and another one of its id begun, before its submitter looks."""
         self._until = monotonic() + STORE_WAIT_S
 
     def run(self) -> set[str]:
@@ -154,6 +157,7 @@ class Submission:
         """Note that tasks are kept: from now on they are the orchestrator's."""
         runtime = self._port.runtime
         for id_ in ids:
+            self.waits[id_] = self._port.waiting(id_)
             runtime.numbers.begun(id_)
             runtime.carry(id_, self._port.path, self._variables, self._events[id_].trace)
         self._settle(ids)

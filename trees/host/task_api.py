@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
@@ -39,38 +39,42 @@ class TaskApi:
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, submission.run())
+        submission.run()
+        return self._handle(id_, path, submission)
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, await submission.arun())
+        await submission.arun()
+        return self._handle(id_, path, submission)
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Give many tasks to a supervisor, in one commit."""
         given = checked_tasks(tasks)
         submission = self._submission_of(given, path)
-        new = submission.run()
-        return [self._handle(task.id or "", path, new) for task in given]
+        submission.run()
+        return [self._handle(task.id or "", path, submission) for task in given]
 
     async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Do this on an event loop, without holding it up."""
         given = await checked_tasks_async(tasks)
         submission = self._submission_of(given, path)
-        new = await submission.arun()
-        return [self._handle(task.id or "", path, new) for task in given]
+        await submission.arun()
+        return [self._handle(task.id or "", path, submission) for task in given]
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
         require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
         submission, id_ = self.submission(task, path, joined=True)
-        return self._handle(id_, path, submission.run()).result(timeout)
+        submission.run()
+        return self._handle(id_, path, submission).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=True)
-        return await self._handle(id_, path, await submission.arun())
+        await submission.arun()
+        return await self._handle(id_, path, submission)
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -164,9 +168,10 @@ class TaskApi:
         now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
         return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
-    def _handle(self, id_: str, path: str | None, new: Collection[str]) -> TaskHandle:
+    def _handle(self, id_: str, path: str | None, submission: Submission) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        return TaskHandle(self.port(path), id_) if id_ in new else self.task(id_)
+        waits = submission.waits.get(id_)
+        return self.task(id_) if waits is None else TaskHandle(self.port(path), id_, waits)
 
     # -- within --------------------------------------------------------------------------------------------
 

@@ -51,12 +51,12 @@ _MEANT: Final = {
 class TaskHandle:
     """One task of a tree."""
 
-    def __init__(self, port: OrchestratorPort, id_: str, *, found: bool = False) -> None:
+    def __init__(self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False) -> None:
         self.id = id_
         self._port = port
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
-        self._waits = None if found else port.waiting(id_)
+        self._waits = port.waiting(id_) if waits is None and not found else waits
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id} {self.status}>"

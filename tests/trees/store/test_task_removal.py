@@ -17,13 +17,14 @@ from actors.messaging.reply import Reply
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.orchestration import orchestrator_port
+from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from tests.support.hardening import eventually
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted, succeeded
 from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.command.store_client import StoreClient, StoreClientError
 from trees.host.task_removal import NotRemovableError
 from trees.store import Keep, record_reader
@@ -170,6 +171,41 @@ def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for
         for handle in anew:
             assert handle.result(PATIENCE_S).results == {"s": "anew"}
             assert handle.status == "succeeded"
+
+
+WAYS: dict[str, Callable[[Tree, Task], Any]] = {
+    "run": lambda tree, task: tree.run(task, PATIENCE_S).results,
+    "arun": lambda tree, task: asyncio.run(tree.arun(task)).results,
+    "submit": lambda tree, task: tree.submit(task).result(PATIENCE_S).results,
+    "asubmit": lambda tree, task: asyncio.run(tree.asubmit(task)).result(PATIENCE_S).results,
+    "submit_many": lambda tree, task: tree.submit_many([task])[0].result(PATIENCE_S).results,
+    "map": lambda tree, task: next(iter(tree.map([task], "p")))[1],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_who_submits_a_task_has_its_report_though_it_is_removed_and_begun_anew_before_they_look(
+    way: str, durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anew: list[Any] = []
+
+    def begin_anew(id_: str) -> None:
+        tree.remove_task(id_)
+        anew.append(tree.submit(Task("anew", id=id_)))
+
+    def tell(self: OrchestratorPort, *messages: Any) -> Any:
+        told = real(self, *messages)
+        if isinstance(messages[0], TaskArrived) and self.runtime.store.read("t")[0].spec.goal == "go":
+            eventually(lambda: self.at_hand("t"))
+            apart(begin_anew, "t")
+        return told
+
+    real = OrchestratorPort.tell
+    monkeypatch.setattr(OrchestratorPort, "tell", tell)
+    with start(tree_of(lambda _, context: context.goal), store=store_url if durable else None) as tree:
+        assert WAYS[way](tree, Task("go", id="t")) == {"s": "go"}
+        assert anew[0].result(PATIENCE_S).results == {"s": "anew"}
 
 
 def test_the_end_of_a_task_that_the_next_orchestrator_has_taken_up_is_told_by_that_one() -> None:
