@@ -44,7 +44,7 @@ SERIAL = "serial"
 SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
-PER_CORE = 3
+PER_CORE = 4
 MOST = 12
 PATIENCE_S = 10.0
 SHOWN = Path("/proc")
@@ -127,10 +127,10 @@ def lane_of(item: pytest.Item) -> str:
     """Return the lane of a test, or nothing: that of PostgreSQL, that of Ray, or that of what is marked."""
     row = item.callspec.params.values() if hasattr(item, "callspec") else ()
     uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
+    if CLUSTER in uses:  # first: a cluster takes longer to start than a server
+        return CLUSTER
     if uses & {POSTGRES, f"{POSTGRES}_url"}:
         return POSTGRES
-    if CLUSTER in uses:
-        return CLUSTER
     return SERIAL if item.get_closest_marker(SERIAL) is not None else ""
 
 

@@ -16,12 +16,13 @@ import pytest
 
 from actors import Worker
 from actors.testing import FaultyWorker, Hang, settle
+from tests.support import sizes
 from tests.support.crew import LONG_S, faulty, running, shop
 from trees import Tree, WorkerSpec
 
-FEW, MANY = 500, 20_000
+FEW, MANY = 500, sizes.size(20_000, 10_000, 10_000)
 SLACK = 8.0
-"""How much longer the same may take among many: a cost per sibling would make it about forty times as long."""
+"""How much longer the same may take among many: a cost per sibling would make it twenty times as long, or more."""
 
 
 def echo(message: Any) -> Any:

@@ -21,6 +21,7 @@ from actors.tasks.planning.keyword_planner import KeywordPlanner
 from actors.tasks.planning.plan_validation import check_plan
 from actors.tasks.planning.verb_families import VERB_FAMILIES, Verbs
 from actors.tasks.planning.worker_words import profile_of
+from tests.support.sizes import sampled
 from tests.tasks.planning.test_planners import row
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -442,7 +443,7 @@ def grows_with_its_length(took: Callable[[int], float]) -> None:
     assert large < 64 * small, f"{small:.4f} s for 2,000 characters and {large:.4f} s for 32,000"
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", sampled(UNITS, 2))
 @pytest.mark.parametrize("keywords", [None, {"search": "search", "ipsum": "review", "unit test": "code"}])
 def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keywords: dict[str, str] | None) -> None:
     planner = KeywordPlanner(keywords, default="search")
