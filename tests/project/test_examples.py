@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clusters import RayCluster
 from tests.support.hatchery import python
-from tests.support.sizes import only_in_most
+from tests.support.sizes import only_in_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN_S = 90.0
@@ -315,7 +315,7 @@ def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
     _shows_itself(_again("audit.py", str(folder), "--web", "0", tmp=tmp_path))
 
 
-@only_in_most
+@only_in_all
 @pytest.mark.slow
 def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
     pytest.importorskip("pip")

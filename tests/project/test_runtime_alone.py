@@ -66,9 +66,8 @@ ELSEWHERE = (
 """Words in the names of tests that look at what the real ``trees`` does: it checks declarations and draws trees."""
 
 
-CHOSEN = (
-    MANY if ALL else [name for name in MANY if name in FEW or (MOST and name.startswith("actors/supervision/test"))]
-)
+SUPERVISION = [name for name in MANY if name.startswith("actors/supervision/test_") and "size_limits" not in name]
+CHOSEN = MANY if ALL else SUPERVISION if MOST else FEW
 
 
 @pytest.fixture

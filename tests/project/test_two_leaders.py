@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tests.faults.two_leaders import play
-from tests.support.sizes import only_in_most
+from tests.support.sizes import only_in_all
 
 HOWS = {
     "kill": "the leader is killed",
@@ -23,7 +23,7 @@ GRACE_S = 3.0
 """Both longer than in the program itself: beside other tests a process may be held up for a second or two."""
 SAMPLE = {("sqlite", "kill"), ("postgres", "freeze"), ("sqlite", "cut"), ("postgres", "stop")}
 ROWS = [
-    pytest.param(store, how, id=f"{store}-{words}", marks=() if (store, how) in SAMPLE else only_in_most)
+    pytest.param(store, how, id=f"{store}-{words}", marks=() if (store, how) in SAMPLE else only_in_all)
     for store, (how, words) in itertools.product(("sqlite", "postgres"), HOWS.items())
 ]
 

@@ -472,7 +472,7 @@ QUICK = [
     (calls_while_an_incarnation_ends, 2),
     (calls_while_an_incarnation_is_replaced, 1),
 ]
-ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else size(31, 63, 127)
+ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else size(31, 127, 127)
 DEEP = [(two_runs, 2), (pool_of_two, 2), (pool_whose_member_ends, 2), (full_and_blocking, 2)]
 
 
@@ -484,14 +484,14 @@ def named(scenes: list[Any]) -> list[Any]:
 def test_in_every_order_each_message_is_handled_once_or_answered(
     scene: Callable[[Scheduler], Callable[[], None]], switches: int
 ) -> None:
-    assert explore(scene, WATCH, switches=switches, one_in=size(1, 2, 4)) > size(40, 20, 10)
+    assert explore(scene, WATCH, switches=switches, one_in=size(1, 4, 4)) > size(40, 10, 10)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # for all orders
 @pytest.mark.parametrize(("scene", "switches"), named(DEEP))
 def test_with_one_more_switch_the_same_holds(scene: Callable[[Scheduler], Callable[[], None]], switches: int) -> None:
-    assert explore(scene, WATCH, switches=switches, one_in=ONE_IN) > size(100, 50, 25)
+    assert explore(scene, WATCH, switches=switches, one_in=ONE_IN) > size(100, 25, 25)
 
 
 # -- the faults, planted again -----------------------------------------------------------------------------

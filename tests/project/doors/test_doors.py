@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.doors.changes import CHANGES, Change
-from tests.support.sizes import only_in_most
+from tests.support.sizes import only_in_all
 
 ROOT = Path(__file__).parents[3]
 PROOFS = Path(__file__).parent / "proofs"
@@ -61,7 +61,7 @@ def test_a_change_costs_few_files_and_works(house: Path, change: Change) -> None
     assert done.stdout.splitlines()[-1:] == ["works"]
 
 
-@only_in_most
+@only_in_all
 @pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
 def test_without_the_change_its_proof_fails(house: Path, change: Change) -> None:
     done = _proved(house, change)
