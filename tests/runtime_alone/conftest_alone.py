@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 
 import pytest
 
@@ -19,6 +20,7 @@ def _nothing_is_left(no_stray_actors: None) -> None:
 
 
 def pytest_configure() -> None:
-    """Be sure that this is the copy; wait as long as the other tests do."""
+    """Be sure that this is the copy; wait as long as the other tests do, and hear Ctrl-C, as they do."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     be_patient()
     assert importlib.util.find_spec("actors.tasks") is None
