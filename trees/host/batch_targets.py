@@ -48,7 +48,6 @@ from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import require_seconds, value_phrase
-from trees.host.submission import Submission
 from trees.host.task_api import TaskApi
 
 if TYPE_CHECKING:
@@ -287,18 +286,16 @@ class TaskTarget(_InTree):
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
         submission, _ = self._api.submission(prepared, self.path, joined=True)
-        submission.run()
-        return self._given(item, prepared, submission)
+        return self._given(item, prepared, submission.run())
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
         submission, _ = self._api.submission(prepared, self.path, joined=True)
-        await submission.arun()
-        return self._given(item, prepared, submission)
+        return self._given(item, prepared, await submission.arun())
 
-    def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
+    def _given(self, item: Any, task: Task, new: Mapping[str, Reply]) -> GivenItem:
         id_ = str(task.id)
-        reply = submission.waits[id_] if id_ in submission.waits else self._port.waiting(id_)
+        reply = new[id_] if id_ in new else self._port.waiting(id_)
 
         def result() -> Any:
             report = reply.outcome()

@@ -46,13 +46,13 @@ class Submission:
         self._variables = caller_variables(CURRENT)
         self._mine = Reply()
         """Completed when the tasks are kept, failed where they were not taken."""
-        self.waits: dict[str, Reply] = {}
+        self._waits: dict[str, Reply] = {}
         """By the id of a task that is new: completed with its report. It is put there before anybody may begin the
         task: one that ends at once may be removed, and another one of its id begun, before its submitter looks."""
         self._until = monotonic() + STORE_WAIT_S
 
-    def run(self) -> set[str]:
-        """Wait in this thread; the ids that are new. All others were known.
+    def run(self) -> dict[str, Reply]:
+        """Wait in this thread; the ids that are new, each with the Reply of its report. All others were known.
 
         Raises:
             StoreError: they could not be written; ``may_be_taken`` says whether they may be kept all the same.
@@ -64,12 +64,12 @@ class Submission:
                 if reply is not None:
                     require_thread(self._port.path, "await tree.asubmit(...)")
                 reply = steps.send(reply is None or reply.wait(self._left()))
-        except StopIteration as end:
-            return set(end.value)
+        except StopIteration:
+            return self._waits
         finally:
             steps.close()
 
-    async def arun(self) -> set[str]:
+    async def arun(self) -> dict[str, Reply]:
         """Do this on an event loop, without holding it up. Cancelled, it gives up like one that took too long."""
         steps = self._steps()
         try:
@@ -78,19 +78,16 @@ class Submission:
                 if reply is None:
                     await let_others_run()
                 reply = steps.send(reply is None or await came(reply, self._left()))
-        except StopIteration as end:
-            return set(end.value)
+        except StopIteration:
+            return self._waits
         finally:
             steps.close()
 
     def _left(self) -> float:
         return max(0.0, self._until - monotonic())
 
-    def _steps(self) -> Generator[Reply | None, bool, list[str]]:
-        """Yields what to wait for, is sent whether that came in time, and returns the ids that are new.
-
-        None is a moment for others.
-        """
+    def _steps(self) -> Generator[Reply | None, bool, None]:
+        """Yields what to wait for, and is sent whether that came in time; None is a moment for others."""
         mine = list[str]()
         try:
             for id_ in sorted(self._events):
@@ -117,7 +114,6 @@ class Submission:
             self._settle(new, self._refusal(new, "refused by the store", maybe=True))
             self._raise(new, kept)
         yield from self._begin_in_turn(new)
-        return new
 
     def _take(self, id_: str) -> Generator[Reply, bool, bool]:
         """Be the one who submits an id; False where somebody else has."""
@@ -157,7 +153,7 @@ class Submission:
         """Note that tasks are kept: from now on they are the orchestrator's."""
         runtime = self._port.runtime
         for id_ in ids:
-            self.waits[id_] = self._port.waiting(id_)
+            self._waits[id_] = self._port.waiting(id_)
             runtime.numbers.begun(id_)
             runtime.carry(id_, self._port.path, self._variables, self._events[id_].trace)
         self._settle(ids)

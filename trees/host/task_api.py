@@ -39,42 +39,38 @@ class TaskApi:
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
         submission, id_ = self.submission(task, path, joined=False)
-        submission.run()
-        return self._handle(id_, path, submission)
+        return self._handle(id_, path, submission.run())
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=False)
-        await submission.arun()
-        return self._handle(id_, path, submission)
+        return self._handle(id_, path, await submission.arun())
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Give many tasks to a supervisor, in one commit."""
         given = checked_tasks(tasks)
         submission = self._submission_of(given, path)
-        submission.run()
-        return [self._handle(task.id or "", path, submission) for task in given]
+        new = submission.run()
+        return [self._handle(task.id or "", path, new) for task in given]
 
     async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Do this on an event loop, without holding it up."""
         given = await checked_tasks_async(tasks)
         submission = self._submission_of(given, path)
-        await submission.arun()
-        return [self._handle(task.id or "", path, submission) for task in given]
+        new = await submission.arun()
+        return [self._handle(task.id or "", path, new) for task in given]
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
         require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
         submission, id_ = self.submission(task, path, joined=True)
-        submission.run()
-        return self._handle(id_, path, submission).result(timeout)
+        return self._handle(id_, path, submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=True)
-        await submission.arun()
-        return await self._handle(id_, path, submission)
+        return await self._handle(id_, path, await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -168,10 +164,9 @@ class TaskApi:
         now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
         return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
-    def _handle(self, id_: str, path: str | None, submission: Submission) -> TaskHandle:
+    def _handle(self, id_: str, path: str | None, new: Mapping[str, Reply]) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        waits = submission.waits.get(id_)
-        return self.task(id_) if waits is None else TaskHandle(self.port(path), id_, waits)
+        return TaskHandle(self.port(path), id_, new[id_]) if id_ in new else self.task(id_)
 
     # -- within --------------------------------------------------------------------------------------------
 
