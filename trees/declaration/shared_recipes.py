@@ -80,12 +80,7 @@ def known(spec: WorkerSpec) -> WorkerRecipe | None:
     """Return a recipe of a spec like this one, which was checked when that was made; None: there is none."""
     work = work_of(spec)
     code = None if work is None else _code_of(work)
-    recipe = None if code is None else _KNOWN.get(_key(code, spec))
-    if recipe is None or code is None:
-        return None
-    before = recipe.origin.code
-    same = len(code) == len(before) and all(map(is_, code, before))
-    return recipe if same and alike(_compared(spec.__dict__), recipe.origin.fields) else None
+    return None if code is None else _found(spec, code)
 
 
 def origin_of(spec: WorkerSpec, common: dict[str, Any]) -> Origin | None:
@@ -94,7 +89,7 @@ def origin_of(spec: WorkerSpec, common: dict[str, Any]) -> Origin | None:
     code = None if work is None else _code_of(work)
     if code is None:
         return None
-    recipe = known(spec)
+    recipe = _found(spec, code)
     if recipe is not None:
         origin: Origin = recipe.origin
         return origin
@@ -112,6 +107,15 @@ def child_spec(spec: WorkerSpec, recipe: WorkerRecipe) -> ChildSpec | None:
     if recipe.work is not work_of(spec) or spec.args or spec.kwargs:
         return None
     return ChildSpec(id=spec.id, recipe=recipe, **dict(zip(_COMMON, recipe.origin.common, strict=True)))
+
+
+def _found(spec: WorkerSpec, code: tuple[object, ...]) -> WorkerRecipe | None:
+    recipe = _KNOWN.get(_key(code, spec))
+    if recipe is None:
+        return None
+    before = recipe.origin.code
+    same = len(code) == len(before) and all(map(is_, code, before))
+    return recipe if same and alike(_compared(spec.__dict__), recipe.origin.fields) else None
 
 
 def _key(code: tuple[object, ...], spec: WorkerSpec) -> _Key:

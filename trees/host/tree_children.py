@@ -5,6 +5,8 @@ Each of them is one call of ``actors.runtime.child_admin``; here stands what its
 
 from __future__ import annotations
 
+from functools import partial
+
 from actors.messaging.ref import Ref, ref_of
 from actors.model.child_state import ChildCounts
 from actors.model.spec import ChildSpec
@@ -110,14 +112,11 @@ class TreeChildren:
 def _checked(spec: Spec, path: str, system: System) -> ChildSpec:
     """Check a spec in its place, and build it. One that is known, but for its place, costs the same at any time."""
     parent = child_admin.supervisor_of(system, path).recipe
-    level, auto_shutdown, has_tasks = path.count("/") + 2, parent.auto_shutdown, parent.settings is not None
-    recipe = known(spec) if isinstance(spec, WorkerSpec) else None
-    above = None
-    if recipe is None:
-        above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
-    siblings = running(lambda: child_admin.specs_of(system, path), has_tasks=has_tasks, tasks_above=above)
-    if recipe is None or not isinstance(spec, WorkerSpec):
-        require_valid(spec, path, level, auto_shutdown, siblings)
-        return build(spec, under_tasks=has_tasks)
-    require_place(spec, path, level, auto_shutdown, siblings)
-    return child_spec(spec, recipe) or build(spec, under_tasks=has_tasks)
+    level, has_tasks = path.count("/") + 2, parent.settings is not None
+    kin = partial(running, lambda: child_admin.specs_of(system, path), has_tasks=has_tasks)
+    if isinstance(spec, WorkerSpec) and (recipe := known(spec)) is not None:
+        require_place(spec, path, level, parent.auto_shutdown, kin())
+        return child_spec(spec, recipe) or build(spec, under_tasks=has_tasks)
+    above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
+    require_valid(spec, path, level, parent.auto_shutdown, kin(tasks_above=above))
+    return build(spec, under_tasks=has_tasks)
