@@ -183,15 +183,11 @@ class UndoDispatch:
 
         key = f"{state.id}/{node.id}#{act.number}.{act.worker}~undo.{number}"
         attempt = core.runtime.attempts.get(key)
+        if attempt is None and how is None and act.part:
+            self._is_undone_by_team(state, node, act)
+            return
         if attempt is None:
             failure = self._hindered(state, node, how)
-            if (
-                how is None and act.part
-            ):  # its team is gone, and has undone all that was to be: nobody is left to say so
-                done = any(each.status is SubtaskStatus.COMPENSATED for each in self._in_part(state, node, act))
-                draft = compensation.after(state, node, act, Done(None), self._core.facts(), nothing=not done)
-                parts.recording.record(state, draft)
-                return
             if failure is not None:
                 if state.undoing is None or node.undo_attempt != number:
                     start()
@@ -211,6 +207,12 @@ class UndoDispatch:
             parts.turns.want(state, attempt, start, partial(self._give, entry=how))
         else:
             attempt.fail(AttemptEnded(STOP))  # whoever had it is gone
+
+    def _is_undone_by_team(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> None:
+        """Record it for a team that is gone and has undone all that was to be: nobody is left to say so."""
+        done = any(each.status is SubtaskStatus.COMPENSATED for each in self._in_part(state, node, act))
+        draft = compensation.after(state, node, act, Done(None), self._core.facts(), nothing=not done)
+        self._parts.recording.record(state, draft)
 
     def _hindered(self, state: TaskState, node: SubtaskState, how: object) -> Failure | None:
         """Why it is not called: nobody can do it, or it has perhaps killed its process once too often."""

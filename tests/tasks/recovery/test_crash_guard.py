@@ -19,6 +19,7 @@ from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import NotingStore
 from trees import (
     Done,
+    Escalation,
     Plan,
     Reject,
     Retry,
@@ -187,6 +188,18 @@ def undone_by_a_team() -> SupervisorSpec:
     return SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), max_restarts=10, children=children)
 
 
+def asked_of_a_person() -> Escalation:
+    """What a person is asked where a team cannot undo; the task fails once it is answered."""
+    with start(undone_by_a_team()) as tree:
+        handle = tree.submit(Task("go"))
+        eventually(lambda: bool(handle.escalations))
+        (question,) = handle.escalations
+        handle.respond(question.id, Reject("done by hand"))
+        with pytest.raises(TaskFailedError):
+            handle.result(timeout=WAIT_S)
+    return question
+
+
 def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -198,13 +211,7 @@ def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_
 
     monkeypatch.setattr(Teams, "_undo", dies)
 
-    with start(undone_by_a_team()) as tree:
-        handle = tree.submit(Task("go"))
-        eventually(lambda: bool(handle.escalations))
-        (question,) = handle.escalations
-        handle.respond(question.id, Reject("done by hand"))
-        with pytest.raises(TaskFailedError):
-            handle.result(timeout=WAIT_S)
+    asked_of_a_person()
 
     assert len(died) >= crash_guard.MOST_DEATHS
 
@@ -249,13 +256,7 @@ def test_an_undo_whose_time_is_up_before_its_team_has_recorded_anything_of_it_ha
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(Teams, "_undo", dies_once)
-    with start(undone_by_a_team()) as tree:
-        handle = tree.submit(Task("go"))
-        eventually(lambda: bool(handle.escalations))
-        (question,) = handle.escalations
-        handle.respond(question.id, Reject("done by hand"))
-        with pytest.raises(TaskFailedError):
-            handle.result(timeout=WAIT_S)
+    question = asked_of_a_person()
 
     assert len(died) == 1
     assert "AttemptTimeoutError" in question.error
