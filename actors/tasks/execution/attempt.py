@@ -193,6 +193,10 @@ class Attempt(Reply, SystemMessage):
         self.code_outcome = AttemptOutcome(caught=error)
         self.fail(error)
 
+    def fail_as_ended(self) -> None:
+        """Fail it with why it was ended from outside. Whoever did that may have noted only the reason by now."""
+        self.fail(AttemptEnded(self.ended_by or "cancel"))
+
     def refuse(self, error: BaseException) -> None:
         """Fail it because nobody took it."""
         self.was_refused = True

@@ -54,6 +54,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
         attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
         return None
     if not attempt.begin(incarnation, now):
+        attempt.fail_as_ended()  # else what is returned here could complete it first
         return None
     if attempt.spec.timeout_s is not None:
         _limit(attempt, current, now)

@@ -103,7 +103,7 @@ class Teams:
             if is_former:
                 self._lifecycle.end(state, TaskStatus.CANCELLED, "cancel", _WITHOUT)
         elif not attempt.begin(core.incarnation, core.system.now()):
-            attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
+            attempt.fail_as_ended()
         elif state is not None:
             self._hand_over(state, attempt)
         else:
@@ -302,7 +302,7 @@ class Teams:
         attempt.use(report.usage if attempt.spec.role == "work" else _used_by_undoing(state))
         attempt.note(AttemptOutcome(undone=tuple(report.compensated)))
         if attempt.spec.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
-            attempt.fail(AttemptEnded(attempt.ended_by))
+            attempt.fail_as_ended()
             return
         try:
             done = _outcome_of(attempt, report)
@@ -350,7 +350,7 @@ class Teams:
         if state is not None and state.parent == attempt.key:
             return  # it is being undone
         if not is_begun:
-            attempt.fail(AttemptEnded(attempt.ended_by or "cancel"))
+            attempt.fail_as_ended()
             return
         kept = core.runtime.outline(id_)
         if not kept:
