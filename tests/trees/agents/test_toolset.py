@@ -16,17 +16,21 @@ import pytest
 
 from actors.tasks.model.executable import ToolInfo
 from tests.support.mcp_server import server
-from tests.support.mcp_trees import AT_ONCE, command, office
-from trees import NoCapableWorkerError, Plan, Subtask, Task, Tasks, WorkerSpec, start
+from tests.support.mcp_trees import AT_ONCE, command, eventually, office
+from trees import NoCapableWorkerError, Plan, Subtask, Task, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP, toolset
 from trees.agents.mcp_toolset import Toolset
 
 
-def run(agent: Callable[..., Any], *, apart: bool = False, **fields: Any) -> Any:
+def run(
+    agent: Callable[..., Any], *, apart: bool = False, seen: Callable[[Tree], None] | None = None, **fields: Any
+) -> Any:
     """The result of an agent beside a server, which is in this process, or in one of its own, where it may die."""
     place = MCP(command=command()) if apart else MCP(server())
     spec = office(place, WorkerSpec(id="agent", execute=agent), **fields)
     with start(spec) as tree:
+        if seen is not None:
+            seen(tree)
         return tree.run(Task("g", plan=Plan([Subtask("a", worker="agent")])), timeout=60.0)
 
 
@@ -110,7 +114,7 @@ def test_a_tool_that_fails_or_is_down_is_a_text_for_the_model_and_not_the_end(ho
         tools = toolset(context, "files")
         if how == "parked":
             os.kill(await tools.call("pid", {}), signal.SIGKILL)
-            await asyncio.sleep(0.3)
+            await asyncio.to_thread(eventually, lambda: trees[0].child("office/files").state == "parked")
         calls: dict[str, tuple[str, dict[str, Any]]] = {
             "fails": ("fail", {}),
             "unknown effect": ("die", {"mark": str(tmp_path / "mark")}),
@@ -119,8 +123,10 @@ def test_a_tool_that_fails_or_is_down_is_a_text_for_the_model_and_not_the_end(ho
         }
         return await tools.call(*calls[how])
 
+    trees = list[Tree]()
     limits = {"max_restarts": 0} if how == "parked" else {}
-    said = run(agent, apart=how in {"unknown effect", "parked"}, on_failure=[], **limits).results["a"]
+    apart = how in {"unknown effect", "parked"}
+    said = run(agent, apart=apart, seen=trees.append, on_failure=[], **limits).results["a"]
 
     assert said.startswith("Error: ")
     words = {"fails": "no such disk", "unknown effect": "key ", "missing input": "needs path", "parked": "parked"}
