@@ -31,7 +31,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 ChildErrorCode: TypeAlias = Literal[
-    "already_started", "already_present", "running", "restarting", "not_found", "max_children"
+    "already_started", "already_present", "running", "restarting", "not_found", "max_children", "owned"
 ]
 
 
@@ -106,6 +106,7 @@ _CHILD_ERRORS: dict[str, str] = {
     "restarting": "is restarting. Wait until it is up, or use terminate_child first.",
     "not_found": "is not a child. See which_children; a temporary child is forgotten when it ends.",
     "max_children": "would be one child more than max_children allows. Raise max_children or end a child first.",
+    "owned": "belongs to its supervisor. To end what it does use handle.cancel() of its tasks, or stop the supervisor.",
 }
 
 

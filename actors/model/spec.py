@@ -154,6 +154,8 @@ class ChildSpec:
     pool: int | None = None
     """Number of members, or None for a child that is no pool."""
     description: str = ""
+    owned: bool = False
+    """True for a child that its supervisor needs and nobody has declared: it is not deleted while that is listed."""
     registration: Any = None
     """Data for the observer of its supervisor: the runtime does not look at it. None: nothing."""
 

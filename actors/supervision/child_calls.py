@@ -85,9 +85,11 @@ class DeleteChild:
     id: str
 
     def carry_out(self, supervisor: Supervisor, reply: Reply) -> None:
-        """Forget it, and answer what is in its mailbox."""
+        """Forget it, and answer what is in its mailbox; refused for what belongs to the supervisor, in any state."""
         children = _found(supervisor, self.id, reply)
-        if children and not all(_is_idle(child) for child in children):
+        if any(child.spec.owned for child in children):
+            reply.fail(ChildError(f"{supervisor.path}/{self.id}", "owned"))
+        elif children and not all(_is_idle(child) for child in children):
             reply.fail(_busy_error(supervisor, self.id, children))
         elif children:
             for child in children:

@@ -29,7 +29,7 @@ _OWN: Final = frozenset({"id", "args", "kwargs", "handle", "run", "actor"})
 _compared: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in _OWN])
 """Values of all other fields."""
 _others: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name not in {"id", "args", "kwargs"}])
-_COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe"})
+_COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe", "owned"})
 _PLAIN: Final = frozenset({str, int, float, frozenset, Mailbox, Backoff})
 """Types of values that are compared by ``==``, which runs no code of a user there."""
 _OURS: Final = frozenset(Worker.__mro__)

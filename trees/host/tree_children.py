@@ -102,7 +102,7 @@ class TreeChildren:
         """Take a child that is stopped or parked off the list.
 
         Raises:
-            ChildError: ``.code`` is running, restarting or not_found.
+            ChildError: ``.code`` is running, restarting or not_found; or owned, for an orchestrator.
             ActorStoppedError: its supervisor is not running; see ``start_child``.
             TreeDownError: the whole tree is down.
         """

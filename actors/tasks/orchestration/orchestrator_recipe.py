@@ -17,4 +17,5 @@ def orchestrator_spec(settings: Tasks) -> ChildSpec:
         fails_plain=True,
         actor_class=Orchestrator,
     )
-    return ChildSpec(id=ORCHESTRATOR, recipe=recipe, description="turns goals into plans, and plans into work")
+    words = "turns goals into plans, and plans into work"
+    return ChildSpec(id=ORCHESTRATOR, recipe=recipe, description=words, owned=True)
