@@ -67,11 +67,13 @@ class ChildControl:
         return False
 
     @staticmethod
-    def open(child: Child) -> None:
-        """Open the mailbox of a child that is to be started: messages wait from now on."""
+    def open(child: Child) -> bool:
+        """Open the mailbox of a child that is to be started: messages wait from now on. False: it was open."""
         natural = natural_refusal(child.spec)
-        if child.mailbox.refusal is not natural:
-            child.mailbox.open(natural)
+        if child.mailbox.refusal is natural:
+            return False
+        child.mailbox.open(natural)
+        return True
 
     def is_up(self, child: Child) -> None:
         """Take note that its start succeeded."""
