@@ -2,8 +2,8 @@
 
 It is a candidate for a tree that works on a long task. Whatever a worker does is a line in EFFECTS: the token, read
 right before, the name of this process, the subtask, and the time before even that. On its output it says what it is,
-each time with the time on the clock that all processes of a machine share; on its input it hears ``submit`` and
-``stop``. Where it has lost the lease it starts the tree again, as a service would.
+and that the task is in the store, each time with the time on the clock that all processes of a machine share; on its
+input it hears ``submit`` and ``stop``. Where it has lost the lease it starts the tree again, as a service would.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class Process:
                 say("dump", tree.dump(verbose=True).partition("\n")[0])
             elif line.strip() == "submit":
                 tree.submit(Task(goal="a long one", id=TASK))
+                say("submitted")
             elif line.strip() == "stop":
                 self._over = True
                 tree.stop()

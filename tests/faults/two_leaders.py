@@ -333,6 +333,7 @@ def play(url: str, folder: Path, how: str, lease_s: float, dice: random.Random, 
         other = run.add("b")
         other.wait_for(lambda said: said.is_role("standby"))
         leader.order("submit")
+        leader.wait_for(lambda said: said.words[0] == "submitted")
         run.pause(0.8)
         try:
             took: float = getattr(run, how)(leader, other, token)
