@@ -37,6 +37,8 @@ attempt: it has the steps with ``keep="subtask"`` only. See ``actors.tasks.journ
 **Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next
 call of the same name with the same arguments: so code that tries again by itself has the same numbers however often it
 had to. A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
+Calls that tasks of one loop make at once (``asyncio.gather``) have their numbers in the order in which they are made,
+however long their fingerprints take: else another run would give the same calls other numbers.
 
 **Where.** All of this is where the code of the worker runs. What belongs to the attempt (may it go on, its usage, its
 records) is its ``StepHost``: the attempt itself (``actors.tasks.execution.step_host``), or back-calls to that from the
@@ -56,12 +58,12 @@ from contextvars import ContextVar, Token
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from actors.messaging.reply import require_thread
+from actors.messaging.reply import Reply, require_thread
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.kept_steps import step_key
@@ -70,9 +72,6 @@ from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.usage import Usage, usage_of
 from actors.tasks.model.write_checks import require_length
-
-if TYPE_CHECKING:
-    from actors.messaging.reply import Reply
 
 Keep: TypeAlias = Literal["attempt", "subtask"]
 _KEEPS: Final = frozenset({"attempt", "subtask"})
@@ -183,7 +182,7 @@ def use_in_step(tokens: int, cost: float) -> bool:
 class AttemptSteps:
     """The steps of one run of an attempt."""
 
-    __slots__ = ("_free", "_idempotency_key", "_known", "_numbers", "host")
+    __slots__ = ("_free", "_idempotency_key", "_known", "_last", "_numbers", "host")
 
     def __init__(self, host: StepHost, idempotency_key: str) -> None:
         self.host = host
@@ -193,11 +192,12 @@ class AttemptSteps:
         """By name, those that are free from here on."""
         self._free: dict[tuple[str, str], list[int]] = {}
         """By name and fingerprint, numbers of calls that have raised."""
+        self._last: dict[str, Reply] = {}
+        """By name: done when the last call on a loop whose fingerprint took its time has a number, or needs none."""
 
     async def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on the loop."""
-        begin = partial(self._begin, name, function, args, kwargs, keep)
-        step = begin() if _are_small(args, kwargs) else await off_loop(begin)
+        step = await self._begin(self._full_name(name, function, keep), args, kwargs, keep)
         leave = self.host.ask_leave(step.call.name)
         if leave is not None:
             await leave
@@ -219,7 +219,7 @@ class AttemptSteps:
     def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on a thread."""
         require_thread(self.host.path, "await context.step(...)")
-        step = self._begin(name, function, args, kwargs, keep)
+        step = self._numbered(self._full_name(name, function, keep), fingerprint(args, kwargs), keep)
         leave = self.host.ask_leave(step.call.name)
         if leave is not None:
             leave.get()
@@ -236,17 +236,36 @@ class AttemptSteps:
 
     # -- its parts -----------------------------------------------------------------------------------------
 
-    def _begin(self, name: str, function: object, args: Any, kwargs: Any, keep: Keep) -> Step:
-        """Number a call.
+    def _full_name(self, name: str, function: object, keep: Keep) -> str:
+        """Name of a call, with the steps around it, which only its caller knows; refuses what is no step."""
+        _require(name, function, keep)
+        outer = _STEP.get()
+        return f"{outer.key}/{name}" if outer is not None and outer.owner is self else name
+
+    async def _begin(self, name: str, args: Any, kwargs: Any, keep: Keep) -> Step:
+        """Number a call on a loop: behind those of its name that were made before, and have no fingerprint yet."""
+        behind, are_small = self._last.get(name), _are_small(args, kwargs)
+        if are_small and (behind is None or behind.done):
+            return self._numbered(name, fingerprint(args, kwargs), keep)
+        turn = self._last[name] = Reply()
+        try:
+            make = partial(fingerprint, args, kwargs)
+            print_ = make() if are_small else await off_loop(make)
+            if behind is not None:
+                await behind
+            return self._numbered(name, print_, keep)
+        finally:
+            if behind is None:
+                turn.complete()
+            else:
+                behind.when_done(turn.complete)  # one that is cancelled before its turn does not let others pass
+
+    def _numbered(self, name: str, print_: str, keep: Keep) -> Step:
+        """Give a call its number.
 
         Raises:
             StepMismatchError: a step of this key is recorded with other arguments.
         """
-        _require(name, function, keep)
-        outer = _STEP.get()
-        if outer is not None and outer.owner is self:
-            name = f"{outer.key}/{name}"
-        print_ = fingerprint(args, kwargs)
         try:
             number = self._free[name, print_].pop(0)
         except (KeyError, IndexError):
@@ -291,12 +310,12 @@ def _require(name: object, function: object, keep: object) -> None:
 
 
 def _are_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """True where a fingerprint of them is made in a moment."""
+    """True where a fingerprint of them is made in a moment, and runs nothing of the user's."""
     for each in args:
         kind = type(each)
         if kind not in _SCALARS and (kind is not str or len(each) > SMALL_CHARS):
-            return is_small([*args, *kwargs.values()])
-    return not kwargs or is_small([*args, *kwargs.values()])
+            return is_small([*args, *kwargs.values()], of_json=False)
+    return not kwargs or is_small([*args, *kwargs.values()], of_json=False)
 
 
 def _refuse_awaitable(name: str, result: Any) -> None:

@@ -26,11 +26,17 @@ ResultT = TypeVar("ResultT")
 async def off_loop(code: Callable[[], ResultT]) -> ResultT:
     """Call this on the pool, and wait for it here; called by what runs in a worker on the loop.
 
+    On a thread that somebody has begun by themselves, with a loop of their own, it is called in place: no one else's
+    work stands still for it.
+
     Raises:
         Exception: what ``code`` has raised.
         WorkerCrashedError: it has raised something that is no ``Exception``.
     """
-    call = _OffLoopCall(code)
+    current = CURRENT.get()
+    if current is None:
+        return code()
+    call = _OffLoopCall(code, current)
     call.incarnation.start()
     try:
         result: ResultT = await call.reply
@@ -43,9 +49,7 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
 class _OffLoopCall:
     """One call, and the owner of its incarnation."""
 
-    def __init__(self, code: Callable[[], Any]) -> None:
-        current = CURRENT.get()
-        assert current is not None  # noqa: S101 - whoever calls this runs in an incarnation
+    def __init__(self, code: Callable[[], Any], current: CurrentMessage) -> None:
         self._caller = current
         path = current.incarnation.mailbox.path
         self.reply = Reply()

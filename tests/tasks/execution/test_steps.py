@@ -218,6 +218,92 @@ def test_a_step_within_a_step_has_numbers_of_its_own() -> None:
         ]
 
 
+class Told(dict[str, int]):
+    """An argument whose fingerprint is made when somebody says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may, self.made = threading.Event(), threading.Event()
+
+    def items(self) -> Any:
+        assert self.may.wait(LONG_S)
+        self.made.set()
+        return super().items()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_calls_at_once_have_numbers_in_their_order_however_long_their_fingerprints_take(
+    order: tuple[int, ...],
+) -> None:
+    args = [Told() for _ in range(3)]
+
+    async def work(_: Any, context: Any) -> Any:
+        calls = [asyncio.ensure_future(context.step("look", lambda _, at=at: at, arg)) for at, arg in enumerate(args)]
+        calls.append(asyncio.ensure_future(context.step("look", lambda at: at, 3)))
+        begun.set()
+        return await asyncio.gather(*calls)
+
+    begun = threading.Event()
+    with shop(ONE, works(work)) as it:
+        it.begin()
+        assert begun.wait(LONG_S)
+        for at in order:
+            args[at].may.set()
+            assert args[at].made.wait(LONG_S)
+        assert it.report().results == {"x": [0, 1, 2, 3]}
+        assert sorted(stepped(it)) == [("look", at + 1, at) for at in range(4)]
+
+
+def test_a_call_that_is_cancelled_before_it_has_a_number_lets_no_later_one_pass_an_earlier_one() -> None:
+    first, second, begun = Told(), Told(), threading.Event()
+
+    async def work(_: Any, context: Any) -> Any:
+        calls = [
+            asyncio.ensure_future(context.step("look", lambda _, at=at: at, arg))
+            for at, arg in enumerate((first, second))
+        ]
+        last = asyncio.ensure_future(context.step("look", lambda at: at, 2))
+        await asyncio.sleep(0)
+        calls[1].cancel()
+        await asyncio.wait({calls[1]})
+        begun.set()
+        return await asyncio.gather(calls[0], last)
+
+    with shop(ONE, works(work)) as it:
+        it.begin()
+        assert begun.wait(LONG_S)
+        first.may.set()
+        assert it.report().results == {"x": [0, 2]}
+        assert sorted(stepped(it)) == [("look", 1, 0), ("look", 2, 2)]
+    second.may.set()
+
+
+def test_a_step_within_a_step_belongs_to_it_also_where_its_arguments_are_large() -> None:
+    async def work(_: Any, context: Any) -> Any:
+        return await context.step("outer", lambda: context.step("inner", len, [1] * 2_000))
+
+    with shop(ONE, works(work)) as it:
+        it.submit()
+        assert it.report().results == {"x": 2_000}
+        assert stepped(it) == [("outer#1/inner", 1, 2_000), ("outer", 1, 2_000)]
+
+
+def test_a_step_may_be_made_on_a_loop_of_ones_own_in_a_thread_of_ones_own() -> None:
+    found = list[Any]()
+
+    def work(_: Any, context: Any) -> Any:
+        thread = threading.Thread(target=lambda: found.append(asyncio.run(context.step("look", tuple, [1] * 2_000))))
+        thread.start()
+        thread.join(LONG_S)
+        return len(found)
+
+    with shop(ONE, works(work)) as it:
+        it.submit()
+        assert it.report().results == {"x": 1}
+        assert stepped(it) == [("look", 1, [1] * 2_000)]
+    assert found == [[1] * 2_000]
+
+
 def test_steps_of_many_threads_and_tasks_at_once_are_recorded_once_each() -> None:
     calls = Calls()
 

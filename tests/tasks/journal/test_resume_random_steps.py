@@ -50,6 +50,11 @@ def groups(program: list[Op]) -> list[list[Op]]:
     return found
 
 
+def given_to(op: Op) -> Any:
+    """Argument of a step: some are so large that their fingerprints are made off the loop."""
+    return op.arg or [op.arg] * 1_001
+
+
 class Process:
     """Code of one process: it raises as often as each of them does."""
 
@@ -66,20 +71,20 @@ class Process:
         return op.arg * 10
 
     async def one(self, context: Any, op: Op, at: int) -> Any:
-        async def call(_: int) -> int:
+        async def call(_: Any) -> int:
             await asyncio.sleep(0)
             return self.act(context, op, at)
 
         while True:
             try:
-                return await context.step(op.name, call, op.arg, keep=op.keep)
+                return await context.step(op.name, call, given_to(op), keep=op.keep)
             except OSError:
                 await asyncio.sleep(0)
 
     def one_on_a_thread(self, context: Any, op: Op, at: int) -> Any:
         while True:
             try:
-                return context.step_sync(op.name, lambda _: self.act(context, op, at), op.arg, keep=op.keep)
+                return context.step_sync(op.name, lambda _: self.act(context, op, at), given_to(op), keep=op.keep)
             except OSError:
                 assert op.raises
 
