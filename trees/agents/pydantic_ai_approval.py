@@ -75,6 +75,15 @@ def resumed(context: Any) -> Resumed | None:
     return Resumed(ModelMessagesTypeAdapter.validate_python(state["messages"]), results)
 
 
+def question_number(context: Any) -> int:
+    """Return the number of the question whose answer a run goes on with: in every attempt after that the same.
+
+    It counts the answers that the subtask had before. 0: the run asks by other means, or has not asked.
+    """
+    state = context.state
+    return int(state["answers"]) if isinstance(state, dict) and "requests" in state else 0
+
+
 def _asked(requests: DeferredToolRequests, messages: Any, results: DeferredToolResults, context: Any) -> Escalated:
     call = _next(requests, results)
     state = {

@@ -4,7 +4,8 @@
 (``context.step``); ``durable_toolset(toolset, context)`` the tools with every call as one. So a run that begins again,
 because its process died, has the same messages up to the point of the crash without paying for them.
 
-A call of a tool is known by the id that the model gave it; a request by what was said before it.
+A call of a tool is known by the id that the model gave it, one that a person has approved by that and by the question;
+a request by what was said before it.
 
 What a tool says to the model by raising ``ModelRetry`` or ``ToolFailed`` is its result, and recorded as that. Any other
 exception is not.
@@ -21,6 +22,7 @@ from pydantic_ai.messages import ToolReturn, ToolReturnContent, UserContent
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_core import to_jsonable_python
 
+from trees.agents.pydantic_ai_approval import question_number
 from trees.agents.pydantic_ai_requests import durable_model, hash_of
 
 __all__ = ["durable_model", "durable_toolset"]
@@ -51,10 +53,12 @@ class _DurableToolset(WrapperToolset[Any]):
                 return {"return": {**said, "content": _ASIDE.dump_python(result.content, mode="json", warnings=False)}}
             return {"value": _plain(result)}
 
-        step = f"tool {name} {ctx.tool_call_id or ''}".strip()
+        step, keep = f"tool {name} {ctx.tool_call_id or ''}".strip(), "attempt"
+        if ctx.tool_call_approved:
+            # A call that a person has approved is made once, also where the run that goes on with it is tried again.
+            # Not all models tell their calls apart by ids, so the question belongs to it: another one is another act.
+            step, keep = f"{step} approved {question_number(self.context)}", "subtask"
         step = step if len(step) <= 200 else f"tool {hash_of(step)}"  # noqa: PLR2004 - limit of the name of a step
-        # A call that a person has approved is made once, also where the run that goes on with it is tried again.
-        keep = "subtask" if ctx.tool_call_approved else "attempt"
         [(kind, found)] = (await self.context.step(step, call, tool_args, keep=keep)).items()
         if kind in _RAISED:
             raise _RAISED[kind](found)

@@ -240,6 +240,66 @@ def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fai
     assert report.results == {"w": "told ['moved 100']"}
 
 
+@pytest.mark.parametrize("amounts", [(7, 7), (7, 9), (7, 7, 9)])
+def test_each_approval_is_one_call_also_where_the_model_gives_all_its_calls_the_same_id(
+    amounts: tuple[int, ...],
+) -> None:
+    done, broken = list[int](), [ConnectionError("gone") for _ in amounts]
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        made = [part for each in messages for part in each.parts if isinstance(part, ToolReturnPart)]
+        if len(made) + len(broken) > len(amounts):  # once after each call: the run that goes on is tried again
+            raise broken.pop()
+        if len(made) == len(amounts):
+            return ModelResponse(parts=[TextPart(str([part.content for part in made]))])
+        return ModelResponse(parts=[ToolCallPart("pay", {"amount": amounts[len(made)]}, tool_call_id="call_0")])
+
+    agent = Agent(FunctionModel(answer))
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(amount: int) -> int:
+        done.append(amount)
+        return amount
+
+    report, asked = run(agent, *[Approve() for _ in amounts], rungs=(Retry(max_attempts=9, initial_s=0.0), Escalate()))
+
+    assert len(asked) == len(amounts)
+    assert tuple(done) == amounts
+    assert not broken
+    assert report.results == {"w": str([*amounts])}
+
+
+def test_a_revision_makes_a_call_that_is_approved_anew_though_it_has_the_id_of_the_one_before() -> None:
+    done = list[int]()
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        if any(isinstance(part, ToolReturnPart) for each in messages for part in each.parts):
+            return ModelResponse(parts=[TextPart("paid")])
+        return ModelResponse(parts=[ToolCallPart("pay", {"amount": 7}, tool_call_id="call_0")])
+
+    agent = Agent(FunctionModel(answer))
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(amount: int) -> int:
+        done.append(amount)
+        return amount
+
+    def review(task: Any, plan: Any, results: Any) -> Any:
+        return len(done) > 1, "pay again"
+
+    planner = StaticPlan([Subtask("w", instruction="Pay the bill")])
+    children = [WorkerSpec(id="w", execute=agent, on_failure=[Escalate()])]
+    with start(
+        SupervisorSpec(id="office", tasks=Tasks(planner=planner, reviewer=review), children=children)
+    ) as running:
+        handle = running.submit(Task("Pay"))
+        for event in handle.events():
+            if isinstance(event, EscalationRaised):
+                handle.respond(event.escalation, Approve())
+        assert handle.result(60).results == {"w": "paid"}
+    assert done == [7, 7]
+
+
 def test_without_a_rung_that_asks_the_attempt_fails_and_says_so() -> None:
     bank = Bank()
     marked(bank)
