@@ -155,3 +155,9 @@ def error_of(state: TaskState) -> TaskError | None:
     error = kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)
     error.kind = ending.kind
     return error
+
+
+def used_by_undoing(state: TaskState) -> Usage:
+    """Usage of the undoing of a part. Its usage before that was counted when it ended."""
+    before = state.reported
+    return usage_of(state.usage.tokens - before.tokens, state.usage.cost - before.cost, 0.0)

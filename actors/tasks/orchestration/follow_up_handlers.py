@@ -216,13 +216,20 @@ class FollowUpHandlers:
         self._core.store.finish(state.id)
         self._parts.teams.give_next(state)
 
-    def drop_stale(self) -> None:
+    def drop_stale(self, part: str | None = None) -> None:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants.
 
-        Of a task that was put aside that is what has not begun: an undo that waits would get a slot, and keep it.
+        Of a task that was put aside that is what has not begun: an undo that waits would get a slot, and keep it. Those
+        of a part that waits for the orchestrator above are taken up when it goes on, and looked at then.
+
+        Args:
+            part: id of one that has just gone on; None: all tasks have.
         """
         core, parts = self._core, self._parts
         for key, attempt in core.runtime.attempts.copy().items():
+            state = core.states.get(attempt.task)
+            if (state is not None and parts.teams.is_held(state)) or part not in {None, attempt.task}:
+                continue
             row = core.attempts.get(key)
             runs = row is not None and row.attempt is attempt
             is_held = runs or parts.undo.holds(attempt) or parts.stages.holds(attempt)

@@ -226,6 +226,8 @@ class Orchestrator(ManagedActor):
         if core.runtime.attempts.get(attempt.key) is not attempt:
             return  # heard already
         state = core.states.get(attempt.task)
+        if state is not None and parts.teams.is_held(state):
+            return  # it is taken up when that part goes on
         if attempt.spec.role == "work":
             parts.dispatcher.ended(attempt, state)
             return

@@ -71,7 +71,7 @@ def parts_of(core: OrchestratorCore) -> Parts:
     stages = TaskStages(core.port, recording, turns, results, handlers)
     lifecycle = TaskLifecycle(handlers, recording, results, stages)
     delegation = Delegation(core, recording, lifecycle, queue, handlers.tell_result)
-    teams = Teams(core, recording, lifecycle, queue, control, handlers.with_report)
+    teams = Teams(core, recording, lifecycle, queue, control, handlers)
     deciding = Deciding(core, recording, lifecycle, delegation.is_wanted, teams.paused)
     breakers = BreakerRecords(recording.emit_breaker, core.store.read, core.time, core.at, queue.reopen)
     handoff = AttemptHandoff(core, HandoffParts(recording, results, control, breakers, deciding, team_calls))

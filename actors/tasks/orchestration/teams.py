@@ -24,13 +24,13 @@ from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.reporting import report_of
+from actors.tasks.journal.reporting import report_of, used_by_undoing
 from actors.tasks.journal.subtask_state import part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.report import Report
-from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, Usage, same_instruction, usage_of
+from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, same_instruction
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
 from actors.tasks.orchestration.attempt_table import number_in
@@ -48,11 +48,14 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.subtask_queue import SubtaskQueue
 
 
-class WithReport(Protocol):
-    """Call with the report of a task that has ended, once that is kept."""
+class TeamActs(Protocol):
+    """Things that a team has done by others."""
 
-    def __call__(self, state: TaskState, then: Callable[[Report], object], /) -> None:
-        """Call ``then`` with it."""
+    def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
+        """Call ``then`` with the report of a task that has ended, once that is kept."""
+
+    def drop_stale(self, part: str) -> None:
+        """Let go of attempts of a part that has just gone on, and has not taken them up."""
 
 
 _FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
@@ -71,10 +74,10 @@ class Teams:
         lifecycle: TaskLifecycle,
         queue: SubtaskQueue,
         control: AttemptControl,
-        with_report: WithReport,
+        acts: TeamActs,
     ) -> None:
         self._core, self._recording, self._lifecycle = core, recording, lifecycle
-        self._queue, self._control, self._with_report = queue, control, with_report
+        self._queue, self._control, self._acts = queue, control, acts
         self._held: set[str] = set()
         """Parts from the journal that wait for the orchestrator above."""
         self._next: dict[str, Attempt] = {}
@@ -239,7 +242,7 @@ class Teams:
 
     def _finished_before(self, state: TaskState | None) -> None:
         if state is not None and state.final is not None:
-            self._with_report(state, partial(self.answer, state))
+            self._acts.with_report(state, partial(self.answer, state))
 
     # -- waiting for the one above -------------------------------------------------------------------------
 
@@ -268,6 +271,7 @@ class Teams:
         if state.id in self._held:
             self._held.discard(state.id)
             self._lifecycle.resume(state)
+            self._acts.drop_stale(state.id)
 
     def _above(self) -> OrchestratorPort | None:
         return self._core.runtime.ports.get(self._core.path.rpartition("/")[0])
@@ -299,7 +303,7 @@ class Teams:
         if attempt is None or attempt.done:
             return
         _ended_for(attempt, state)
-        attempt.use(report.usage if attempt.spec.role == "work" else _used_by_undoing(state))
+        attempt.use(report.usage if attempt.spec.role == "work" else used_by_undoing(state))
         attempt.note(AttemptOutcome(undone=tuple(report.compensated)))
         if attempt.spec.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
             attempt.fail_as_ended()
@@ -366,12 +370,6 @@ class Teams:
         why = "what it was a part of has failed"
         status = state.final if state.final is TaskStatus.CANCELLED else TaskStatus.FAILED
         self._recording.emit(state, task_events.TaskEnding, status, "team", why, attempt.key)
-
-
-def _used_by_undoing(state: TaskState) -> Usage:
-    """Usage of the undoing of a part. Its usage before that was counted when it ended."""
-    before = state.reported
-    return usage_of(state.usage.tokens - before.tokens, state.usage.cost - before.cost, 0.0)
 
 
 def _ended_for(attempt: Attempt, state: TaskState) -> None:
