@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial, partialmethod, wraps
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -225,6 +226,78 @@ def test_a_class_that_was_changed_is_looked_at_again(*, is_new: bool) -> None:
         tree.start_child("shop", WorkerSpec(id="c", actor=Clerk))
         facts = _facts(spec_of(tree, "c"))
         assert not facts["starts_plain"] if is_new else facts["where"] is DispatcherKind.LOOP
+
+
+async def receives_later(*args: Any) -> Any:
+    return args
+
+
+def sync_code() -> FunctionType:
+    return FunctionType((lambda *args: args).__code__, globals())
+
+
+def turned(member: FunctionType) -> None:
+    member.__code__ = receives_later.__code__
+
+
+WAYS_TO_WRAP: dict[str, Callable[[FunctionType], Any]] = {
+    "staticmethod": staticmethod,
+    "classmethod": classmethod,
+    "property": property,
+    "partial": partial,
+    "partialmethod": partialmethod,
+    "staticmethod of a partial": lambda code: staticmethod(partial(code)),
+    "wraps": lambda code: wraps(code)(lambda *_: code),
+    "wraps in a staticmethod": lambda code: staticmethod(wraps(code)(lambda *_: code)),
+}
+
+
+@OF_ANOTHER_KIND
+@pytest.mark.parametrize("way", [each for each in WAYS_TO_WRAP if each != "property" and "wraps" not in each])
+def test_a_class_whose_member_has_other_code_inside_is_looked_at_again(way: str) -> None:
+    code = sync_code()
+    kind = type("Clerk", (Worker,), {"on_receive": WAYS_TO_WRAP[way](code)})
+    with start(ROOT) as tree:
+        tree.start_child("shop", WorkerSpec(id="a", actor=kind))
+        turned(code)
+        tree.start_child("shop", WorkerSpec(id="b", actor=kind))
+
+        assert _facts(spec_of(tree, "b")) == _facts(build(WorkerSpec(id="b", actor=kind)))
+        assert [_facts(spec_of(tree, id_))["where"] for id_ in "ab"] == [DispatcherKind.POOL, DispatcherKind.LOOP]
+
+
+def needs_one(self: Any, one: Any) -> None:
+    return
+
+
+@OF_ANOTHER_KIND
+def test_a_class_whose_init_has_other_defaults_or_wraps_other_code_is_looked_at_again() -> None:
+    def init(self: Any, *, one: Any = 1) -> None:
+        return
+
+    def inner(self: Any) -> None:
+        return
+
+    by_keyword = type("Clerk", (Worker,), {"__init__": init})
+    wrapping = type("Clerk", (Worker,), {"__init__": wraps(inner)(lambda *args: None)})
+    with start(ROOT) as tree:
+        for number, kind in enumerate((by_keyword, wrapping)):
+            tree.start_child("shop", WorkerSpec(id=f"a{number}", actor=kind))
+        init.__kwdefaults__ = None
+        inner.__code__ = needs_one.__code__
+        for number, kind in enumerate((by_keyword, wrapping)):
+            with pytest.raises(ConfigError, match="missing a required"):
+                tree.start_child("shop", WorkerSpec(id=f"b{number}", actor=kind))
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WRAP)
+def test_a_class_shares_its_recipe_where_all_that_its_members_do_can_be_told(way: str) -> None:
+    kind = type("Clerk", (Worker,), {"other": WAYS_TO_WRAP[way](sync_code()), "number": 7, "__slots__": ("a",)})
+    with start(ROOT) as tree:
+        for id_ in ("a", "b"):
+            tree.start_child("shop", WorkerSpec(id=id_, actor=kind))
+        is_shared = spec_of(tree, "a").recipe is spec_of(tree, "b").recipe
+        assert is_shared == (way in {"staticmethod", "classmethod", "property"})
 
 
 def test_workers_of_the_base_class_itself_share_a_recipe() -> None:
