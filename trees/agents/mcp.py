@@ -12,7 +12,8 @@ the process ends, the connection is closed       a crash: the supervisor starts 
 the tool says that it has failed (``isError``)   a failed attempt: the server goes on
 an attempt is cancelled, or its time is up       the request is cancelled at the server, which goes on
 the server says that its tools have changed      they are listed anew, and the registry has them
-the worker is stopped, killed or abandoned       the process and its group are gone (``trees.agents.mcp_process``)
+the worker is stopped, killed or abandoned       the process and its group are gone (``trees.agents.mcp_process``); a
+                                                 stop cuts a list that does not come, also the first one
 ================================================ ====================================================================
 
 Nothing of ``env``, ``headers`` and the arguments of ``command`` gets into a repr, a dump, a log line or an error.
@@ -39,6 +40,7 @@ from trees.agents.secret_texts import SecretTexts
 from trees.agents.wrapper import AgentWrapper
 
 if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
     from trees.agents.mcp_session import Session
 
 _ONE: str = "Give exactly one: MCP(command=['server', ...]), MCP(url='http://...') or MCP(server_object)."
@@ -65,10 +67,10 @@ class MCPWorker(Worker):
         self._session = session = module.Session(self._server, self._lists, self._loses)
         at_once = True
         try:
-            await session.open()
+            await session.open(self._stop_signal())
             self._has_process(session.pid)
-            yield session
-            at_once = False
+            yield session  # also one that was stopped before it was open: nothing is asked of that
+            at_once = not session.is_open
         finally:
             self._has_process(None)
             await session.close(at_once=at_once)
@@ -78,6 +80,12 @@ class MCPWorker(Worker):
         incarnation: Any = self._regrow_incarnation
         if incarnation is not None:
             incarnation.program_pid = pid
+
+    def _stop_signal(self) -> Reply | None:
+        """Return what is completed when the worker is asked to stop: its server may not answer before that."""
+        incarnation: Any = self._regrow_incarnation
+        signal: Reply | None = None if incarnation is None else incarnation.stop_signal()
+        return signal
 
     def _lists(self, tools: tuple[ToolInfo, ...]) -> None:
         """Tell the registry which tools there are now."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -86,26 +86,33 @@ class Session:
     # -- open and close ------------------------------------------------------------------------------------
 
     @property
+    def is_open(self) -> bool:
+        """True once the server has said which tools it has."""
+        return self._is_ready
+
+    @property
     def pid(self) -> int | None:
         """Number of the server's process; None: it runs in this one, or elsewhere."""
         return (self._process.pid or None) if self._process is not None else None
 
-    async def open(self) -> None:
-        """Connect, and list the tools.
+    async def open(self, stop: Awaitable[object] | None = None) -> None:
+        """Connect, and list the tools; or return without that when ``stop`` comes first: then it is to be closed.
 
         Raises:
             StartError: the server does not start, or is no MCP server.
         """
-        self._task = asyncio.create_task(self._run(), name=f"mcp {self._server.name}")
+        task = self._task = asyncio.create_task(self._run(), name=f"mcp {self._server.name}")
         ready = asyncio.create_task(self._ready.wait())
+        stopped = asyncio.create_task(_awaited(stop))
         try:
-            await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, ready, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ready.cancel()
-        if not self._is_ready:
-            await asyncio.wait({self._task})
-            raise self._start_error(self._task.exception())
-        self._task.add_done_callback(self._is_over)
+            stopped.cancel()
+        if self._is_ready:
+            task.add_done_callback(self._is_over)
+        elif task.done():
+            raise self._start_error(task.exception())
 
     async def close(self, *, at_once: bool) -> None:
         """End the session; ``at_once``: kill the server instead of having it end in order."""
@@ -158,18 +165,29 @@ class Session:
             yield server.server
 
     async def _serve(self) -> None:
-        """Wait for what changes, until the session is to be closed."""
-        while True:
-            await self._stirred.wait()
-            self._stirred.clear()
-            if self._is_closing:
-                return
-            if self._process is not None and self._process.ended:
-                raise ConnectionLostError(self._text(self._process.ended))
-            if self._must_list:
-                self._has_changed = self._must_list = False  # what changes meanwhile is heard
-                self._next_list = asyncio.get_running_loop().time() + _LISTS_EVERY_S
-                await self._list()
+        """Wait for what changes, until the session is to be closed; a list that does not come holds none of it up."""
+        lists: asyncio.Task[None] | None = None
+        try:
+            while True:
+                await self._stirred.wait()
+                self._stirred.clear()
+                if self._is_closing:
+                    return
+                if self._process is not None and self._process.ended:
+                    raise ConnectionLostError(self._text(self._process.ended))
+                if lists is not None and lists.done():
+                    lists = lists.result()  # None, or its error
+                if self._must_list and lists is None:
+                    self._has_changed = self._must_list = False  # what changes meanwhile is heard
+                    self._next_list = asyncio.get_running_loop().time() + _LISTS_EVERY_S
+                    lists = asyncio.create_task(self._list())
+                    lists.add_done_callback(lambda _: self._stirred.set())
+        finally:
+            if lists is not None:
+                lists.cancel()  # the SDK tells the server, which may not hear it
+                await asyncio.wait({lists}, timeout=_CLOSES_S)
+                if lists.done() and not lists.cancelled():
+                    lists.exception()  # of a list that is not wanted any more: said nowhere
 
     async def _looks_at(self, response: Any) -> None:
         """Note that the server does not know this session, because it was started anew: what a 404 of a POST means."""
@@ -293,6 +311,11 @@ class Session:
 
     def _text(self, what: str) -> str:
         return self._server.secrets.removed_from(f"MCP server {self._server.name}: {what}")
+
+
+async def _awaited(stop: Awaitable[object] | None) -> None:
+    """Wait for it; for ever where there is nothing to wait for."""
+    await (asyncio.Event().wait() if stop is None else stop)
 
 
 def _tool(listed: Any) -> ToolInfo:
