@@ -121,3 +121,33 @@ def test_snapshots_of_one_thread_while_others_change_it() -> None:
         over.set()
         for thread in threads:
             thread.join()
+
+
+def test_what_a_signal_handler_raises_is_not_lost_where_a_thing_is_let_go_of() -> None:
+    """A callback would run there, and Python prints what is raised in one: Ctrl-C would have no effect."""
+    registry: WeakRegistry[Thing] = WeakRegistry()
+    things = [Thing() for _ in range(40)]
+    for thing in things:
+        registry.add(thing)
+    del thing
+    ran: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        things.clear()
+    finally:
+        sys.setprofile(before)
+
+    assert ran == []
+    assert registry.snapshot() == []
+
+
+def test_what_is_left_of_those_that_are_gone_does_not_pile_up() -> None:
+    registry: WeakRegistry[Thing] = WeakRegistry()
+    kept = Thing()
+    registry.add(kept)
+    for _ in range(1000):
+        registry.add(Thing())
+
+    assert len(registry._refs) <= 16
+    assert registry.snapshot() == [kept]
