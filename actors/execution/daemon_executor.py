@@ -1,9 +1,9 @@
-"""Threads for ``asyncio.to_thread`` in async workers, which keep no interpreter from ending.
+"""Threads for ``asyncio.to_thread``, of async workers and of the page, which keep no interpreter from ending.
 
 The loop's own default is a ``ThreadPoolExecutor``. The interpreter waits for the threads of each of those before it
-ends, also where the worker that had called ``to_thread`` was abandoned long ago. So the loop of a tree gets an executor
-with daemon threads. asyncio takes nothing but a subclass of ``ThreadPoolExecutor``, so this is one; of what it inherits
-it uses the size only.
+ends, also where the worker that had called ``to_thread`` was abandoned long ago, or a call of the page waits for a
+child that never starts. So the loop of a tree, and that of its page, get an executor with daemon threads. asyncio takes
+nothing but a subclass of ``ThreadPoolExecutor``, so this is one; of what it inherits it uses the size only.
 
 Locking: ``_guard`` guards the number of threads and of those that wait for work. A job is put before a thread
 is looked for, and a thread counts itself as waiting before it takes one, so no job stays behind. A thread that has
@@ -33,16 +33,17 @@ IDLE_S = 5.0
 
 
 class DaemonExecutor(ThreadPoolExecutor):
-    """As many threads as a ``ThreadPoolExecutor`` would have, each of them a daemon."""
+    """A ``ThreadPoolExecutor`` whose threads are daemons."""
 
-    def __init__(self, name: str, idle_s: float = IDLE_S) -> None:
+    def __init__(self, name: str, idle_s: float = IDLE_S, most: int | None = None) -> None:
         """Make it; no thread runs yet.
 
         Args:
             name: of its threads, before their numbers.
             idle_s: seconds after which a thread that had nothing to do ends.
+            most: threads at a time. None: as many as a ``ThreadPoolExecutor`` would have.
         """
-        super().__init__(thread_name_prefix=name)
+        super().__init__(most, thread_name_prefix=name)
         self._name = name
         self._idle_s = idle_s
         self._most = self._max_workers

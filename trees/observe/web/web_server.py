@@ -24,7 +24,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ import uvicorn
 
 from actors.concurrency.thread_state import after_fork, join_thread
 from actors.concurrency.wakeup import Flag
+from actors.execution.daemon_executor import DaemonExecutor
 from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
@@ -145,7 +145,7 @@ class WebServer:
         self._source.close()
 
     async def _serve(self) -> None:
-        calls = ThreadPoolExecutor(MOST_AT_WORK, thread_name_prefix=f"{self._source.name}-web-call")
+        calls = DaemonExecutor(f"{self._source.name}-web-call", most=MOST_AT_WORK)
         asyncio.get_running_loop().set_default_executor(calls)
         feed = EventFeed(self._source)
         app = web_app(self._source, feed, self._access, lambda error: self._failed(error, 0.0))

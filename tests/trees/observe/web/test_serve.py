@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -18,12 +22,14 @@ from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
-from tests.support.hardening import eventually
+from tests.support.hardening import LONG_S, eventually
 from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
 from trees.observe.source import SourceKind
 from trees.observe.web.web_server import WebServer
+
+ROOT = Path(__file__).parents[4]
 
 
 def _handle(message: object) -> object:
@@ -166,6 +172,45 @@ def test_the_page_ends_with_the_tree_and_frees_its_port() -> None:
     assert not page.is_up
     with socket.create_server((page.host, page.port)):
         pass
+
+
+HANGS = """
+import threading, urllib.request
+from tests.support.scripted_source import ScriptedSource
+from trees import Web
+from trees.observe.web.web_server import WebServer
+
+asked = threading.Event()
+
+def hangs():
+    asked.set()
+    threading.Event().wait()
+
+page = WebServer(ScriptedSource(stack=hangs), Web(port=0), lambda *_: None)
+address = page.address + "api/stack?path=shop/a"
+threading.Thread(target=lambda: urllib.request.urlopen(address), daemon=True).start()
+assert asked.wait(LONG_S)
+if STOPS:
+    page.stop()
+    assert not page._thread.is_alive(), "it waits for the call"
+"""
+"""A call of the source, for example the restart of a child, never returns."""
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_call_that_never_returns_keeps_neither_its_page_nor_the_interpreter_from_ending(stops: bool) -> None:
+    program = HANGS.replace("LONG_S", str(LONG_S)).replace("STOPS", str(stops))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONG_S,
+    )
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_page_may_be_stopped_and_opened_anew_on_its_port(tree: Tree) -> None:
