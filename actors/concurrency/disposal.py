@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from actors.concurrency.failed_frames import Frames
 from actors.concurrency.thread_state import blocking
 from actors.concurrency.wakeup import SingleJob
+from actors.validation.introspection import not_awaited
 
 if TYPE_CHECKING:
     from actors.concurrency.thread_state import JobRunner
@@ -93,7 +94,7 @@ class UserCallback:
     def run(self) -> bool:
         """Call it."""
         try:
-            self._call()
+            not_awaited(self._call())
         except BaseException as error:
             self._raised(error)
         return False

@@ -45,7 +45,7 @@ from actors.messaging.wait_graph import NOBODY, enter, leave
 from actors.model.clock import monotonic
 from actors.model.errors import BlockingAskError
 from actors.model.raised import frames_of, with_frames
-from actors.validation.validation_messages import require_seconds
+from actors.validation.validation_messages import require_callback, require_seconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -290,7 +290,11 @@ class Reply(pykka.Future[Any]):
 
         It runs on a thread of its own, not on the target's: it may block, and has no part in the message that was
         handled. What it raises is a ``CallbackRaised`` event.
+
+        Raises:
+            TypeError: it cannot be called, or is async.
         """
+        require_callback("add_done_callback:", callback, "Give a function without arguments")
         job = UserCallback(callback, self._callback_raised)
         host = self._host
         self.when_done(

@@ -29,6 +29,7 @@ from actors.messaging.reply import Reply
 from actors.model.event_time import note_time
 from actors.model.events import Event, EventsLost, SubscriberDropped
 from actors.model.raised import is_a
+from actors.validation.introspection import not_awaited
 
 if TYPE_CHECKING:
     from actors.execution.pool import Pool
@@ -214,7 +215,7 @@ class Subscription(SingleJob):
                 try:
                     if lost:
                         self._callback(self._event_of_loss(lost))
-                    self._callback(event)
+                    not_awaited(self._callback(event))
                 except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
                     self._raised(error, lost)
 

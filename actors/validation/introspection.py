@@ -10,8 +10,13 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable
-from types import CodeType, FunctionType
-from typing import Any
+from types import CodeType, CoroutineType, FunctionType
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+NEVER_AWAITED: Final = "is async, and nobody awaits it there"
+PLAIN_HINT: Final = "Give a plain function; in it asyncio.run(...) may await."
 
 
 def is_async(call: object) -> bool:
@@ -26,6 +31,19 @@ def is_async(call: object) -> bool:
     if inspect.iscoroutinefunction(call):
         return True
     return callable(call) and inspect.iscoroutinefunction(type(call).__call__)
+
+
+def not_awaited(result: T) -> T:
+    """Return what a callback has given, where nobody awaits that.
+
+    Raises:
+        TypeError: it is a coroutine: nothing of it would ever run.
+    """
+    if type(result) is CoroutineType:
+        coroutine: Any = result
+        coroutine.close()
+        raise TypeError(f"what it returns {NEVER_AWAITED}. {PLAIN_HINT}")
+    return result
 
 
 def type_name(kind: type[Any]) -> str:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from actors.model.errors import ActorsError, Problem
+from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
+
+T = TypeVar("T")
 
 _QUOTED = re.compile("'([^']*)'")
 _LONGEST_WORD = 40
@@ -52,6 +55,18 @@ def require_seconds(where: str, timeout: object) -> None:
         )
 
 
+def require_callback(where: str, callback: object, hint: str) -> None:
+    """Refuse what cannot be called, and what is async where nobody awaits it.
+
+    Raises:
+        TypeError: it is that; ``hint`` says what to give.
+    """
+    if not callable(callback):
+        raise TypeError(f"{where} {type_phrase(callback)} cannot be called. {hint}")
+    if is_async(callback):
+        raise TypeError(f"{where} {type_phrase(callback)} {NEVER_AWAITED}. {PLAIN_HINT}")
+
+
 def type_phrase(value: object) -> str:
     """Return what sort of thing a value is, and nothing of the value itself; a class by its name."""
     if value is None:
@@ -77,6 +92,17 @@ def nearest(word: str, known: Collection[str]) -> str:
 def validation_error(what: str, hint: str, at: str = "") -> PydanticCustomError:
     """Return what a validator of ours raises to have its own words reported, ``at`` a place in the field (``[3]``)."""
     return validation_errors([(at, what, hint)])
+
+
+def not_async(value: T) -> T:
+    """Return a callback, or what stands in the place of one, where nobody would await it.
+
+    Raises:
+        PydanticCustomError: it is async, so nothing of it would ever run.
+    """
+    if is_async(value):
+        raise validation_error(f"{value_phrase(value)} {NEVER_AWAITED}", PLAIN_HINT)
+    return value
 
 
 def validation_errors(found: list[tuple[str, str, str]]) -> PydanticCustomError:

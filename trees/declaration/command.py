@@ -13,7 +13,7 @@ from pydantic import PlainValidator
 from actors.dispatch.command.program import Program
 from actors.validation.field_types import WORK
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
+from actors.validation.validation_messages import not_async, type_phrase, validation_error, value_phrase
 
 MOST_CODE: Final = 255
 
@@ -66,7 +66,7 @@ def _codes(value: object) -> frozenset[int]:
 def _ready(value: object) -> object:
     hint = "Give a regular expression that a line of its output matches, or a function that returns True when it is up."
     if value is None or callable(value):
-        return value
+        return not_async(value)
     if not isinstance(value, str):
         raise validation_error(f"expected a regular expression or a function, got {type_phrase(value)}", hint)
     flaw = ""
@@ -91,7 +91,7 @@ def _signal(value: object) -> str:
 
 def _on_line(value: object) -> object:
     if value is None or callable(value):
-        return value
+        return not_async(value)
     raise validation_error(f"{type_phrase(value)} cannot be called", "Give a function of one line.")
 
 

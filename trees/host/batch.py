@@ -40,7 +40,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
-from actors.validation.validation_messages import type_phrase, value_phrase
+from actors.validation.validation_messages import require_callback, type_phrase, value_phrase
 from trees.host.batch_targets import BatchTarget, GivenItem
 from trees.host.submission import came
 
@@ -350,8 +350,7 @@ def _progress_of(progress: Any) -> Progress | None:
     if progress is None:
         return None
     known: Progress = progress
-    if not callable(progress):
-        raise TypeError(f"map: progress={type_phrase(progress)} cannot be called. Give a function of (done, total)")
+    require_callback("map: progress:", progress, "Give a function of (done, total)")
     signature = signature_of(progress)
     if signature is None or binds(signature, 1, 1) or not binds(signature, 1):
         return known

@@ -20,7 +20,7 @@ from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.validation.missing_names import missing_name
-from actors.validation.validation_messages import type_phrase
+from actors.validation.validation_messages import require_callback
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
 from trees.host.batch import Batch, ItemT, OnError
@@ -276,10 +276,9 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         It runs on a thread of the tree. One that raises is dropped; one that is too slow loses its oldest events.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: it cannot be called, or is async.
         """
-        if not callable(callback):
-            raise TypeError(f"subscribe: {type_phrase(callback)} cannot be called. Give a function that takes an event")
+        require_callback("subscribe:", callback, "Give a function that takes an event")
         return self._system.bus.subscribe(callback)
 
     def snapshot(self, path: str | None = None, *, stacks: bool = False) -> TreeSnapshot:

@@ -18,6 +18,7 @@ from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
+from actors.validation.introspection import not_awaited
 from trees.ha.roles import RoleLost
 from trees.views.snapshot import NodeSnapshot, PoolSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
 
@@ -78,7 +79,7 @@ class Seen:
 
     def holds(self, look: Look) -> bool:
         """Say whether it holds now."""
-        return bool(self._holds(look))
+        return bool(not_awaited(self._holds(look)))
 
 
 class _Happened:

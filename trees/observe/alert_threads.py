@@ -18,6 +18,7 @@ from urllib.error import HTTPError
 from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
+from actors.validation.introspection import not_awaited
 from trees.observe.alerts import Webhook
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Courier(TakingThread["AlertNotice"]):
         pause_s = FIRST_WAIT_S
         for number in range(1, TRIES + 1):
             try:
-                self._target(notice)
+                not_awaited(self._target(notice))
             except BaseException as error:  # noqa: BLE001 - a target of a user has no part in the tree
                 is_last = number == TRIES or not _may_pass(self._target, error)
                 if is_last or self._ending.wait(pause_s):

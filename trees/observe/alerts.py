@@ -13,10 +13,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.error import HTTPError
 
 from loguru import logger
-from pydantic import Field, InstanceOf
+from pydantic import AfterValidator, Field, InstanceOf
 
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import not_async
 from trees.observe.alert_conditions import (
     Condition,
     breaker_open,
@@ -140,10 +141,10 @@ class Alert(SpecModel, frozen=True, kw_only=False):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """Name in what is told, and in the log."""
-    when: InstanceOf[Condition] | Callable[[TreeSnapshot], object]
+    when: Annotated[InstanceOf[Condition] | Callable[[TreeSnapshot], object], AfterValidator(not_async)]
     """Condition of ``trees.observe.alerts``, or ``(snapshot) -> bool`` of your own, asked every second or so. Pools are
     folded in that snapshot."""
-    to: Callable[[AlertNotice], object]
+    to: Annotated[Callable[[AlertNotice], object], AfterValidator(not_async)]
     """Target that is told: a ``Webhook``, a ``Log``, or ``(notice) -> None`` of your own, on a thread of its own.
     Whatever it raises is an ``AlertFailed`` event."""
     for_s: field_types.Delay = 0.0

@@ -33,6 +33,7 @@ from actors.model.command_events import CommandOutput, CommandOutputLost
 from actors.model.errors import StartError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason, WorkerRecipe
+from actors.validation.introspection import not_awaited
 
 if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
@@ -176,7 +177,7 @@ class CommandIncarnation(Incarnation):
         if self._is_starting:
             self.system.run_apart(_Question(self))
 
-    def answered(self, ready: object) -> None:
+    def answered(self, *, ready: bool) -> None:
         """Take the answer."""
         if ready:
             self._is_up()
@@ -229,7 +230,10 @@ class CommandIncarnation(Incarnation):
 
 
 class _Question:
-    """Job: is it ready? What it raises means that it is not: a server that is not there yet refuses connections."""
+    """Job: is it ready? What it raises means that it is not: a server that is not there yet refuses connections.
+
+    What it returns is a user's object as well, so it is tested for truth here.
+    """
 
     urgent = False
 
@@ -239,10 +243,10 @@ class _Question:
     def run(self) -> bool:
         """Ask once."""
         try:
-            ready = self._incarnation.question()
+            ready = bool(not_awaited(self._incarnation.question()))
         except BaseException:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
             ready = False
-        self._incarnation.answered(ready)
+        self._incarnation.answered(ready=ready)
         return False
 
 
@@ -274,7 +278,7 @@ class _Listener(SingleJob):
 
     def _call(self, line: str) -> None:
         try:
-            self._on_line(line)
+            not_awaited(self._on_line(line))
         except BaseException as error:  # noqa: BLE001 - it is the code of a user: the command goes on
             self._incarnation.system.reports.callback_raised(self._incarnation.mailbox.path, error)
 

@@ -22,7 +22,7 @@ from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
-from tests.support.hardening import eventually
+from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
 from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
@@ -176,6 +176,26 @@ def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> No
 
     with start(spec_of(Command(python(SLEEPS), ready=ready))):
         assert answers == [False]
+
+
+class NeitherTrueNorFalse:
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+
+async def _is_up() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("not_yet", [NeitherTrueNorFalse, _is_up])
+def test_what_cannot_be_tested_for_truth_and_what_nobody_awaits_mean_not_yet(not_yet: Any) -> None:
+    answers = iter([not_yet, not_yet, lambda: True])
+
+    def ready() -> Any:
+        return next(answers)()
+
+    with start(spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=LONG_S)):
+        assert next(answers, None) is None
 
 
 def test_a_line_that_says_ready_is_found_in_a_flood_of_which_only_a_part_is_passed_on() -> None:

@@ -1,7 +1,10 @@
 """The reply: completed once, waited for by threads and loops, and a Pykka future in every other respect."""
 
 import asyncio
+import queue
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import pykka
 import pytest
@@ -128,3 +131,27 @@ def test_an_outcome_that_comes_after_the_loop_was_closed_hurts_nobody() -> None:
 
     assert reply.complete("later") is True
     assert reply.get() == "later"
+
+
+async def awaits(*_: object) -> None:
+    """Nothing that anybody would await."""
+
+
+def returned(call: Callable[[], object]) -> object:
+    return call()
+
+
+def test_a_done_callback_that_is_async_or_cannot_be_called_is_refused_where_it_is_added() -> None:
+    reply = Reply()
+    with pytest.raises(TypeError, match="is async, and nobody awaits it there"):
+        reply.add_done_callback(awaits)
+    with pytest.raises(TypeError, match="cannot be called"):
+        reply.add_done_callback(3)  # type: ignore[arg-type]
+
+
+def test_what_a_done_callback_leaves_to_be_awaited_is_told_as_what_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    monkeypatch.setattr(threading, "excepthook", lambda told: raised.put(told.exc_value))
+    done(1).add_done_callback(partial(returned, awaits))
+
+    assert "nobody awaits it there" in str(raised.get(timeout=LONG_S))

@@ -24,7 +24,7 @@ from actors.model.events import InternalError, RequestFailed
 from actors.runtime.event_bus import BACKLOG_WEIGHT, Bus, Subscription, weight_of
 from actors.runtime.event_log import describe
 from actors.testing import settle
-from tests.support.hardening import Gate, eventually
+from tests.support.hardening import LONG_S, Gate, eventually
 from trees import SupervisorSpec, WorkerSpec, start
 
 
@@ -334,3 +334,28 @@ def test_no_weight_is_left_over_when_many_put_at_once() -> None:
             assert lost + sum(isinstance(event, RequestFailed) for event in got) == 2000
     finally:
         sys.setswitchinterval(interval)
+
+
+async def awaits(_: Event) -> None:
+    """Nothing that anybody would await."""
+
+
+def test_a_subscriber_that_is_async_is_refused_and_one_that_returns_a_coroutine_is_dropped() -> None:
+    dropped, heard = threading.Event(), list[Event]()
+
+    def leaves_it(event: Event) -> object:
+        return awaits(event)
+
+    def hear(event: Event) -> None:
+        heard.append(event)
+        if isinstance(event, SubscriberDropped):
+            dropped.set()
+
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", handle=str)])) as tree:
+        with pytest.raises(TypeError, match="subscribe: a function is async, and nobody awaits it there"):
+            tree.subscribe(awaits)
+        tree.subscribe(hear)
+        tree.subscribe(leaves_it)
+        tree.terminate_child("t/w")
+        assert dropped.wait(LONG_S)
+    assert sum(isinstance(event, SubscriberDropped) for event in heard) == 1

@@ -30,6 +30,10 @@ def test_the_defaults_of_a_command() -> None:
     assert (tuple(command.ok_codes), command.stop_signal) == ((0,), "TERM")
 
 
+async def awaits(*_: Any) -> bool:
+    return True
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -47,6 +51,8 @@ def test_the_defaults_of_a_command() -> None:
         ({"argv": ["ls"], "ready": 3}, "expected a regular expression or a function"),
         ({"argv": ["ls"], "stop_signal": "NOPE"}, "is not a signal on this system"),
         ({"argv": ["ls"], "on_line": 3}, "cannot be called"),
+        ({"argv": ["ls"], "ready": awaits}, "Command.ready: .* is async, and nobody awaits it there"),
+        ({"argv": ["ls"], "on_line": awaits}, "Command.on_line: .* is async, and nobody awaits it there"),
         ({"argv": ["ls"], "shell": True}, "shell"),
     ],
 )

@@ -544,3 +544,44 @@ def test_bad_input_names_its_place(make: Callable[[], object], path: str) -> Non
     with pytest.raises(ConfigError) as raised:
         make()
     assert any(path in problem.path for problem in raised.value.problems), raised.value
+
+
+# -- what is async -------------------------------------------------------------------------------------------
+
+
+async def awaits(_: object) -> bool:
+    return False
+
+
+def leaves_it(it: object) -> object:
+    return awaits(it)
+
+
+class AwaitsAsWell:
+    async def __call__(self, _: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("call", [awaits, AwaitsAsWell()])
+@pytest.mark.parametrize("field", ["when", "to"])
+def test_an_async_predicate_which_would_always_hold_and_an_async_target_which_would_hear_nothing_are_refused(
+    field: str, call: Any
+) -> None:
+    given: dict[str, Any] = {"name": "a", "when": lambda _: True, "to": Log(), field: call}
+    with pytest.raises(ConfigError, match=f"Alert.{field}.*nobody awaits it there"):
+        Alert(**given)
+
+
+@pytest.mark.parametrize("field", ["when", "to"])
+def test_a_coroutine_that_comes_back_is_a_failure_of_the_alert_and_nothing_that_holds_or_was_told(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: queue.SimpleQueue[AlertFailed] = queue.SimpleQueue()
+    monkeypatch.setattr(alert_notifier, "LOOK_S", 3600.0)  # the test looks
+    given: dict[str, Any] = {"name": "a", "when": lambda _: True, "to": lambda _: None, field: leaves_it}
+    with start(one()) as tree:
+        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
+        notifier = tree.watch_alerts([Alert(**given)])
+        notifier.look()
+        assert "nobody awaits it there" in str(failed.get(timeout=LONG_S).error)
+        assert bool(notifier.firing()) == (field == "to")

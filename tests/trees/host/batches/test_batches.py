@@ -606,6 +606,10 @@ def test_a_progress_that_raises_costs_no_item_and_is_reported_once() -> None:
     assert sum(isinstance(event, CallbackRaised) for event in heard) == 1
 
 
+async def awaits(*_: object) -> None:
+    """Nothing that anybody would await."""
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
@@ -615,6 +619,7 @@ def test_a_progress_that_raises_costs_no_item_and_is_reported_once() -> None:
         ({"timeout_s": -1}, ValueError, "number of seconds"),
         ({"timeout_s": "soon"}, ValueError, "number of seconds"),
         ({"progress": 3}, TypeError, "cannot be called"),
+        ({"progress": awaits}, TypeError, "nobody awaits it there"),
         ({"items": 3}, TypeError, "Give a list"),
         ({"to": 3}, TypeError, "is not a path"),
         ({"items": "letters"}, TypeError, "Give a list"),
