@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Literal
 
 from trees.observe.source import ROWS, TASKS, Shape, SourceError
+from trees.observe.tree_shapes import found_by
 
 BEGAN = 1_800_000_000.0
 SCRIPT = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
@@ -156,7 +157,7 @@ class Shop:
         if crashed["path"] == path:
             crashed["state"] = "restarting"
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
         problems = [{"path": each["path"], "what": "parked"} for each in self.rows if each["state"] == "parked"]
         now = {
             "tasks": {"running": 2, "succeeded": 41, "failed": 1},
@@ -169,7 +170,10 @@ class Shop:
         }
         health = {"ok": True, "ready": not problems, "problems": problems}
         head = {"version": 1, "at": self.at, "name": self.name, "role": "leader", "health": health, "now": now}
-        return {**head, "rows": self.rows[:limit], "total": len(self.rows), "cut": len(self.rows) > limit}
+        keep, hits = found_by([each["path"] for each in self.rows], text, limit) if text else ((), None)
+        first = limit - len(keep)
+        rows = [each for at, each in enumerate(self.rows) if at < first or each["path"] in keep]
+        return {**head, "rows": rows, "total": len(self.rows), "cut": len(self.rows) > limit, "found": hits}
 
     def child(self, path: str) -> Shape:
         found = next((each for each in self.rows if each["path"] == path), None)

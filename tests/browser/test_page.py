@@ -305,6 +305,22 @@ def test_of_100_000_children_500_are_drawn_and_an_update_touches_what_has_change
     assert len(page.query_selector_all("tr[data-path]")) == 11  # shop, w-49 and w-490 to 498
 
 
+def test_a_child_that_is_not_drawn_is_found_by_its_id(page: Any, shop: Shop) -> None:
+    shop.rows = [row("shop", "supervisor"), *(row(f"shop/w-{number}") for number in range(100_000))]
+    shop.tell("child_started", "shop/w-0", incarnation=1)
+    page.wait_for_selector("tr[data-path='shop/w-498']")
+    page.fill("input[type=search]", "w-77777")
+    page.wait_for_selector("tr[data-path='shop/w-77777']")
+    assert len(page.query_selector_all("tr[data-path]")) == 2
+    page.fill("input[type=search]", "W-1")
+    page.wait_for_selector("text=11,111 pass the filter")
+    assert len(page.query_selector_all("tr[data-path]")) == 500
+    page.fill("input[type=search]", "nobody")
+    page.wait_for_selector("text=No child passes the filter.")
+    page.fill("input[type=search]", "")
+    page.wait_for_selector("tr[data-path='shop/w-498']")
+
+
 def test_of_a_task_of_2_000_subtasks_what_runs_or_failed_is_drawn_first(page: Any, shop: Shop) -> None:
     names = [f"s-{number:04}" for number in range(2_000)]
     crowd = task("t-2", "many", [bar(each, "running", 0.0, 1.0) for each in names], {each: [] for each in names})

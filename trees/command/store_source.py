@@ -23,6 +23,7 @@ from actors.tasks.model.task_errors import StoreError
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
 from trees.observe.task_shapes import question_row, task_page, task_row
+from trees.observe.tree_shapes import found_by
 from trees.views.task_views import among
 
 if TYPE_CHECKING:
@@ -52,10 +53,19 @@ class StoreSource:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:  # noqa: ARG002 - nothing is folded
+    def snapshot(
+        self,
+        unfold: Collection[str] = (),  # noqa: ARG002 - nothing is folded
+        limit: int = ROWS,
+        text: str = "",
+    ) -> Shape:
         """The roots as rows, with who leads each; and how all tasks stand."""
         with _refusing():
             roots = self._roots()
+        keep, hits = found_by([root.root for root in roots], text, limit) if text else (frozenset[str](), None)
+        if len(roots) > limit:
+            roots.sort(key=lambda root: root.root not in keep)  # so that those which are found are shown
+        with _refusing():
             going = self._client.tasks(0, root=self._root).tasks
         counts = Counter(task_row(task)["status"] for task in going if task.state.parent is None)
         problems = [problem for root in roots for problem in _problems(root)]
@@ -68,6 +78,7 @@ class StoreSource:
             "rows": [_row(root) for root in roots[:limit]],
             "total": len(roots),
             "cut": len(roots) > limit,
+            "found": hits,
             "now": {
                 "tasks": dict(counts),
                 "crashes": [],

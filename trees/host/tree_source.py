@@ -32,6 +32,7 @@ from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
 from trees.observe.tree_shapes import (
+    found_by,
     last_exit,
     role_of,
     room_for,
@@ -87,10 +88,11 @@ class TreeSource:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
-        """The tree as rows."""
-        taken = self._capture(None, unfold, limit)
-        found, total, cut = rows(taken, unfold, limit)
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
+        """The tree as rows; all paths are searched for the text, also those of what is folded."""
+        keep, hits = found_by(list(self._system.children), text, limit) if text else (frozenset[str](), None)
+        taken = self._capture(None, unfold, limit, keep)
+        found, total, cut = rows(taken, unfold, limit, keep)
         everything = self._number()
         restarted = self._history.recent(taken.taken_at - _LATELY_S)
         for row in found:
@@ -104,6 +106,7 @@ class TreeSource:
             "rows": found,
             "total": max(total, everything),
             "cut": cut or everything > len(found),
+            "found": hits,
             "now": {
                 **self._tasks.now(),
                 "crashes": self._history.crashes(),
@@ -203,10 +206,12 @@ class TreeSource:
 
     # -- within --------------------------------------------------------------------------------------------
 
-    def _capture(self, path: str | None, unfold: Collection[str], limit: int) -> TreeSnapshot:
+    def _capture(
+        self, path: str | None, unfold: Collection[str], limit: int, keep: Collection[str] = ()
+    ) -> TreeSnapshot:
         with _refusing():
-            facts = self._leadership.facts()
-            return capture(self._system, path, fold=True, leading=facts, room=room_for(unfold, limit))
+            facts, room = self._leadership.facts(), room_for(unfold, limit, keep)
+            return capture(self._system, path, fold=True, leading=facts, room=room, keep=keep)
 
     def _number(self) -> int:
         """Return how many rows the whole tree would have: what is folded is not looked at. A pool is one."""

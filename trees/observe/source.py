@@ -56,8 +56,8 @@ class Source(Protocol):
     def name(self) -> str:
         """Id of the root, or the name of the store."""
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
-        """The tree as rows; what is folded, but ``unfold``, has only its size."""
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
+        """The tree as rows; what is folded, but ``unfold`` and what has this text in its path, has only its size."""
 
     def child(self, path: str) -> Shape:
         """One child: its row, settings, last exits, restarts and attempts."""

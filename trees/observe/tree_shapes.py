@@ -7,7 +7,8 @@ is used up, of a supervisor by its children.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from heapq import nsmallest
 from typing import Final
 
 from trees.observe.source import Shape
@@ -27,15 +28,44 @@ FOLDED_FROM: Final = 50
 _WORST_FIRST: Final = ("parked", "stopped", "restarting", "running")
 
 
+def found_by(paths: Iterable[str], text: str, limit: int) -> tuple[frozenset[str], int]:
+    """Find children by a part of their path, in any case.
+
+    Args:
+        paths: of all children; a pool is found by its members.
+        text: what is looked for.
+        limit: of rows, with those of what stands above what is found.
+
+    Returns:
+        The paths of the rows that are to be shown, those first whose id is the text, or begins with it; and how many
+        were found.
+    """
+    wanted = text.casefold()
+    found = dict.fromkeys(path.partition("#")[0] for path in paths if wanted in path.casefold())
+    kept: set[str] = set()
+    for path in nsmallest(limit, found, key=lambda each: _how_far(each, wanted)):
+        more = {path[:end] for end, each in enumerate(path) if each == "/"} | {path}
+        if len(kept | more) > limit:
+            break
+        kept |= more
+    return frozenset(kept), len(found)
+
+
+def _how_far(path: str, wanted: str) -> int:
+    id_ = path.rpartition("/")[2].casefold()
+    return 0 if id_ == wanted else 1 if id_.startswith(wanted) else 2
+
+
 class Rooms:
     """Room for the children of each supervisor: all of few, none of many unless it is unfolded, up to a limit.
 
-    The top is asked for first. Its children are shown where they fit: a picture of one row tells nothing.
+    The top is asked for first. Its children are shown where they fit: a picture of one row tells nothing. Rows in
+    ``keep`` are shown in any case, and count.
     """
 
-    def __init__(self, unfold: Collection[str], limit: int) -> None:
+    def __init__(self, unfold: Collection[str], limit: int, keep: Collection[str] = ()) -> None:
         self._unfold = frozenset(unfold)
-        self._left = max(0, limit - 1)
+        self._left = max(0, limit - max(1, len(keep)))
         self._few = max(FOLDED_FROM, self._left)
 
     def __call__(self, path: str, number: int) -> int:
@@ -46,15 +76,17 @@ class Rooms:
         return shown
 
 
-def room_for(unfold: Collection[str], limit: int) -> Room:
+def room_for(unfold: Collection[str], limit: int, keep: Collection[str] = ()) -> Room:
     """Return what a capture is told, so that it looks at no more children than are drawn."""
-    return Rooms(unfold, limit)
+    return Rooms(unfold, limit, keep)
 
 
-def rows(snapshot: TreeSnapshot, unfold: Collection[str] = (), limit: int = 500) -> tuple[list[Shape], int, bool]:
+def rows(
+    snapshot: TreeSnapshot, unfold: Collection[str] = (), limit: int = 500, keep: Collection[str] = ()
+) -> tuple[list[Shape], int, bool]:
     """Return the rows, how many there are with all that is folded, and whether something had to be left out."""
     found: list[Shape] = []
-    total, room = 0, Rooms(unfold, limit)
+    total, room = 0, Rooms(unfold, limit, keep)
 
     def walk(node: NodeSnapshot, depth: int) -> None:
         nonlocal total
@@ -65,9 +97,11 @@ def rows(snapshot: TreeSnapshot, unfold: Collection[str] = (), limit: int = 500)
             shown = room(node.path, len(node.children))
             row["folded"] = shown < len(node.children) or node.hidden > 0
             total += node.hidden
-            for below in node.children[:shown]:
-                walk(below, depth + 1)
-            total += sum(_number(below) for below in node.children[shown:])
+            for at, below in enumerate(node.children):
+                if at < shown or below.path in keep:
+                    walk(below, depth + 1)
+                else:
+                    total += _number(below)
 
     walk(snapshot.top, 0)
     return found, total, total > len(found)

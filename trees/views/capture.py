@@ -9,9 +9,8 @@ ones. Whatever state the tree is in raises nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -53,6 +52,7 @@ def capture(
     streams: bool = False,
     leading: Mapping[str, Any] = NO_FACTS,
     room: Room | None = None,
+    keep: Collection[str] = (),
 ) -> TreeSnapshot:
     """Look at the tree, or at the child or pool at ``path`` and what is below it.
 
@@ -66,12 +66,13 @@ def capture(
         leading: what is to be said of who leads.
         room: ``room(path, number)``: how many of its children a supervisor shows, or of its members a pool; the others
             are not looked at, only counted. None: all.
+        keep: paths of children, and of pools, that are shown even where there is no room for them.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
     tasks = task_runtime_of(system)
-    look = _Capture(system, system.now(), stacks, fold, streams, tasks.ports, room)
+    look = _Capture(system, system.now(), stacks, fold, streams, tasks.ports, room, keep)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
@@ -101,6 +102,7 @@ class _Capture:
     streams: bool
     ports: Mapping[str, OrchestratorPort]
     room: Room | None = None
+    keep: Collection[str] = ()
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
@@ -191,20 +193,28 @@ class _Capture:
         if self.room is None:
             return tuple(self.nodes(child)), 0
         number = len({each.spec.id for each in self.children_of(child)})  # members of a pool share the id of its spec
-        shown = tuple(islice(self.nodes(child), max(0, self.room(child.path, number))))
+        shown = tuple(self.nodes(child, max(0, self.room(child.path, number))))
         return shown, max(0, number - len(shown))
 
-    def nodes(self, child: Child) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
-        """The children of a supervisor, the members of a pool as one."""
+    def nodes(
+        self, child: Child, most: int | None = None
+    ) -> Iterator[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot]:
+        """The children of a supervisor, the members of a pool as one: all, or the first ones and what is to be kept."""
         pools: dict[str, list[Child]] = {}
         children = self.children_of(child)
         for below in [each for each in children if each.spec.pool is not None]:
             pools.setdefault(below.spec.id, []).append(below)
-        for below in children:
-            if below.spec.pool is None:
-                yield self.one(below)
-            elif (members := pools.pop(below.spec.id, None)) is not None:
-                yield self.pool(f"{child.path}/{below.spec.id}", members, fold=self.fold)
+        left = len(children) if most is None else most
+        for below in children if left or self.keep else ():
+            path = below.path if below.spec.pool is None else f"{child.path}/{below.spec.id}"
+            members = None if below.spec.pool is None else pools.pop(below.spec.id, None)
+            if below.spec.pool is not None and members is None:
+                continue  # of a pool that had its turn
+            left -= 1
+            if left >= 0 or path in self.keep:
+                yield self.one(below) if members is None else self.pool(path, members, fold=self.fold)
+            elif not self.keep:
+                return
 
     def children_of(self, child: Child) -> list[Child]:
         """The children that a supervisor has, or had when it ended."""

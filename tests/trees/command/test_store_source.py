@@ -86,6 +86,8 @@ def test_a_fleet_is_all_roots_of_a_store_with_who_leads_each_and_their_tasks_and
             ("bank", "stopped", this_process()),
             ("shop", "running", this_process()),
         ]
+        one = source.snapshot(limit=1, text="sho")
+        assert ([row["path"] for row in one["rows"]], one["found"], one["cut"]) == (["shop"], 1, True)
         assert seen["now"]["tasks"] == {"waiting": 2}
         nobody = {"path": "bank", "what": "nobody runs it, and 1 of its tasks wait"}
         assert seen["health"] == {"ok": True, "ready": False, "problems": [nobody]}

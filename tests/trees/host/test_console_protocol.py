@@ -80,7 +80,7 @@ def all_have_gone() -> None:
 
 ME = "whoever calls"
 CALLS: list[tuple[str, Callable[[Source], object], dict[str, Any]]] = [
-    ("snapshot", lambda far: far.snapshot(("shop/a",), 7), {"unfold": ("shop/a",), "limit": 7}),
+    ("snapshot", lambda far: far.snapshot((), 7, "b"), {"unfold": (), "limit": 7, "text": "b"}),
     ("child", lambda far: far.child("shop/a"), {"path": "shop/a"}),
     ("stack", lambda far: far.stack("shop/a"), {"path": "shop/a"}),
     ("tasks", lambda far: far.tasks("running", "mail", 3), {"status": "running", "text": "mail", "limit": 3}),

@@ -154,7 +154,8 @@ class Top(App[None]):
     def _ask(self) -> None:
         """Ask the source for all that is drawn, on a thread."""
         try:
-            found = (self.source.snapshot(sorted(self.chosen.unfolded)), self.source.tasks(), self.source.questions())
+            tree = self.source.snapshot(sorted(self.chosen.unfolded), text=self.chosen.text)
+            found = (tree, self.source.tasks(), self.source.questions())
             self.call_later(self._seen, *found)
         except SourceError as error:
             self.call_later(self._failed, error)
@@ -227,6 +228,7 @@ class Top(App[None]):
         if event.input.id == "filter":
             self.chosen = replace(self.chosen, text=event.value)
             self._draw()
+            self.look()  # for what is folded, which only the source can search
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Go back to the rows, which stay filtered."""

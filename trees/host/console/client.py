@@ -103,9 +103,10 @@ class ConsoleSource:
         except ConsoleError as error:
             raise SourceError(503, str(error)) from error
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS) -> Shape:
+    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
         """The tree as rows."""
-        return self._call("snapshot", unfold=sorted(unfold), limit=limit)
+        given = {"text": text} if text else {}  # a console of an older version knows none
+        return self._call("snapshot", unfold=sorted(unfold), limit=limit, **given)
 
     def child(self, path: str) -> Shape:
         """One child."""

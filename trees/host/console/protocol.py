@@ -57,6 +57,7 @@ class _Nothing(_Given):
 class _Snapshot(_Given):
     unfold: Annotated[tuple[Name, ...], Field(max_length=MOST)] = ()
     limit: Number = ROWS
+    text: Name = ""
 
 
 class _Path(_Given):

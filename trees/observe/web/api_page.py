@@ -27,7 +27,11 @@ _LOOKS: Final[tuple[tuple[str, str, list[dict[str, Any]]], ...]] = (
     (
         "/api/snapshot",
         "The tree as rows, its health, and what happens now. Large supervisors are folded.",
-        [_query("open", "Paths to unfold, with commas."), _query("limit", "Rows at most.", "integer")],
+        [
+            _query("open", "Paths to unfold, with commas."),
+            _query("q", "Text in paths: what has it is among the rows, also where it is folded."),
+            _query("limit", "Rows at most.", "integer"),
+        ],
     ),
     ("/api/child", "One child: settings, last exits with frames, restarts, attempts.", [_PATH]),
     ("/api/stack", "Where its code stands now.", [_PATH]),

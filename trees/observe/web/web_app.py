@@ -117,7 +117,8 @@ class Handlers:
         """The tree."""
         query = request.query_params
         unfold = [each for each in (query_of(query, "open") or "").split(",") if each]
-        return await self._told(self._source.snapshot, unfold, number_of(query, "limit", ROWS))
+        text, limit = query_of(query, "q") or "", number_of(query, "limit", ROWS)
+        return await self._told(self._source.snapshot, unfold, limit, text)
 
     async def child(self, request: Request) -> Response:
         """One child."""

@@ -34,7 +34,7 @@ export class TreeView {
     this.app = app;
     this.#selected = selected ?? null;
     this.filter = h("input", {
-      type: "search", placeholder: "Filter by path   /", "aria-label": "Filter by path", oninput: () => this.#draw(),
+      type: "search", placeholder: "Filter by path   /", "aria-label": "Filter by path", oninput: () => this.#search(),
     });
     this.trouble = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.#toggleTroubled() },
       "Only trouble");
@@ -55,12 +55,13 @@ export class TreeView {
   }
 
   async look() {
-    const snapshot = await get("/api/snapshot", { open: [...this.#open].join(","), limit: MOST });
+    const snapshot = await get("/api/snapshot", { open: [...this.#open].join(","), q: this.#text(), limit: MOST });
     this.app.head(snapshot);
     this.#rows = snapshot.rows;
     this.#unfolded = new Set(this.#rows.map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/")))));
     this.#total = snapshot.total;
     this.#cutShort = snapshot.cut;
+    this.#found = snapshot.found ?? null;
     for (const row of this.#rows) this.#notice(row);
     this.#draw();
     await this.child?.look(this.#rows.find((row) => row.path === this.#selected));
@@ -68,6 +69,18 @@ export class TreeView {
   }
   #total = 0;
   #cutShort = false;
+  #found = null;
+
+  /** What is looked for; a member of a pool is found by that pool, which has the row. */
+  #text() {
+    return this.filter.value.trim().toLowerCase().split("#")[0];
+  }
+
+  /** Filter what is here at once; the server then adds what is folded. */
+  #search() {
+    this.#draw();
+    this.app.looker.soon();
+  }
 
   /** A restart that no event told of (a page that was away, a source without events). */
   #notice(row) {
@@ -137,7 +150,7 @@ export class TreeView {
 
   /** Rows that are not folded here, and pass the filter; what stands above a match stays, to say where it is. */
   #wanted() {
-    const text = this.filter.value.trim().toLowerCase();
+    const text = this.#text();
     const passes = (row) => (!text || row.path.toLowerCase().includes(text)) && (!this.#troubled || troubled(row));
     if (text || this.#troubled) {
       const kept = new Set();
@@ -170,8 +183,9 @@ export class TreeView {
     }
     mark(this.cut, "hidden", this.#shown.length > 0 && !this.#cutShort);
     const full = this.#rows.length >= MOST ? `No more than ${MOST} are drawn: fold what you do not need.` : "Others are folded.";
-    say(this.cut, this.#shown.length ? `${count(this.#rows.length)} of ${plural(this.#total, "child", "children")} here. ${full}`
-      : "No child here passes the filter.");
+    const many = this.#found > MOST ? `${count(this.#found)} pass the filter; those are drawn whose id begins with it. ` : "";
+    say(this.cut, this.#shown.length ? `${many}${count(this.#rows.length)} of ${plural(this.#total, "child", "children")} here. ${full}`
+      : "No child passes the filter.");
   }
 
   #make(row) {

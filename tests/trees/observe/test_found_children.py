@@ -1,0 +1,90 @@
+"""A child is found by a part of its path wherever it stands, also among 100,000 that are folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from trees import SupervisorSpec, Tree, WorkerSpec, start
+from trees.host.tree_source import TreeSource
+from trees.observe.tree_shapes import found_by
+
+CROWD = [f"shop/team/w{number}" for number in range(1000)]
+
+
+def handle(message: Any) -> Any:
+    return message
+
+
+@contextmanager
+def looked_at() -> Iterator[tuple[Tree, TreeSource]]:
+    """A tree of 1,000 workers, which are folded, and a pool."""
+    crowd = [WorkerSpec(id=path.rpartition("/")[2], handle=handle) for path in CROWD]
+    team = SupervisorSpec(id="team", children=[*crowd, WorkerSpec(id="parse", handle=handle, pool=3)])
+    spec = SupervisorSpec(id="shop", children=[WorkerSpec(id="Ledger", handle=handle), team])
+    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+        yield tree, source
+
+
+def paths(shape: dict[str, Any]) -> list[str]:
+    return [row["path"] for row in shape["rows"]]
+
+
+def test_what_is_folded_is_among_the_rows_where_it_is_looked_for_and_all_others_stay_folded() -> None:
+    with looked_at() as (_, source):
+        before, found = source.snapshot(), source.snapshot(text="W777")
+        assert paths(before) == ["shop", "shop/Ledger", "shop/team"]
+        assert paths(found) == ["shop", "shop/Ledger", "shop/team", "shop/team/w777"]
+        assert (before["total"], before["found"]) == (1004, None)
+        assert (found["total"], found["found"], found["cut"]) == (1004, 1, True)
+        team, child = found["rows"][-2:]
+        assert (team["size"], team["folded"]) == (1001, True)
+        assert (child["id"], child["depth"], child["state"]) == ("w777", 2, "running")
+
+
+def test_one_that_was_added_is_found_and_one_that_is_gone_is_not() -> None:
+    with looked_at() as (tree, source):
+        tree.start_child("shop/team", WorkerSpec(id="late", handle=handle))
+        assert "shop/team/late" in paths(source.snapshot(text="late"))
+        tree.terminate_child("shop/team/late")
+        tree.delete_child("shop/team/late")
+        assert source.snapshot(text="late")["found"] == 0
+
+
+def test_a_pool_is_one_row_whatever_of_it_is_looked_for() -> None:
+    with looked_at() as (_, source):
+        for text in ("parse", "parse#2"):
+            found = source.snapshot(text=text)
+            assert paths(found)[-1] == "shop/team/parse"
+            assert found["found"] == 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 20, 500])
+@pytest.mark.parametrize("unfold", [(), ("shop/team",)])
+def test_no_more_rows_than_were_asked_for_are_looked_at_and_what_was_found_is_first(
+    limit: int, unfold: tuple[str, ...]
+) -> None:
+    with looked_at() as (_, source):
+        found = source.snapshot(unfold, limit, "w99")
+        assert len(found["rows"]) <= limit
+        assert found["found"] == 11
+        hits = [path for path in paths(found) if "w99" in path]
+        assert len(hits) == min(11, max(0, limit - 2))
+        assert hits[:1] == ["shop/team/w99"][: limit - 2 if limit > 2 else 0]
+
+
+def test_the_text_itself_comes_before_what_begins_with_it_and_that_before_all_others() -> None:
+    names = ["shop/team/aw1", "shop/team/w12", "shop/team/w1", "shop/w1st/x"]
+    found = [found_by(names, "W1", limit)[0] for limit in (3, 4, 5)]
+    assert found[0] == {"shop", "shop/team", "shop/team/w1"}
+    assert found[1] == found[0] | {"shop/team/w12"}
+    assert found[2] == found[1] | {"shop/team/aw1"}
+    assert found_by(names, "w1", 500)[1] == 4
+
+
+def test_nothing_is_found_by_what_no_path_has() -> None:
+    assert found_by(CROWD, "nobody", 10) == (frozenset(), 0)
+    assert found_by([], "w", 10) == (frozenset(), 0)
