@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from trees.observe.alert_notifier import AlertNotifier
     from trees.observe.web.web_server import WebServer
 
+OPEN_S: Final = 5.0
+"""Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has."""
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 
 
@@ -152,11 +154,14 @@ class _Launch:
         if options.ha is not None:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
+        self._built = build(spec)  # here: it may look into a module that is just being imported on this thread
         self._options = options
         self._store: Store | None = None
-        self._console = Console(spec.id) if options.console else None
+        self._console: Console | None = None
         self._page: WebServer | None = None
         self._notifier: AlertNotifier | None = None
+        self._tree: Tree | None = None
+        """The tree, once whatever it needs is open."""
 
     @property
     def root_id(self) -> str:
@@ -166,26 +171,38 @@ class _Launch:
     def run(self) -> Tree:
         """Start it, and wait until it is up.
 
-        It begins on a thread of its own. Ctrl-C may interrupt this one anywhere, so also half-way through, and a root
-        that has half begun never ends: whoever stopped it would wait for ever.
+        All of it is done on a thread of its own. Ctrl-C may interrupt this one anywhere, so also half-way through: a
+        root that has half begun never ends, and a store that has half opened stays locked.
         """
-        tree, begun, first = self.tree(self.open()), Reply(), dict[str, str]()
+        made, first = Reply(), dict[str, str]()
 
-        def begin() -> None:
-            if first.setdefault("is", "begin") == "begin":
-                _answer(begun, self.begin)
+        def make() -> None:
+            if first.setdefault("is", "make") == "make":
+                _answer(made, self._begun)
 
         def undo() -> None:
-            if first.setdefault("is", "undo") == "undo":  # one step of C: it has not begun, and will not
-                self.close()
-                return
-            begun.wait(None)
-            tree.stop()
+            if first.setdefault("is", "undo") == "undo":
+                return  # one step of C: nothing was opened, and nothing will be
+            if not made.wait(OPEN_S):
+                made.when_done(self._stop)
+            elif (ended := self._stop()) is not None:
+                ended.wait(None)
 
         with self.undone_by(undo):
-            in_background(f"{self.root_id}-start", begin)
-            begun.get().get()
-        return tree
+            in_background(f"{self.root_id}-start", make)
+            begun: Reply = made.get()
+            begun.get()
+        assert self._tree is not None  # noqa: S101 - it is up
+        return self._tree
+
+    def _stop(self) -> Reply | None:
+        """Stop the tree; completed when nothing of it runs any more. None: there is none, and nothing is open."""
+        return None if self._tree is None else system_of(self._tree).stop()
+
+    def _begun(self) -> Reply:
+        """Open all there is to open, and begin."""
+        self.tree(self.open())
+        return self.begin()
 
     @contextmanager
     def undone_by(self, stop: Callable[[], object]) -> Iterator[None]:
@@ -205,8 +222,10 @@ class _Launch:
         return isinstance(self._options.store, str)
 
     def open(self) -> Store:
-        """Open its store."""
+        """Open its console, and its store."""
         options = self._options
+        if options.console:
+            self._console = Console(self.root_id)
         if options.store is None:
             return MemoryStore()
         try:
@@ -227,7 +246,7 @@ class _Launch:
         options = self._options
         try:
             system = System(
-                build(self._spec),
+                self._built,
                 clock=options.clock,
                 seed=options.seed,
                 max_threads=options.max_threads,
@@ -248,13 +267,14 @@ class _Launch:
 
                 keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
                 self.begin = keeper.start
-            tree = Tree(self._spec, system, Leadership(system, keeper), self._console)
+            tree = self._tree = Tree(self._spec, system, Leadership(system, keeper), self._console)
             if options.web is not None:
                 self._page = tree.serve_page(options.web)
                 print(f"{self._spec.id}: its page is at {self._page.url}", file=sys.stderr)  # noqa: T201
             if options.alerts:
                 self._notifier = tree.watch_alerts(options.alerts)
         except BaseException:
+            self._tree = None
             self.close()
             raise
         return tree

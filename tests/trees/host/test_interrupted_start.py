@@ -6,15 +6,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from actors.execution.timers import Timers
 from actors.messaging.reply import Reply
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
-from tests.support.asking import LONG_S
+from actors.tasks.journal.store import Store
+from tests.support.hardening import LONG_S, Gate
 from trees import SupervisorSpec, WorkerSpec, start
 from trees.host import start as start_module
 
@@ -79,6 +82,55 @@ def test_a_start_that_is_interrupted_ends_and_leaves_nothing_behind(
         start(SPEC)
     assert made
     with start(SPEC) as tree:
+        assert tree.ref("shop/w").ask(7, timeout=LONG_S) == "7"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_start_that_is_interrupted_while_its_store_opens_leaves_that_free(number: int, tmp_path: Path) -> None:
+    """A connection that is interrupted between a statement and what comes of it keeps the database locked."""
+    url, made = f"sqlite:///{tmp_path}/shop.db", list[object]()
+    start(SPEC, store=url).stop()  # from now on it is opened, and not made
+
+    def press_once(*_: object) -> None:
+        made.append(None)
+        if len(made) == number:
+            press()
+
+    event.listen(Engine, "after_cursor_execute", press_once)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start(SPEC, store=url)
+    finally:
+        event.remove(Engine, "after_cursor_execute", press_once)
+    with start(SPEC, store=url) as tree:
+        assert tree.ref("shop/w").ask(7, timeout=LONG_S) == "7"
+
+
+def test_a_start_that_is_interrupted_does_not_wait_long_for_a_store_which_is_closed_when_it_has_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, real, gate, ended = f"sqlite:///{tmp_path}/shop.db", start_module.open_store, Gate(), Reply()
+
+    def slow(*args: Any, **words: Any) -> Store:
+        press()
+        gate()
+        return real(*args, **words)
+
+    def build(*args: Any, **words: Any) -> System:
+        system = System(*args, **words)
+        system.ended.when_done(ended.complete)
+        return system
+
+    with monkeypatch.context() as patched:
+        patched.setattr(start_module, "OPEN_S", 0.0)
+        patched.setattr(start_module, "open_store", slow)
+        patched.setattr(start_module, "System", build)
+        with pytest.raises(KeyboardInterrupt):
+            start(SPEC, store=url)
+        assert not ended.done
+        gate.open.set()
+        assert ended.wait(LONG_S)
+    with start(SPEC, store=url) as tree:
         assert tree.ref("shop/w").ask(7, timeout=LONG_S) == "7"
 
 
