@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors.concurrency.thread_state import in_background
+from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import Clock
 from actors.model.errors import ActorsError
+from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
 from actors.runtime.system import System
@@ -155,6 +157,8 @@ class _Launch:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
         self._built = build(spec)  # here: it may look into a module that is just being imported on this thread
+        for path in _elsewhere_in(self._built, spec.id):
+            refuse_while_importing(path)  # before a store or a port, which the tree of the host has, is asked for
         self._options = options
         self._store: Store | None = None
         self._console: Console | None = None
@@ -293,6 +297,17 @@ class _Launch:
         self._stop_showing()
         if self._store is not None and self.waits:
             close_store(self._store)
+
+
+def _elsewhere_in(spec: ChildSpec, path: str) -> Iterator[str]:
+    """Yield the paths of all workers that run in processes."""
+    recipe = spec.recipe
+    if isinstance(recipe, WorkerRecipe):
+        if recipe.process is not None:
+            yield path
+        return
+    for child in recipe.children:
+        yield from _elsewhere_in(child, f"{path}/{child.id}")
 
 
 class Starting:

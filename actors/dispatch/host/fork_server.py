@@ -24,7 +24,7 @@ from multiprocessing import connection, reduction, resource_tracker
 from typing import Final
 
 from actors.dispatch.groups.process_reader import marked_environment
-from actors.dispatch.worker.worker_imports import IMPORTS
+from actors.dispatch.worker.worker_imports import IMPORTS, Imported
 from actors.dispatch.worker.worker_main import Entry
 from actors.model.errors import StartError
 
@@ -33,21 +33,36 @@ _COMMAND: Final = (
     "from actors.dispatch.worker.worker_imports import preload; preload({modules!r}); "
     "from multiprocessing.forkserver import main; main({listener}, {alive}, [])"
 )
-_NO_MAIN_GUARD: Final = (
-    "the process of a worker imports this script to find the worker's code, and the script starts its tree again "
-    "while it is imported"
-)
-_HINT: Final = "Put what starts the tree under 'if __name__ == \"__main__\":'."
+_AGAIN: Final[dict[Imported, tuple[str, str]]] = {
+    "script": (
+        (
+            "the process of a worker imports this script to find the worker's code, and the script starts its tree "
+            "again while it is imported"
+        ),
+        "Put what starts the tree under 'if __name__ == \"__main__\":'.",
+    ),
+    "module": (
+        (
+            "the process of a worker imports the module of the worker's code, and that starts its tree again while it "
+            "is imported"
+        ),
+        "Start the tree in a function, such as main() or the lifespan of an app, and not where its module is imported.",
+    ),
+}
+"""Words for what is wrong, and for what to do."""
 
 
 def refuse_while_importing(path: str) -> None:
-    """Refuse to start the process of the worker at a path where this one only imports a script.
+    """Refuse to start the process of the worker at a path where this one imports the code of a worker.
+
+    That process would import it as well, and so start another one, without end.
 
     Raises:
         StartError: it does.
     """
-    if IMPORTS.is_script:
-        raise StartError(path, _NO_MAIN_GUARD, _HINT, said=f"{_NO_MAIN_GUARD}. {_HINT}")
+    if IMPORTS.what is not None:
+        what, hint = _AGAIN[IMPORTS.what]
+        raise StartError(path, what, hint, said=f"{what}. {hint}")
 
 
 class ForkServer:

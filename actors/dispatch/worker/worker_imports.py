@@ -7,23 +7,26 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
+
+Imported: TypeAlias = Literal["script", "module"]
+"""Script of the host, or the module of a worker's code, or one that is preloaded."""
 
 
 class Imports:
-    """Knows if this process imports the script of its host just now."""
+    """Knows what of the user's this process imports just now, to find the code of a worker: no such code runs yet."""
 
     def __init__(self) -> None:
-        self.is_script = False
+        self.what: Imported | None = None
 
     @contextmanager
-    def script(self) -> Iterator[None]:
-        """Mark the import of the script."""
-        self.is_script = True
+    def of(self, what: Imported) -> Iterator[None]:
+        """Mark an import."""
+        before, self.what = self.what, what
         try:
             yield
         finally:
-            self.is_script = False
+            self.what = before
 
 
 IMPORTS: Final = Imports()
@@ -34,7 +37,8 @@ def preload(modules: tuple[str, ...]) -> None:
     """Import modules. One that cannot be imported is told on stderr, and is no reason to fork nothing."""
     for each in modules:
         try:
-            importlib.import_module(each)
+            with IMPORTS.of("module"):
+                importlib.import_module(each)
         except BaseException:  # noqa: BLE001 - it is the user's code; who needs it gets the error again
             traceback.print_exc()
 

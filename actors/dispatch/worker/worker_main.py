@@ -190,10 +190,11 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
     setup: Setup = loaded(parts_of(booted))
     try:
         (prepare or _prepare)(setup)
-        make_recipe = loaded([setup.code])
+        with IMPORTS.of("module"):
+            recipe = loaded([setup.code])()
         from actors.dispatch.worker.worker_runner import WorkerRunner  # noqa: PLC0415 - it may be what was not preloaded
 
-        side = WorkerRunner(link, setup.path, make_recipe())
+        side = WorkerRunner(link, setup.path, recipe)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
         link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(error), False, 0)))
         _flush()
@@ -232,7 +233,7 @@ def find_main_later(main: dict[str, Any]) -> None:
             raise AttributeError(name)
         given = dict(main)
         main.clear()
-        with IMPORTS.script():
+        with IMPORTS.of("script"):
             spawn.prepare(given)
         return getattr(sys.modules["__main__"], name)
 

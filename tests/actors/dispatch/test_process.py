@@ -23,7 +23,7 @@ from actors import (
     WorkerCrashedError,
 )
 from tests.support import process_workers as there
-from tests.support.hardening import eventually
+from tests.support.hardening import LONG_S, eventually
 from tests.support.process_trees import running, spec_of, worker
 from trees import Process, WorkerSpec
 from trees.declaration.check import check
@@ -133,19 +133,51 @@ def test_a_command_cannot_be_given_a_process_of_another_kind() -> None:
     assert "SECRET" not in str(problem)
 
 
-def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(tmp_path: Path) -> None:
-    script = tmp_path / "unguarded.py"
-    script.write_text(
-        "from trees import SupervisorSpec, WorkerSpec, start\n"
-        "def twice(message):\n    return message * 2\n"
-        "spec = SupervisorSpec(id='p', children=[WorkerSpec(id='w', handle=twice, dispatch='process')])\n"
-        "with start(spec) as tree:\n    print('answer', tree.ref('p/w').ask(21))\n"
+STARTS = """
+from trees import Process, SupervisorSpec, Web, WorkerSpec, start
+
+def twice(message):
+    return message * 2
+
+def tree(dispatch):
+    return SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=twice, dispatch=dispatch)])
+
+"""
+
+
+def ran(*words: str, cwd: Path) -> tuple[int, str, str]:
+    """Run Python there; the exit code, and what it has written."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{cwd}"}
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=LONG_S, check=False, cwd=cwd, env=env
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-    assert done.returncode != 0
-    assert 'if __name__ == "__main__":' in done.stderr
-    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1], "what to do stands where people look first"
-    assert "answer" not in done.stdout
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("more", ["", ", store='sqlite:///p.db', web=Web(port=0)"])
+def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(more: str, tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    start = f"start(tree('process'){more})"
+    script.write_text(f"{STARTS}with {start} as tree:\n    print('answer', tree.ref('p/w').ask(21))\n")
+    code, said, errors = ran(str(script), cwd=tmp_path)
+    assert code != 0
+    assert 'if __name__ == "__main__":' in errors
+    assert 'if __name__ == "__main__":' in errors.splitlines()[-1], "what to do stands where people look first"
+    assert "answer" not in said
+
+
+@pytest.mark.parametrize("more", ["", ", store='sqlite:///p.db', web=Web(port=0)"])
+@pytest.mark.parametrize("dispatch", ["'process'", "Process(preload=['app'])"])
+def test_a_module_that_starts_its_tree_while_it_is_imported_gets_an_error_that_says_just_that(
+    dispatch: str, more: str, tmp_path: Path
+) -> None:
+    """As one does that a server of apps imports. Each process would start the next one, without end."""
+    start = f"start(tree({dispatch}){more})"
+    (tmp_path / "app.py").write_text(f"{STARTS}with {start} as tree:\n    print('answer', tree.ref('p/w').ask(21))\n")
+    code, said, errors = ran("-c", "import app", cwd=tmp_path)
+    assert code != 0
+    assert "Start the tree in a function" in errors.splitlines()[-1]
+    assert "answer" not in said
 
 
 # -- 1.3: what crosses ----------------------------------------------------------------------------------------
