@@ -18,7 +18,7 @@ from actors.model.spec import ChildSpec
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit, Incarnation
     from actors.messaging.mailbox import Mailbox
-    from actors.messaging.ports import Host, Timer
+    from actors.messaging.ports import Host
     from actors.supervision.procedures import Procedure, StartCall
 
 
@@ -71,7 +71,6 @@ class Child:
         "id",
         "incarnation",
         "last_exit",
-        "limit",
         "mailbox",
         "plan",
         "registration",
@@ -80,7 +79,6 @@ class Child:
         "spec",
         "standing",
         "timed_out",
-        "timer",
         "up_since",
         "waiters",
         "window",
@@ -117,10 +115,6 @@ class Child:
         self.due: float | None = None
         """When its backoff ends."""
         self.last_exit: LastExit | None = None
-        self.timer: Timer | None = None
-        """The time limit of what it is doing now: starting, or ending."""
-        self.limit: object = None
-        """Message that its supervisor gets when that time is over; any other one is of an old limit."""
         self.window: RestartWindow | None = None
         """Restart limit of its own, where it parks."""
 
@@ -178,12 +172,6 @@ class Child:
     def record_exit(self, exit_: Exit, now: float) -> None:
         """Remember how it ended, as text."""
         self.last_exit = LastExit(exit_.reason, exit_.detail, now)
-
-    def cancel_timer(self) -> None:
-        """Cancel the time limit: it no longer counts."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = self.limit = None
 
     def info(self, system: Host) -> ChildInfo:
         """Return what others may see."""

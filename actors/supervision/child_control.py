@@ -1,9 +1,7 @@
 """One child's operation: start it, stop it, run out of patience with it, take note of its end.
 
 The supervisor decides; its ``ChildControl`` does it to one child at a time and knows nothing of the others. Every wait
-has a limit, which is a timer that posts a ``TimedOut`` of its own to the supervisor. The child's record keeps the one
-that counts now (``Child.limit``): a limit that was lifted or replaced says nothing any more, neither of this
-incarnation nor of a later one.
+has a limit (``actors.supervision.time_limits``).
 
 A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
 stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
@@ -12,7 +10,6 @@ stopped, and is in its last hook. What is over by itself has the ``shutdown`` of
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from actors.dispatch.incarnation_types import incarnation_type
@@ -21,9 +18,10 @@ from actors.model.spec import Reason, Restart, WorkerRecipe
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_table import natural_refusal
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
+from actors.supervision.time_limits import TimeLimits
 
 if TYPE_CHECKING:
-    from actors.execution.incarnation import Exit, Incarnation
+    from actors.execution.incarnation import Exit
     from actors.messaging.supervisor_mailbox import SupervisorMailbox
     from actors.supervision.registry import Registry
 
@@ -33,15 +31,6 @@ OWN_END_S = 5.0
 """How long a child that ends by itself may take for its last hook, where its supervisor would not wait at all."""
 
 
-class TimedOut:
-    """To the supervisor: this limit of what this incarnation is doing is over. Each limit has its own."""
-
-    __slots__ = ("incarnation",)
-
-    def __init__(self, incarnation: Incarnation) -> None:
-        self.incarnation = incarnation
-
-
 class ChildControl:
     """Operations of one supervisor on one child at a time."""
 
@@ -49,6 +38,7 @@ class ChildControl:
         self._system = system
         self._box = box
         self._period_s = period_s
+        self.limits = TimeLimits(system, box)
 
     def start(self, child: Child, *, counts: bool = False) -> bool:
         """Begin a new incarnation, which counts as a restart or does not; True when it is up already."""
@@ -63,7 +53,7 @@ class ChildControl:
         child.up_since = None
         if incarnation.start():
             return True
-        self.limit(child, spec.start_timeout_s)
+        self.limits.set(child, spec.start_timeout_s)
         return False
 
     @staticmethod
@@ -77,8 +67,7 @@ class ChildControl:
 
     def is_up(self, child: Child) -> None:
         """Take note that its start succeeded."""
-        if child.timer is not None:
-            child.cancel_timer()
+        self.limits.lift(child)
         child.standing = ChildState.UP
         child.has_been_up = True
         child.up_since = self._system.now()
@@ -98,40 +87,30 @@ class ChildControl:
         kill = kill or child.spec.brutal_kill
         ended = incarnation.kill() if kill else incarnation.stop()
         if ended is None and not incarnation.is_over:
-            self.limit(child, GRACE_S if kill else child.spec.shutdown_s)
+            self.limits.set(child, GRACE_S if kill else child.spec.shutdown_s)
         return ended
-
-    def limit(self, child: Child, seconds: float) -> None:
-        """Set the time limit of what the child is doing now."""
-        child.cancel_timer()
-        incarnation = child.incarnation
-        if incarnation is None or seconds == math.inf:
-            return
-        box, late = self._box, TimedOut(incarnation)
-        child.limit = late
-        child.timer = self._system.timers.call_at(self._system.now() + seconds, lambda: box.post(late))
 
     def ends_by_itself(self, child: Child) -> None:
         """Limit the end of a child that was not ordered to end: one limit, for its handler and its last hook."""
-        if child.timer is None:
-            self.limit(child, child.spec.shutdown_s or OWN_END_S)
+        if child not in self.limits:
+            self.limits.set(child, child.spec.shutdown_s or OWN_END_S)
 
-    def out_of_time(self, child: Child, late: TimedOut) -> Exit | None:
+    def out_of_time(self, child: Child) -> Exit | None:
         """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
         incarnation = child.incarnation
-        if incarnation is None or child.limit is not late:
-            return None  # that limit was lifted, or replaced, after it had run out
+        if incarnation is None:
+            return None
         if child.standing is ChildState.STARTING:
             child.timed_out = True
         ended = incarnation.abandon() if incarnation.was_killed else incarnation.kill()
         if ended is None and not incarnation.is_over:
-            self.limit(child, GRACE_S)
+            self.limits.set(child, GRACE_S)
         return ended
 
     def is_down(self, child: Child, exit_: Exit) -> None:
         """Take note of its end, and tell the world."""
         standing = child.standing
-        child.cancel_timer()
+        self.limits.lift(child)
         now = self._system.now()
         child.record_exit(exit_, now)
         child.came_up = child.incarnation is not None and child.incarnation.came_up

@@ -96,7 +96,6 @@ class ChildTable:
     def remove(self, child: Child) -> None:
         """Take a child off the list; nothing of it stays, and a namesake stays as it is."""
         child.standing = ChildState.GONE
-        child.cancel_timer()
         child.plan = child.added_by = None
         path, system = child.path, self._system
         tables: tuple[tuple[dict[str, Any], str, object], ...] = (

@@ -35,7 +35,7 @@ def on_stalled(supervisor: Supervisor, stalled: Stalled) -> None:
     if ended is not None:
         supervisor.ended(child, ended)
     elif not incarnation.is_over:
-        supervisor.control.limit(child, GRACE_S)
+        supervisor.control.limits.set(child, GRACE_S)
 
 
 @dataclass(frozen=True, slots=True)

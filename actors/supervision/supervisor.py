@@ -30,7 +30,7 @@ from actors.model.errors import StartError
 from actors.model.spec import Reason, Restart, SupervisorRecipe
 from actors.model.strategy import ExitAction
 from actors.supervision.child import Child, ChildObserver, ChildState
-from actors.supervision.child_control import ChildControl, TimedOut
+from actors.supervision.child_control import ChildControl
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
 from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
@@ -51,6 +51,7 @@ from actors.supervision.supervisor_incarnation import (
     StopOrder,
     SupervisorIncarnation,
 )
+from actors.supervision.time_limits import LimitsDue
 
 
 class Supervisor(ManagedActor):
@@ -113,12 +114,14 @@ class Supervisor(ManagedActor):
         if child is not None and child.standing is ChildState.UP:
             self.control.ends_by_itself(child)
 
-    def _on_timed_out(self, late: TimedOut) -> None:
-        child = self.table.of(late.incarnation)
-        if child is not None:
-            ended = self.control.out_of_time(child, late)
-            if ended is not None:
-                self.ended(child, ended)
+    def _on_limits_due(self, _: LimitsDue) -> None:
+        limits = self.control.limits
+        for child, end in limits.overdue():
+            if limits.expires(child, end):
+                ended = self.control.out_of_time(child)
+                if ended is not None:
+                    self.ended(child, ended)
+        limits.look_again()
 
     def _on_exited(self, ended: Exited) -> None:
         child = self.table.of(ended.incarnation)
@@ -376,6 +379,7 @@ class Supervisor(ManagedActor):
         """All children are down. What start_child had added is gone."""
         for child in [child for child in self.table if child.dynamic]:
             self.forget(child)
+        self.control.limits.close()
         self.incarnation.finish(exit_)
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[Supervisor, Any], None]]] = {
@@ -383,7 +387,7 @@ class Supervisor(ManagedActor):
         Registered: _on_registered,
         Stopping: _on_stopping,
         Exited: _on_exited,
-        TimedOut: _on_timed_out,
+        LimitsDue: _on_limits_due,
         Continue: _on_continue,
         StopOrder: _on_stop,
         KillOrder: _on_kill,

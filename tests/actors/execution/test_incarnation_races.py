@@ -26,7 +26,7 @@ from actors.execution.incarnation import Started
 from actors.messaging.mailbox import Mailbox as Box
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.spec import Reason
-from actors.supervision.child_control import TimedOut
+from actors.supervision.time_limits import LIMITS_DUE
 from actors.supervision.supervisor_incarnation import Ping
 from actors.testing import ManualClock, settle
 from tests.support.hardening import (
@@ -216,7 +216,7 @@ def test_a_start_that_ends_as_its_time_runs_out_is_up_or_abandoned_and_never_bot
         seen = Witness(tree)
         started = in_thread(lambda: tree.start_child("t", worker("w", slow, start_timeout_s=5, restart="temporary")))
         gate.wait_reached()
-        eventually(lambda: tree._system.children["t/w"].timer)
+        eventually(lambda: tree._system.children["t/w"] in tree._system.supervisors["t"].control.limits)
         if in_time:
             gate.open.set()
             started()
@@ -238,7 +238,7 @@ def test_news_of_a_limit_that_was_lifted_meanwhile_hurts_nobody() -> None:
     """The time of a start ran out, and it came up, before its supervisor heard of either: up comes first."""
     with tree_of(worker("w", kind_with(Ours, on_start=lambda self: None))) as tree:
         seen = Witness(tree)
-        tree._system.boxes["t"].post(TimedOut(life_of(tree, "t/w")))
+        tree._system.boxes["t"].post(LIMITS_DUE)
         settle(tree)
 
         assert seen.of(ChildExited) == []
@@ -248,10 +248,10 @@ def test_news_of_a_limit_that_was_lifted_meanwhile_hurts_nobody() -> None:
 def test_news_of_the_limit_of_a_start_does_not_shorten_the_limit_of_the_stop_that_followed() -> None:
     gate, clock = Gate(), ManualClock()
     with start(root(worker("w", kind_with(Ours, on_stop=lambda self: gate()), shutdown=5.0)), clock=clock) as tree:
-        seen, incarnation = Witness(tree), life_of(tree, "t/w")
+        seen = Witness(tree)
         stopped = in_thread(lambda: tree.terminate_child("t/w"))
         gate.wait_reached()
-        tree._system.boxes["t"].post(TimedOut(incarnation))
+        tree._system.boxes["t"].post(LIMITS_DUE)
         settle_supervisor(tree)
         early = seen.of(ChildAbandoned)
         gate.open.set()

@@ -94,7 +94,7 @@ def wrong_child(supervisor: Any, child: Child) -> list[str]:
         "is parked, and its mailbox is open": not (worker and standing is ChildState.PARKED) or refuses,
         "is parked, and to be started": not (standing is ChildState.PARKED and starts),
         "is down, and has a life": (child.incarnation is None) is child.is_down,
-        "is down, and has a limit": not child.is_down or child.timer is None,
+        "is down, and has a limit": not child.is_down or child not in supervisor.control.limits,
         "is awaited by a plan that does not know": all(child in each.busy for each in child.waiters or ()),
         "is a supervisor, and takes calls without an incarnation, or none with one": worker
         or (refusal is None) is (child.mailbox.attached is not None),
