@@ -101,10 +101,14 @@ class WorkerIncarnation(EndingIncarnation):
                 if not done.value:
                     return False
             if starting:
-                more = self.mailbox.take(self) is not None
-                if more:
+                following = self.next_work()
+                if following is None:
+                    return False
+                if not self.is_over:
                     self._leave()  # later: its supervisor goes first, perhaps on this very thread
-                return more
+                    return True
+                work = following
+                continue
             left -= 1
             if not left:
                 self._leave()
@@ -121,7 +125,7 @@ class WorkerIncarnation(EndingIncarnation):
         """
         if self.phase is not STARTING:
             return self.mailbox.take(self, begins=True)
-        return self.next_work() if self.mailbox.hold(self) else None
+        return NOTHING if self.mailbox.hold(self) else None
 
     def next_work(self) -> Iterator[Envelope] | None:
         """Return what a run that holds the incarnation is to ``drive``; None: nothing, and the run is over.
@@ -129,19 +133,16 @@ class WorkerIncarnation(EndingIncarnation):
         Not a part of ``drive``: the next run may begin on another thread before this one has left the worker's
         context, and a context cannot be entered twice.
         """
-        if self.phase is not STARTING:
-            context = self._context
-            if context is not None and len(context) == 1 and self.residence is None and not self.mailbox.queue:
-                self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
-            work = self.mailbox.take(self)
-            if work is None and self.running_on == threading.get_ident():
-                self._leave()  # not idle, but over: it was ended since the last message, and this thread comes back
-            return work
-        with self.mailbox.lock:
-            if self.is_over:
-                return None
-            self.running_on = threading.get_ident()
-        return NOTHING
+        context = self._context
+        if context is not None and len(context) == 1 and self.residence is None and not self.mailbox.queue:
+            self._context = self.home = None  # nothing of the worker's own in it: 240 bytes of an idle child
+        work = self.mailbox.take(self)
+        if work is None and self.running_on == threading.get_ident():
+            # Not idle, but over: it was ended since the last message, and this thread comes back.
+            if self._owns:
+                return NOTHING  # with its lifespan, which ``drive`` leaves
+            self._leave()
+        return work
 
     async def reside(self, work: Iterator[Envelope]) -> bool:
         """Drive it, on the loop, in one task for its whole life."""
@@ -165,8 +166,6 @@ class WorkerIncarnation(EndingIncarnation):
             cancelled = error
             self._event_loop.goes_on(self)
             self.mailbox.hold(self)
-            with self.mailbox.lock:
-                self.running_on = None if self.is_over else threading.get_ident()
         finally:
             residence.gate = None
         work, residence.work = residence.work, NOTHING
@@ -182,9 +181,9 @@ class WorkerIncarnation(EndingIncarnation):
         try:
             phase = self.phase
             if phase is STARTING:
-                return await self._enter()
+                more = await self._enter()
             # OVER: it was killed since ``next_work``, and there may never have been an actor.
-            if cancelled is not None and self.order is None and phase is not OVER:
+            elif cancelled is not None and self.order is None and phase is not OVER:
                 await self._crash(cancelled)
             elif phase is not OVER and await self._work(work):
                 more = self.order is None
@@ -212,7 +211,7 @@ class WorkerIncarnation(EndingIncarnation):
             return False
         error: BaseException | None = None
         try:
-            with Hook(self):
+            with Hook(self, None):
                 if not await self._set_up():
                     return False
         except BaseException as caught:

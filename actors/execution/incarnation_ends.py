@@ -82,7 +82,7 @@ class EndingIncarnation(ControlledIncarnation):
         """Run a last hook; what it raised."""
         self._with_clean_slate()
         try:
-            with Hook(self):
+            with Hook(self, None):
                 result = getattr(self.actor, name)(*args)
                 if type(result) is CoroutineType:
                     await self._settled(result)
@@ -134,7 +134,7 @@ class EndingIncarnation(ControlledIncarnation):
         else:
             self._with_clean_slate()
         try:
-            with Hook(self):
+            with Hook(self, None):
                 await cast("Residence", self.residence).leave(error)
         except BaseException as raised:
             if self.order is Reason.KILLED:

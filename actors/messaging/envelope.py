@@ -217,9 +217,6 @@ class Hook(CurrentMessage):
 
     __slots__ = ()
 
-    def __init__(self, incarnation: Runnable) -> None:
-        super().__init__(incarnation, None)
-
     def __enter__(self) -> None:
         CURRENT.set(self)
 

@@ -185,6 +185,7 @@ class Mailbox(Inbox):
             if self.attached is not incarnation or incarnation.held:
                 return False
             incarnation.held = True
+            incarnation.running_on = get_ident()
             self.idle = None
             if self.pool is not None:
                 self.pool.part(self)

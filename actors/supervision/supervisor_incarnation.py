@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.execution.incarnation import Exit, Incarnation, Started
+from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
 from actors.model.spec import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from actors.messaging.envelope import Envelope
     from actors.messaging.supervisor_mailbox import SupervisorMailbox
     from actors.supervision.procedures import Procedure
@@ -113,22 +116,30 @@ class SupervisorIncarnation(Incarnation):
 
     def run(self) -> bool:
         """Hear all that waits."""
-        if not self.mailbox.hold(self):
+        actor, batch = self.actor, NOTHING
+        if actor is None or not actor.begun:
+            held = self.mailbox.hold(self)
+        else:
+            batch = self.mailbox.take(self, begins=True)
+            held = batch is not None
+        if not held:
             return False
-        more = self._receive_all()
+        more = self._receive_all(batch)
         if more:
             self.mailbox.release(self)
         return more
 
-    def _receive_all(self) -> bool:
+    def _receive_all(self, batch: Iterator[Envelope] | None) -> bool:
         try:
-            if not self.actor.begun:
-                self.actor.begin()
-            while (batch := self.mailbox.take(self)) is not None:
+            actor = self.actor
+            if not actor.begun:
+                actor.begin()
+            while batch is not None:
                 for message, reply, _ in batch:
-                    self.actor.receive(message, reply)
+                    actor.receive(message, reply)
                     if self.is_over:
                         return False  # the rest of the batch is the next incarnation's
+                batch = self.mailbox.take(self)
         except BaseException as error:
             # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
             self.system.reports.internal_error(error)

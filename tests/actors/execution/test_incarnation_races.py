@@ -5,7 +5,8 @@ A ``Stop`` at a seam of the code holds the thread that comes there until the tes
 
 import asyncio
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(
 
         with stop_at(
             WorkerIncarnation,
-            "next_work",
+            "begin_run",
             lambda incarnation: "w" in incarnation.mailbox.path,
             after=claimed,
             patch=monkeypatch,
@@ -112,6 +113,50 @@ def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(
         assert ran == []
         assert seen.of(InternalError) == []
         assert [(event.reason, event.started) for event in seen.of(ChildExited)] == [(Reason.KILLED, False)]
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "thread"])
+@pytest.mark.parametrize("after", ["its start", "a message"])
+@pytest.mark.parametrize("idle_first", [True, False])
+def test_one_that_is_killed_as_it_looks_for_more_leaves_its_lifespan_all_the_same(
+    dispatch: str, after: str, idle_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill finds it at work, and gives its thread up, or finds it idle, and wakes it."""
+    steps: list[str] = []
+
+    @contextmanager
+    def held() -> Iterator[None]:
+        steps.append("entered")
+        try:
+            yield
+        finally:
+            steps.append("left")
+
+    with tree_of(worker("other")) as tree:
+        seen, handled = Witness(tree), threading.Event()
+        if after == "its start":
+            handled.set()
+        spec = worker(
+            "w", lambda _: handled.set(), lifespan=held, dispatch=dispatch, shutdown="brutal_kill", restart="temporary"
+        )
+
+        def when(incarnation: Any) -> bool:
+            return handled.is_set() and "w" in incarnation.mailbox.path
+
+        with stop_at(WorkerIncarnation, "next_work", when, after=idle_first, patch=monkeypatch) as gate:
+            tree.start_child("t", spec)
+            if after == "a message":
+                tree.ref("t/w").tell("m")
+            gate.wait_reached()
+            incarnation = life_of(tree, "t/w")
+            stopped = in_thread(lambda: _terminate_if_listed(tree, "t/w"))
+            eventually(lambda: incarnation.was_killed)
+        stopped()
+        settle(tree)
+        eventually(lambda: not tree._system.abandoned_by_path)
+
+        assert steps == ["entered", "left"]
+        assert [event.reason for event in seen.of(ChildExited)] == [Reason.KILLED]
 
 
 @pytest.mark.parametrize("kind", [Ours, kind_with(Ours, on_stop=lambda self: None), Stock])
