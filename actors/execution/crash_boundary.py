@@ -181,7 +181,10 @@ class WorkerIncarnation(EndingIncarnation):
         try:
             phase = self.phase
             if phase is STARTING:
-                more = await self._enter()
+                more = await self._begin()
+                if more and self.recipe.is_body:
+                    more = False
+                    await self._live()
             # OVER: it was killed since ``next_work``, and there may never have been an actor.
             elif cancelled is not None and self.order is None and phase is not OVER:
                 await self._crash(cancelled)
@@ -198,14 +201,8 @@ class WorkerIncarnation(EndingIncarnation):
                 self._leave()
         return more
 
-    async def _enter(self) -> bool:
-        if not await self._begin():
-            return False
-        if self.recipe.is_body:
-            await self._live()
-        return not self.recipe.is_body
-
     async def _begin(self) -> bool:
+        """Bring it up; False when it is over."""
         if self.order is not None:  # before any user code ran
             self._tell_end(Exit(self.order))
             return False

@@ -107,7 +107,13 @@ class Pool:
         urgent = job.urgent
         (self._urgent if urgent else self._jobs).append(job)
         here = HERE.blocking
-        if isinstance(here, PoolThread) and here.pool is self and here.may_keep(urgent=urgent):
+        if (
+            isinstance(here, PoolThread)
+            and here.soon
+            and not here.promised
+            and here.pool is self
+            and (urgent or not here.reserve)
+        ):
             here.promised = True
             return
         self._call()
@@ -267,7 +273,15 @@ class Pool:
                 self._parked.remove(thread)
             if self._fresh:
                 self._fresh.discard(thread)
-            job = self._first_job(thread) if urgent or jobs else None
+            job: Job | None = None
+            try:
+                if urgent:
+                    job = urgent.popleft()
+                elif jobs and (not thread.reserve or not self._threads):
+                    self._taken += 1
+                    job = jobs.popleft()
+            except IndexError:
+                continue  # another was faster
             if job is not None:
                 if urgent or jobs:
                     self._call()
@@ -283,17 +297,6 @@ class Pool:
         if thread.parked:
             thread.parked = False
             self._parked.remove(thread)
-
-    def _first_job(self, thread: PoolThread) -> Job | None:
-        try:
-            if self._urgent:
-                return self._urgent.popleft()
-            if self._jobs and (not thread.reserve or not self._threads):
-                self._taken += 1
-                return self._jobs.popleft()
-        except IndexError:  # another was faster
-            return self._first_job(thread)
-        return None
 
     def again(self, job: Job) -> None:
         """The job has more to do: behind those that wait."""

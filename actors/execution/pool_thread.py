@@ -20,7 +20,8 @@ class PoolThread(threading.Thread):
         self.pool = pool
         self.reserve = reserve
         self.soon = False
-        """True while it runs code that cannot block, so that it will look for a job soon. Its own thread only."""
+        """True while it runs code that cannot block, so that it will look for a job soon: it may keep one that it
+        submits for itself, instead of calling another thread. Its own thread only."""
         self.promised = False
         """True when it has kept a job for itself. Its own thread only."""
         self.parked = False
@@ -28,10 +29,6 @@ class PoolThread(threading.Thread):
         self.in_user_code = False
         self.wakeup = Wakeup()
         self._depth = 0
-
-    def may_keep(self, *, urgent: bool) -> bool:
-        """True when this thread, the caller's own, will look for a job soon and has none in mind yet."""
-        return self.soon and not self.promised and (urgent or not self.reserve)
 
     def run(self) -> None:
         """Take jobs until there have been none for a while."""

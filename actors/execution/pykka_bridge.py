@@ -147,9 +147,8 @@ def _incarnation_of(actor: ManagedActor) -> Incarnation:
 
 
 def build(cls: type[Any], incarnation: Incarnation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Make an object of the class that belongs to ``incarnation`` before its ``__init__`` runs."""
-    hardened = managed(cls)
-    actor = hardened.__new__(hardened, *args, **kwargs)
+    """Make an object of a managed class, one that belongs to ``incarnation`` before its ``__init__`` runs."""
+    actor = cls.__new__(cls, *args, **kwargs)
     object.__setattr__(actor, "_regrow_incarnation", incarnation)
     actor.__init__(*args, **kwargs)
     if sys.version_info < (3, 12):  # proxies of other threads look at its dict: see actors.concurrency.shared_fields

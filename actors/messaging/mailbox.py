@@ -163,7 +163,8 @@ class Mailbox(Inbox):
         """
         with self.lock:
             self.attached = incarnation
-            self._is_busy()
+            if self.idle is not None:
+                self._is_busy()
             if idle:
                 self._is_idle(incarnation)
                 if not self._has_work():

@@ -63,11 +63,11 @@ class SupervisorMailbox(Mailbox):
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:
         """Take a message of the library; False where no incarnation is there to hear it."""
-        return self.call(message, reply) is None
+        return Mailbox.put(self, (message, reply, None)) is None
 
     def call(self, message: Any, reply: Reply | None) -> Refusal | None:
         """As ``post``; why it is refused. A reply that was taken is always completed or failed."""
-        verdict = super().put((message, reply, None))
+        verdict = Mailbox.put(self, (message, reply, None))
         return verdict if isinstance(verdict, Refusal) else None
 
     def post_first(self, message: Any) -> None:

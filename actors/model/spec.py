@@ -203,6 +203,8 @@ class WorkerRecipe:
     """True where its object has a ``lifespan`` of its own."""
     resides: bool = field(init=False)
     """True where it keeps one task, or thread, for its whole life: it has a lifespan, or on the loop any hook."""
+    starts_at_once: bool = field(init=False)
+    """True where it is up when its supervisor has made it: no user code runs for that, and no other thread."""
     bounds: MailboxLimit = UNBOUNDED
     expected: tuple[type[BaseException], ...] = ()
     crash_on_ask_error: bool = False
@@ -217,16 +219,13 @@ class WorkerRecipe:
     has_hooks: InitVar[bool] = False
     """True where its object has an on_start, on_stop or on_failure."""
 
-    @property
-    def starts_at_once(self) -> bool:
-        """True where it is up when its supervisor has made it: no user code runs for that, and no other thread."""
-        return self.starts_plain and not self.is_body and self.where is not DispatcherKind.THREAD
-
     def __post_init__(self, has_hooks: bool) -> None:
         owns = self.resource is not None or self.has_lifespan
         object.__setattr__(self, "resides", owns or (has_hooks and self.where is DispatcherKind.LOOP))
         if owns:
             object.__setattr__(self, "starts_plain", False)
+        at_once = self.starts_plain and not self.is_body and self.where is not DispatcherKind.THREAD
+        object.__setattr__(self, "starts_at_once", at_once)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

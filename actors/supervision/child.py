@@ -17,7 +17,7 @@ from actors.model.spec import ChildSpec
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit, Incarnation
-    from actors.messaging.mailbox import Mailbox
+    from actors.messaging.mailbox import Mailbox, Refusal
     from actors.messaging.ports import Host
     from actors.supervision.procedures import Procedure, StartCall
 
@@ -72,6 +72,7 @@ class Child:
         "incarnation",
         "last_exit",
         "mailbox",
+        "natural",
         "plan",
         "registration",
         "restarts",
@@ -84,12 +85,23 @@ class Child:
         "window",
     )
 
-    def __init__(self, spec: ChildSpec, id_: str, mailbox: Mailbox, seq: int, *, dynamic: bool) -> None:
+    def __init__(
+        self,
+        spec: ChildSpec,
+        id_: str,
+        mailbox: Mailbox,
+        seq: int,
+        *,
+        dynamic: bool,
+        natural: Refusal | None = None,
+    ) -> None:
         self.spec = spec
         self.id = id_
         self.mailbox = mailbox
         self.seq = seq
         """Grows in start order."""
+        self.natural = natural
+        """Why a child of its kind takes no messages, ever; None: it takes some while it is open."""
         self.dynamic = dynamic
         """Added by start_child: gone when its supervisor restarts."""
         self.standing = ChildState.DOWN

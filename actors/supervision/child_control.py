@@ -16,7 +16,6 @@ from actors.dispatch.incarnation_types import incarnation_type
 from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
 from actors.model.spec import Reason, Restart, WorkerRecipe
 from actors.supervision.child import Child, ChildState
-from actors.supervision.child_table import natural_refusal
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 from actors.supervision.time_limits import TimeLimits
 
@@ -59,7 +58,7 @@ class ChildControl:
     @staticmethod
     def open(child: Child) -> bool:
         """Open the mailbox of a child that is to be started: messages wait from now on. False: it was open."""
-        natural = natural_refusal(child.spec)
+        natural = child.natural
         if child.mailbox.refusal is natural:
             return False
         child.mailbox.open(natural)
@@ -71,12 +70,14 @@ class ChildControl:
         child.standing = ChildState.UP
         child.has_been_up = True
         child.up_since = self._system.now()
-        if child.incarnation is not None:
-            self._system.stalls.watch(child.incarnation)
+        incarnation = child.incarnation
+        if incarnation is not None and incarnation.pulse is not None:
+            self._system.stalls.watch(incarnation)
         self._publish_start(child)
 
     def _publish_start(self, child: Child) -> None:
-        self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
+        box = child.mailbox
+        self._system.publish(ChildStarted(box.path, box.incarnation))
 
     def stop(self, child: Child, *, kill: bool) -> Exit | None:
         """Begin to stop it, or to kill it; its Exit if that is done already. A second stop joins the first."""

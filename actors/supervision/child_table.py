@@ -67,7 +67,8 @@ class ChildTable:
         if spec.pool is not None:
             pool = self._pool_box(spec)
             self.pools[spec.id] = pool
-        added = [self._add_one(spec, id_, pool, dynamic=dynamic) for id_ in spec.member_ids()]
+        natural = natural_refusal(spec)
+        added = [self._add_one(spec, id_, pool, natural, dynamic=dynamic) for id_ in spec.member_ids()]
         if pool is not None:
             pool.refill([child.mailbox for child in added])
         return added
@@ -81,12 +82,14 @@ class ChildTable:
             self._system.boxes[path] = box
         return box
 
-    def _add_one(self, spec: ChildSpec, id_: str, pool: PoolAddress | None, *, dynamic: bool) -> Child:
+    def _add_one(
+        self, spec: ChildSpec, id_: str, pool: PoolAddress | None, natural: Refusal | None, *, dynamic: bool
+    ) -> Child:
         path = f"{self.path}/{id_}"
         box = self._system.boxes.get(path)
         if not isinstance(box, Mailbox):
-            box = self._system.boxes[path] = new_box(spec, path, pool)
-        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic)
+            box = self._system.boxes[path] = new_box(spec, path, natural, pool)
+        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic, natural=natural)
         self.children[id_] = child
         if spec.significant:
             self.significant[id_] = child
@@ -127,13 +130,13 @@ class ChildTable:
                 del self._system.boxes[pool.path]
 
 
-def new_box(spec: ChildSpec, path: str, pool: PoolAddress | None = None) -> Mailbox:
-    """The mailbox of a child that had none."""
+def new_box(spec: ChildSpec, path: str, natural: Refusal | None, pool: PoolAddress | None) -> Mailbox:
+    """The mailbox of a child that had none; its pool hears of it when it is refilled."""
     if not isinstance(spec.recipe, WorkerRecipe):
         return SupervisorMailbox(path)
-    box, refusal = mailbox_of(spec.recipe, path, pool), natural_refusal(spec)
-    if pool is not None or refusal is not None:  # else it is new, and open
-        box.open(refusal)
+    box = mailbox_of(spec.recipe, path, pool)
+    if natural is not None:  # else it is new, and open
+        box.open(natural)
     return box
 
 

@@ -116,7 +116,7 @@ def test_a_tell_in_the_middle_of_a_tell_or_an_ask_waits_for_nothing_and_is_handl
 
 
 MOST = 300
-HOLDERS = {"take", "begin_run", "_next_batch", "_is_idle", "next_job", "_run_ready", "_first_job", "run", "complete"}
+HOLDERS = {"take", "begin_run", "_next_batch", "_is_idle", "next_job", "_run_ready", "run", "complete"}
 """What runs on the tree's own threads, under a lock or between two steps of a protocol."""
 
 
