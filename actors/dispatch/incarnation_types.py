@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.dispatch.command.command_incarnation import CommandIncarnation
 from actors.dispatch.host.process_incarnation import ProcessIncarnation
 from actors.dispatch.remote import packed
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.messaging.envelope import SystemMessage, own_copy
-from actors.messaging.mailbox import Mailbox
+from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.model.process_errors import NotPicklableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.execution.incarnation import Incarnation
     from actors.messaging.inbox import Inbox
-    from actors.model.spec import WorkerRecipe
-
-
-def incarnation_type(recipe: WorkerRecipe) -> type[Incarnation]:
-    """Return what runs a worker."""
-    if recipe.program is not None:
-        return CommandIncarnation
-    return WorkerIncarnation if recipe.process is None else ProcessIncarnation
-
-
-def mailbox_of(recipe: WorkerRecipe, path: str, pool: PoolAddress | None = None) -> Mailbox:
-    """Return a mailbox for a worker."""
-    kind = Mailbox if recipe.process is None else _PackingMailbox
-    return kind(path, recipe.bounds, pool)
+    from actors.model.spec import ChildSpec, MailboxLimit, WorkerRecipe
 
 
 def address_of(recipe: WorkerRecipe, path: str) -> PoolAddress:
@@ -63,3 +52,30 @@ def _packed(box: Inbox, message: Any) -> Any:
         return packed(box.path, message)
     except NotPicklableError as error:
         raise own_copy(error) from None
+
+
+class ChildForm(NamedTuple):
+    """One of the few forms of a child: what its supervisor makes for it."""
+
+    incarnation: Callable[[Any, ChildSpec, Any, Any], Incarnation]
+    """Makes an incarnation: of the tree, the spec, the mailbox, and the mailbox of its supervisor."""
+    mailbox: Callable[[str, MailboxLimit, PoolAddress | None], Mailbox]
+    """Makes its mailbox: of the path, the bound and the pool."""
+    refusal: Refusal | None
+    """Why it takes no messages, ever; None: it takes some while it is open."""
+
+
+def form_of(recipe: WorkerRecipe) -> ChildForm:
+    """Return the form of a worker."""
+    if recipe.program is not None:
+        return _COMMAND
+    if recipe.process is None:
+        return _BODY if recipe.is_body else _WORKER
+    return _BODY_ELSEWHERE if recipe.is_body else _WORKER_ELSEWHERE
+
+
+_WORKER: Final = ChildForm(WorkerIncarnation, Mailbox, None)
+_BODY: Final = ChildForm(WorkerIncarnation, Mailbox, Refusal.BODY)
+_COMMAND: Final = ChildForm(CommandIncarnation, Mailbox, Refusal.BODY)
+_WORKER_ELSEWHERE: Final = ChildForm(ProcessIncarnation, _PackingMailbox, None)
+_BODY_ELSEWHERE: Final = ChildForm(ProcessIncarnation, _PackingMailbox, Refusal.BODY)

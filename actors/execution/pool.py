@@ -263,7 +263,7 @@ class Pool:
 
     # -- what the threads do -------------------------------------------------------------------------------
 
-    def next_job(self, thread: PoolThread) -> Job | None:
+    def next_job(self, thread: PoolThread) -> Job | None:  # noqa: C901 - the hot path, in one piece
         """A job for this thread; None when there is none and the thread is now parked."""
         urgent, jobs = self._urgent, self._jobs
         thread.promised = False
@@ -316,13 +316,9 @@ class Pool:
             self._call()
         return True
 
-    def run_job(self, job: Job) -> None:
-        """Run it; an exception here is a bug of this library, not of a worker."""
-        try:
-            if job.run():
-                self.again(job)
-        except BaseException as error:
-            self._failed(error)
+    def job_failed(self, error: BaseException) -> None:
+        """An exception has left a job: a bug of this library, not of a worker."""
+        self._failed(error)
 
     # -- the end -------------------------------------------------------------------------------------------
 

@@ -42,7 +42,11 @@ class PoolThread(threading.Thread):
             if job is not None:
                 self.soon = job.urgent
                 self.in_user_code = not job.urgent
-                pool.run_job(job)
+                try:
+                    if job.run():
+                        pool.again(job)
+                except BaseException as error:
+                    pool.job_failed(error)
                 self.soon = self.in_user_code = False
                 job = None  # a parked thread must not keep the last incarnation alive
                 continue

@@ -222,10 +222,11 @@ class Mailbox(Inbox):
             incarnation.running_on = get_ident()
             if incarnation.order is not None:
                 batch: Iterator[Envelope] | None = NOTHING
-            elif pool is None and not self.queue and not length_hint(self.batch):
-                batch = None  # as most often, when a run looks for more
-            else:
+            elif pool is not None or length_hint(self.batch):
                 batch = self._next_batch(told)
+            else:
+                batch = iter(self.drain()) if self.queue else None  # most often none, when a run looks for more
+                self.batch = batch or NOTHING
             while batch is None:
                 self.batch = NOTHING
                 self.shared = None

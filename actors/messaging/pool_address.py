@@ -139,7 +139,7 @@ class PoolAddress(Inbox):
         with self.lock:
             self.members = members
             self._index = {}
-            self._open = sum(member.refusal is None for member in members)
+            self._open = [member.refusal for member in members].count(None)
             self._set(members[0].refusal if members else Refusal.FORGOTTEN)
 
     def remove(self, member: Mailbox) -> None:

@@ -52,6 +52,7 @@ from actors.runtime.event_bus import Bus
 from actors.runtime.loop_renewal import LoopRenewal
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
+from actors.supervision.child_table import child_form
 from actors.supervision.supervisor import Supervisor
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 
@@ -59,6 +60,7 @@ CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
 GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
+_LOOK = 2000
 
 
 class System:
@@ -116,7 +118,7 @@ class System:
         self.tracer: Tracer | None = None  # maker of spans; None: nobody wants any
         self._last_acts: list[Callable[[], object]] = []
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
-        self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False)
+        self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False, form=child_form(spec))
         self._unregister: Callable[[], None] = lambda: None
         self.error_texts = log_errors  # texts of errors, or types only: of log lines, and whatever else is shown
         self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
@@ -394,6 +396,3 @@ class System:
         box = self.boxes.get(path)
         is_worker = box is not None and not isinstance(box, SupervisorMailbox)
         return UnknownPathError(path, () if is_worker else self.near(path), is_worker=is_worker)
-
-
-_LOOK = 2000

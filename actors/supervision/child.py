@@ -16,8 +16,9 @@ from actors.model.restart_window import RestartWindow
 from actors.model.spec import ChildSpec
 
 if TYPE_CHECKING:
+    from actors.dispatch.incarnation_types import ChildForm
     from actors.execution.incarnation import Exit, Incarnation
-    from actors.messaging.mailbox import Mailbox, Refusal
+    from actors.messaging.mailbox import Mailbox
     from actors.messaging.ports import Host
     from actors.supervision.procedures import Procedure, StartCall
 
@@ -67,12 +68,12 @@ class Child:
         "consecutive",
         "due",
         "dynamic",
+        "form",
         "has_been_up",
         "id",
         "incarnation",
         "last_exit",
         "mailbox",
-        "natural",
         "plan",
         "registration",
         "restarts",
@@ -86,22 +87,15 @@ class Child:
     )
 
     def __init__(
-        self,
-        spec: ChildSpec,
-        id_: str,
-        mailbox: Mailbox,
-        seq: int,
-        *,
-        dynamic: bool,
-        natural: Refusal | None = None,
+        self, spec: ChildSpec, id_: str, mailbox: Mailbox, seq: int, *, dynamic: bool, form: ChildForm
     ) -> None:
         self.spec = spec
         self.id = id_
         self.mailbox = mailbox
         self.seq = seq
         """Grows in start order."""
-        self.natural = natural
-        """Why a child of its kind takes no messages, ever; None: it takes some while it is open."""
+        self.form = form
+        """Follows from the recipe; found once."""
         self.dynamic = dynamic
         """Added by start_child: gone when its supervisor restarts."""
         self.standing = ChildState.DOWN

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.dispatch.incarnation_types import incarnation_type
 from actors.model.events import ChildExited, ChildStarted, ChildStopAbnormal
-from actors.model.spec import Reason, Restart, WorkerRecipe
+from actors.model.spec import Reason, Restart
 from actors.supervision.child import Child, ChildState
-from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 from actors.supervision.time_limits import TimeLimits
 
 if TYPE_CHECKING:
@@ -41,10 +39,8 @@ class ChildControl:
 
     def start(self, child: Child, *, counts: bool = False) -> bool:
         """Begin a new incarnation, which counts as a restart or does not; True when it is up already."""
-        spec, mailbox = child.spec, child.mailbox
-        recipe = spec.recipe
-        kind = incarnation_type(recipe) if isinstance(recipe, WorkerRecipe) else SupervisorIncarnation
-        incarnation = child.incarnation = kind(self._system, spec, mailbox, self._box)
+        spec, make = child.spec, child.form.incarnation
+        incarnation = child.incarnation = make(self._system, spec, child.mailbox, self._box)
         if counts:
             incarnation.restart_of = child
         child.standing = ChildState.STARTING
@@ -58,7 +54,7 @@ class ChildControl:
     @staticmethod
     def open(child: Child) -> bool:
         """Open the mailbox of a child that is to be started: messages wait from now on. False: it was open."""
-        natural = child.natural
+        natural = child.form.refusal
         if child.mailbox.refusal is natural:
             return False
         child.mailbox.open(natural)
@@ -73,9 +69,6 @@ class ChildControl:
         incarnation = child.incarnation
         if incarnation is not None and incarnation.pulse is not None:
             self._system.stalls.watch(incarnation)
-        self._publish_start(child)
-
-    def _publish_start(self, child: Child) -> None:
         box = child.mailbox
         self._system.publish(ChildStarted(box.path, box.incarnation))
 
@@ -118,7 +111,7 @@ class ChildControl:
         if child.came_up and self._was_quiet(child):
             child.consecutive = 0
         if child.came_up and child.up_since is None:  # it was ended before its supervisor was told that it was up
-            self._publish_start(child)
+            self._system.publish(ChildStarted(child.path, child.mailbox.incarnation))
         child.incarnation = None
         child.standing = ChildState.DOWN
         incarnation = child.mailbox.incarnation + (not child.came_up)  # of a failed start: the one it would have been

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.dispatch.incarnation_types import address_of, mailbox_of
+from actors.dispatch.incarnation_types import ChildForm, address_of, form_of
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
-from actors.model.spec import ChildSpec, WorkerRecipe
+from actors.model.spec import UNBOUNDED, ChildSpec, MailboxLimit, WorkerRecipe
 from actors.supervision.child import Child, ChildState
+from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -67,8 +68,8 @@ class ChildTable:
         if spec.pool is not None:
             pool = self._pool_box(spec)
             self.pools[spec.id] = pool
-        natural = natural_refusal(spec)
-        added = [self._add_one(spec, id_, pool, natural, dynamic=dynamic) for id_ in spec.member_ids()]
+        form = child_form(spec)
+        added = [self._add_one(spec, id_, pool, form, dynamic=dynamic) for id_ in spec.member_ids()]
         if pool is not None:
             pool.refill([child.mailbox for child in added])
         return added
@@ -82,14 +83,16 @@ class ChildTable:
             self._system.boxes[path] = box
         return box
 
-    def _add_one(
-        self, spec: ChildSpec, id_: str, pool: PoolAddress | None, natural: Refusal | None, *, dynamic: bool
-    ) -> Child:
+    def _add_one(self, spec: ChildSpec, id_: str, pool: PoolAddress | None, form: ChildForm, *, dynamic: bool) -> Child:
         path = f"{self.path}/{id_}"
         box = self._system.boxes.get(path)
         if not isinstance(box, Mailbox):
-            box = self._system.boxes[path] = new_box(spec, path, natural, pool)
-        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic, natural=natural)
+            recipe = spec.recipe
+            bounds = recipe.bounds if isinstance(recipe, WorkerRecipe) else UNBOUNDED
+            box = self._system.boxes[path] = form.mailbox(path, bounds, pool)  # its pool hears of it: see ``refill``
+            if form.refusal is not None:
+                box.open(form.refusal)
+        child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic, form=form)
         self.children[id_] = child
         if spec.significant:
             self.significant[id_] = child
@@ -130,16 +133,14 @@ class ChildTable:
                 del self._system.boxes[pool.path]
 
 
-def new_box(spec: ChildSpec, path: str, natural: Refusal | None, pool: PoolAddress | None) -> Mailbox:
-    """The mailbox of a child that had none; its pool hears of it when it is refilled."""
-    if not isinstance(spec.recipe, WorkerRecipe):
-        return SupervisorMailbox(path)
-    box = mailbox_of(spec.recipe, path, pool)
-    if natural is not None:  # else it is new, and open
-        box.open(natural)
-    return box
+def child_form(spec: ChildSpec) -> ChildForm:
+    """Return the form of a child: what its supervisor makes for it."""
+    recipe = spec.recipe
+    return form_of(recipe) if isinstance(recipe, WorkerRecipe) else _SUPERVISOR
 
 
-def natural_refusal(spec: ChildSpec) -> Refusal | None:
-    """Why a child of this kind never takes messages, or None."""
-    return Refusal.BODY if isinstance(spec.recipe, WorkerRecipe) and spec.recipe.is_body else None
+def _supervisor_mailbox(path: str, _: MailboxLimit, __: PoolAddress | None) -> Mailbox:
+    return SupervisorMailbox(path)
+
+
+_SUPERVISOR: Final = ChildForm(SupervisorIncarnation, _supervisor_mailbox, None)

@@ -157,8 +157,8 @@ class Supervisor(ManagedActor):
         """Begin a plan: its children are its own from now on, and those that it will start take messages again."""
         claim(self, plan, plan.members())
         for child in plan.starts:
-            down = child.mailbox.refusal is not child.natural and child.is_down
-            if down and self.control.open(child) and self.observer is not None:
+            shut = child.mailbox.refusal is not child.form.refusal and child.is_down
+            if shut and self.control.open(child) and self.observer is not None:
                 self.observer.changed(child)  # it was down for good, and from now on it is about to be up
         self.advance(plan)
 

@@ -116,13 +116,13 @@ class SupervisorIncarnation(Incarnation):
 
     def run(self) -> bool:
         """Hear all that waits."""
-        actor, batch = self.actor, NOTHING
-        if actor is None or not actor.begun:
-            held = self.mailbox.hold(self)
-        else:
+        actor = self.actor
+        batch: Iterator[Envelope] | None
+        if actor is not None and actor.begun:
             batch = self.mailbox.take(self, begins=True)
-            held = batch is not None
-        if not held:
+        else:
+            batch = NOTHING if self.mailbox.hold(self) else None
+        if batch is None:
             return False
         more = self._receive_all(batch)
         if more:

@@ -18,6 +18,7 @@ from typing import Any, cast
 from actors.execution.incarnation import Incarnation
 from actors.messaging.mailbox import Mailbox
 from actors.supervision.child import Child
+from actors.supervision.child_table import child_form
 from tests.bench.lives import start_raw
 from tests.bench.messages import asks_of_raw, awaits_of_raw
 from tests.bench.sides import echo
@@ -93,6 +94,7 @@ def _start(number: int) -> float:
     there, back = _closed(), _closed()
     asked: deque[WorkerSpec] = deque()
     kind, host = build(WorkerSpec(id="w", handle=echo)), cast("Any", None)
+    form = child_form(kind)
     children: dict[str, Child] = {}
 
     def makes() -> None:
@@ -100,7 +102,7 @@ def _start(number: int) -> float:
             there.acquire(timeout=WAIT_S)
             id_ = asked.popleft().id
             box = Mailbox(f"bench/{id_}")
-            child = children[box.path] = Child(kind, id_, box, n, dynamic=True)
+            child = children[box.path] = Child(kind, id_, box, n, dynamic=True, form=form)
             child.incarnation = Incarnation(host, kind, box, host)
             back.release()
 

@@ -27,8 +27,8 @@ from actors.execution.incarnation import Started
 from actors.messaging.mailbox import Mailbox as Box
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.spec import Reason
-from actors.supervision.time_limits import LIMITS_DUE
 from actors.supervision.supervisor_incarnation import Ping
+from actors.supervision.time_limits import LIMITS_DUE
 from actors.testing import ManualClock, settle
 from tests.support.hardening import (
     LONG_S,
