@@ -311,8 +311,9 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
             f"a {type(answer).__name__} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         )
         raise EscalationError(id_, what, is_unfit=True)
-    found = port.question(id_)
-    if found is None or port.answered.setdefault(id_, answer) is not answer:
+    found, now = port.question(id_), port.runtime.time()
+    is_late = given is None and found is not None and found.due is not None and now >= found.due
+    if found is None or is_late or port.answered.setdefault(id_, answer) is not answer:
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
     word, field = kind
     value = getattr(answer, field) if field is not None else None
@@ -326,7 +327,7 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         if problem:
             port.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
-    port.tell(EscalationResponse(found.task, id_, word, value, given))
+    port.tell(EscalationResponse(found.task, id_, word, value, now if given is None else given))
 
 
 def storable(value: object) -> Any:

@@ -56,15 +56,18 @@ class OpenQuestions:
         self._core.at(due, lambda: self._hear_answers(too_late))
 
     def _hear_answers(self, then: Callable[[], None]) -> None:
-        """An answer that was given in time counts, also where it is heard later: it may lie in the store."""
+        """An answer that was given in time counts, also where it is heard later: at the port, or in the store.
+
+        So this is one more order at the port, behind all that lie there by then. What was wanted while the orchestrator
+        was down lies there when it is up again, and is carried out a part at a time: its timers are faster.
+        """
         runtime, message = self._core.runtime, TimerFired(self._core.incarnation, then)
-        heard = runtime.heard_orders()
+        tell, started, heard = self._core.port.tell, runtime.system.started, runtime.heard_orders()
         if heard is None:
-            then()
+            tell(message)
             return
-        post, started = self._core.port.post, runtime.system.started
-        # Orders are passed on once the tree is up, in the order in which they were heard: this comes after them.
-        heard.when_done(lambda: started.when_done(lambda: post(message)) if heard.succeeded else None)
+        # Orders of other processes are passed on once the tree is up, in the order in which they were heard.
+        heard.when_done(lambda: started.when_done(lambda: tell(message)) if heard.succeeded else None)
 
     def _expired(self, state: TaskState, escalation: Escalation) -> None:
         kind = task_events.StepUnanswered if escalation.step else task_events.EscalationExpired
