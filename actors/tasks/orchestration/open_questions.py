@@ -50,7 +50,9 @@ class OpenQuestions:
             return
 
         def too_late() -> None:
-            if id_ in state.escalations and state.final is None:
+            if id_ in self._core.port.answered:
+                self._hear_answers(too_late)  # an order before this one was its answer, which lies behind this one
+            elif id_ in state.escalations and state.final is None:
                 self._expired(state, escalation)
 
         self._core.at(due, lambda: self._hear_answers(too_late))

@@ -382,6 +382,7 @@ def test_an_answer_that_comes_too_late_is_refused_also_where_no_orchestrator_has
         with pytest.raises(EscalationError, match="its time is up"):
             handle.respond(question.id, Approve())
         it.tree.restart_child("shop/orchestrator")
+        settle(it.tree)
         it.advance(0.0)
         report = it.report()
 

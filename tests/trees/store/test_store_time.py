@@ -103,16 +103,17 @@ def ask(_: Any, context: Any) -> Any:
     raise Escalated("which?")
 
 
-def answered(url: str, after_s: float) -> SupervisorSpec:
-    """A question whose time is up, and an answer in the store that was given so long after that."""
-    spec = tree_of(ask, Escalate(timeout_s=1.0))
+def answered(url: str, after_s: float, *ids: str) -> SupervisorSpec:
+    """Questions whose time is up, and answers in the store that were given so long after that."""
+    spec = tree_of(ask, Escalate(timeout_s=3.0))
     with start(spec, store=url) as tree:
-        tree.submit(Task("go", id="t"))
-        eventually(tree.escalations)
-        due = tree.escalations()[0].due
+        tree.submit_many([Task("go", id=id_) for id_ in ids])
+        eventually(lambda: len(tree.escalations()) == len(ids))
+        due = min(each.due for each in tree.escalations())
     look = SqlStore.look(url)
-    body = {"escalation": "t:a:1", "answer": "respond", "value": "this"}
-    look.post_command(OWNER, "t", "respond", body)
+    for id_ in ids:
+        body = {"escalation": f"{id_}:a:1", "answer": "respond", "value": "this"}
+        look.post_command(OWNER, id_, "respond", body)
     execute(url, f"UPDATE regrow_orders SET at = {due + after_s}")  # noqa: S608
     with look._database.reading() as connection:
         eventually(lambda: look._database.now(connection) > due)
@@ -121,13 +122,14 @@ def answered(url: str, after_s: float) -> SupervisorSpec:
 
 
 def test_an_answer_that_was_given_in_time_counts_although_the_tree_was_down_until_later(store_url: str) -> None:
-    spec = answered(store_url, -0.1)
+    ids = [f"t{number}" for number in range(100)]  # more than an orchestrator carries out at a time
+    spec = answered(store_url, -0.1, *ids)
     with start(spec, store=store_url) as tree:
-        assert tree.task("t").result(PATIENCE_S).results == {"a": "this"}
+        assert [tree.task(id_).result(PATIENCE_S).results for id_ in ids] == [{"a": "this"}] * 100
 
 
 def test_an_answer_that_was_given_too_late_is_none(store_url: str) -> None:
-    spec = answered(store_url, 0.0)
+    spec = answered(store_url, 0.0, "t")
     with start(spec, store=store_url) as tree, pytest.raises(TaskFailedError, match="nobody answered in time"):
         tree.task("t").result(PATIENCE_S)
 
