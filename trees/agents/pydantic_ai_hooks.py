@@ -49,7 +49,7 @@ class AttemptHooks(AbstractCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: Any) -> Any:
         """Make each call of a tool a step."""
-        return durable_toolset(toolset, self._context) if self._durable else None
+        return durable_toolset(toolset, self._context, count=self._requests.count_rest) if self._durable else None
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:  # noqa: ARG002 - the framework's names
         """Call a tool. One that asks a person, and was not approved by one, waits for the answer."""
@@ -61,6 +61,8 @@ class AttemptHooks(AbstractCapability[Any]):
             if ctx.tool_call_approved:
                 raise
             raise ApprovalRequired({QUESTION: str(asked.question), "state": asked.state}) from asked
+        finally:
+            self._requests.count_rest(ctx.usage)  # of one that is no step: else it has been counted
         if self._stream:
             self._context.stream(f"{call.tool_name}: {_json(result)[:_MOST_RESULT]}", kind="tool_result")
         return result

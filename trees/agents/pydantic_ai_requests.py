@@ -78,14 +78,18 @@ class AttemptRequests:
         return AttemptModel(model, self)
 
     def count_rest(self, usage: Any) -> None:
-        """Count what a run has used beside the answers that were seen, such as those that broke off.
+        """Count what a run has used so far and nobody has counted: agents that are tools of it, answers that broke off.
 
         Args:
             usage: ``RunUsage`` of the run.
         """
         tokens, cost = usage.total_tokens - self._tokens, float(usage.cost or 0.0) - self._cost
         if tokens > 0 or cost > _LEAST_COST:
-            self.context.use(tokens=max(0, tokens), cost=max(0.0, cost))
+            tokens, cost = max(0, tokens), max(0.0, cost)
+            self._tokens += tokens
+            self._cost += cost
+            if not (self.durable and use_in_step(tokens, cost)):
+                self.context.use(tokens=tokens, cost=cost)
 
     # -- for the model -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ exception is not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,14 +34,22 @@ _CONTENT: Final[TypeAdapter[Any]] = TypeAdapter(ToolReturnContent, config=_BYTES
 _RAISED: Final = {"retry": ModelRetry, "failed": ToolFailed}
 
 
-def durable_toolset(toolset: Any, context: Any) -> Any:
-    """Return the tools with every call as a step of the attempt."""
-    return _DurableToolset(toolset, context)
+def durable_toolset(toolset: Any, context: Any, *, count: Callable[[Any], object] | None = None) -> Any:
+    """Return the tools with every call as a step of the attempt.
+
+    Args:
+        toolset: the tools.
+        context: of the attempt.
+        count: called with the ``RunUsage`` of the run at the end of a call, within its step: what agents have used that
+            the tool has run stands there, and is recorded with the call. None: nobody counts.
+    """
+    return _DurableToolset(toolset, context, count)
 
 
 @dataclass
 class _DurableToolset(WrapperToolset[Any]):
     context: Any = field(repr=False)
+    count: Callable[[Any], object] | None = field(default=None, repr=False)
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         async def call(_: dict[str, Any]) -> Any:
@@ -48,6 +57,9 @@ class _DurableToolset(WrapperToolset[Any]):
                 result = await self.wrapped.call_tool(name, tool_args, ctx, tool)
             except (ModelRetry, ToolFailed) as error:
                 return {"retry" if isinstance(error, ModelRetry) else "failed": error.message}
+            finally:
+                if self.count is not None:
+                    self.count(ctx.usage)
             if isinstance(result, ToolReturn):
                 said = {"value": _plain(result.return_value), "metadata": to_jsonable_python(result.metadata)}
                 return {"return": {**said, "content": _ASIDE.dump_python(result.content, mode="json", warnings=False)}}

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from agents import Agent as OpenAI
 from agents import function_tool
-from pydantic_ai import Agent
+from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from tests.support.attempts import LONG_S
-from tests.support.resuming import NotingStore
+from tests.support.resuming import NotingStore, settle_orchestrators
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.agents import OpenAIAgent, PydanticAI
@@ -127,3 +128,41 @@ def test_a_process_that_died_counts_each_recorded_request_once(made: Any, kwargs
 
     assert report.results == {"x": "done"}
     assert 0 < report.usage.tokens == undisturbed(made, kwargs)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_what_agents_have_used_that_are_tools_is_counted_when_their_call_has_ended(*, durable: bool) -> None:
+    """The process dies in the request after the call: one that is a step is not made again, and counts all the same."""
+    inner = Agent(FunctionModel(lambda *_: ModelResponse([TextPart("in")], usage=RequestUsage(input_tokens=100))))
+
+    def spec(hangs: threading.Event | None) -> SupervisorSpec:
+        async def answer(messages: list[Any], _: Any) -> ModelResponse:
+            usage = RequestUsage(input_tokens=10)
+            if len(messages) == 1:
+                return ModelResponse([ToolCallPart("look", {}, tool_call_id="c")], usage=usage)
+            if hangs is not None:
+                hangs.set()
+                await asyncio.Event().wait()
+            return ModelResponse([TextPart("done")], usage=usage)
+
+        agent = Agent(FunctionModel(answer))
+
+        @agent.tool
+        async def look(ctx: RunContext[None]) -> str:
+            return (await inner.run("look", usage=ctx.usage)).output
+
+        tasks = Tasks(planner=StaticPlan([Subtask("x", worker="w")]), on_failure=[])
+        worker = WorkerSpec(id="w", execute=PydanticAI(agent, durable=durable))
+        return SupervisorSpec(id="p", tasks=tasks, children=[worker])
+
+    store, hangs = NotingStore(), threading.Event()
+    with start(spec(hangs), store=store) as tree:
+        tree.submit(Task("Say it", id="t"))
+        assert hangs.wait(LONG_S)
+        settle_orchestrators(tree)
+        cut = list(store.changes)
+    with start(spec(None), store=NotingStore(cut)) as tree:
+        report = tree.task("t").result(LONG_S)
+
+    assert report.results == {"x": "done"}
+    assert report.usage.tokens == (120 if durable else 230)
