@@ -299,7 +299,7 @@ def _not_a_file(place: Path, mode: int) -> str:
 def _meant(url: str) -> str:
     """Say what a wrong URL was probably meant to be; nothing where that is unclear, or would show a password."""
     scheme, mark, rest = url.partition(":")
-    if "@" in url or "\0" in url or "?" in url or rest.strip("/") == "memory:":
+    if "@" in url or "\0" in url or "?" in url or rest.strip("/:") == "memory":
         return ""
     if not mark:
         return f". Did you mean 'sqlite:///{url}'?" if url else ""
@@ -320,9 +320,13 @@ def _normal(url: str) -> URL:
     try:
         if "\0" in url:
             raise ValueError  # noqa: TRY301 - with the other ways in which it can be none
+        url.encode()
         found = make_url(url)
         backend, _, driver = found.drivername.partition("+")
         wanted = {"sqlite": "pysqlite", "postgresql": "psycopg", "postgres": "psycopg"}[backend]
+    except UnicodeEncodeError:
+        what = "has a name that is no text, such as a path whose bytes are no UTF-8. Give the file another name"
+        raise StoreError(url.partition(":")[0], what) from None
     except (ArgumentError, KeyError, ValueError):
         raise StoreError(url.partition(":")[0], f"is not a known kind of store. {_FORMS}{_meant(url)}") from None
     if "@" in (found.host or ""):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -22,21 +23,24 @@ _TOLD: Final = frozenset({"datetime", "decimal", "fractions", "ipaddress", "path
 """Modules of types whose values are told apart by their text."""
 _DEPTH: Final = 100
 """Depth to which a value is looked into."""
+_LONG_BITS: Final = 2_000
+"""Length of an int, in bits, of which every Python writes the decimal digits: its least limit is 640 digits."""
 
 
 def fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return the fingerprint of these arguments."""
+    text = ""
     if not kwargs and _ATOMS.issuperset(map(type, args)):
-        text = repr(args)
-    else:
-        text = json.dumps(_plain([list(args), dict(kwargs)], 0))
+        with suppress(ValueError):  # an int that Python does not write with decimal digits
+            text = repr(args)
+    text = text or json.dumps(_plain([list(args), dict(kwargs)], 0))
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
     kind = type(value)
     if kind in _ATOMS:
-        return value
+        return value if kind is not int or not _is_long(value) else {"int": hex(value)}
     if depth > _DEPTH:
         return _named(kind)
     if isinstance(value, (list, tuple)):
@@ -57,9 +61,16 @@ def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
     return _named_itself(value) if found is None else [_named(kind), _plain(found, depth + 1)]
 
 
+def _is_long(value: int) -> bool:
+    """True for a number that Python may refuse to write with decimal digits (``sys.set_int_max_str_digits``)."""
+    return value.bit_length() > _LONG_BITS
+
+
 def _atom(value: str | float) -> Any:
     """Return the plain value of a subclass."""
-    return str.__str__(value) if isinstance(value, str) else (int if isinstance(value, int) else float)(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    return _plain(int(value), 0) if isinstance(value, int) else float(value)
 
 
 def _fields_of(value: Any) -> dict[str, Any] | None:

@@ -251,6 +251,8 @@ def some() -> list[Any]:
         print,
         int,
         object(),
+        10**5000,
+        [10**5000 + 1],
         float("nan"),
     ]
 
