@@ -18,6 +18,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import Clock
 from actors.model.errors import ActorsError
 from actors.model.spec import ChildSpec, WorkerRecipe
+from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
 from actors.runtime.system import System
@@ -32,7 +33,7 @@ from trees.ha.ha_settings import HA
 from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
-from trees.host.store_binding import bind, close_store
+from trees.host.store_binding import bind, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -76,8 +77,9 @@ def start(
         console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump``, ``top`` and
             ``observe`` show and operate the tree, with what its tasks are about.
         store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
-            path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed. ``None``: in
-            memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
+            path), ``"postgresql://user@host/database"``, or a store of your own, which is never closed, and serves one
+            tree at a time. ``None``: in memory. Unfinished tasks of the store go on. One process at a time may start a
+            root on a store.
         durability: ``"process"``: accepted tasks survive this process. ``"power"``: the machine, with a sync per write.
         keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
         ha: an ``HA``: several processes start this tree on this store, and one leads.
@@ -247,7 +249,7 @@ class _Launch:
 
     def tree(self, store: Store) -> Tree:
         """Build it on an open store; from here on its end closes what is open."""
-        options = self._options
+        options, system = self._options, None
         try:
             system = System(
                 self._built,
@@ -260,6 +262,7 @@ class _Launch:
                 loop_stall_s=options.loop_stall_s,
             )
             attach(system, store)
+            require_alone(system, store)
             keeper = None
             self.begin = system.start
             if options.ha is None:
@@ -279,6 +282,8 @@ class _Launch:
                 self._notifier = tree.watch_alerts(options.alerts)
         except BaseException:
             self._tree = None
+            if system is not None:
+                living_trees.discard(system)
             self.close()
             raise
         return tree

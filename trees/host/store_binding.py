@@ -15,16 +15,17 @@ task that has ended is not cancelled, a question that was answered is not asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
+from actors.runtime import living_trees
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
-from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError
+from actors.tasks.model.task_errors import EscalationError, StoreBusyError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable, SetPriority
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.tasks.orchestration.task_runtime import SERVICE, OrchestratorPort, TaskRuntime, task_runtime_of
 from trees.declaration.specs import SupervisorSpec
 from trees.host.task_handle import respond
 from trees.host.task_removal import remove
@@ -157,6 +158,21 @@ def bind(
     }
     if close:
         system.before_end(lambda: close_store(store))
+
+
+def require_alone(system: System, store: Store) -> None:
+    """Refuse a store that another tree of this process works with: both would do its tasks, and take each other's ids.
+
+    Two that start at the same moment are both listed before either looks here: at least one of them is refused.
+
+    Raises:
+        StoreBusyError: another tree has it.
+    """
+    for other in living_trees.LIVING.snapshot():
+        runtime = cast("System", other).services.get(SERVICE)
+        if other is not system and not other.is_down and isinstance(runtime, TaskRuntime) and runtime.has(store):
+            name = task_runtime_of(system).store_name
+            raise StoreBusyError(name, other.root_path, "another tree of this process, and a store serves one of them")
 
 
 def _readable(store: Store, stream: str) -> Sequence[Event]:

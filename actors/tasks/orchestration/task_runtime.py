@@ -110,6 +110,10 @@ class TaskRuntime:
             raise StoreError("none", "this tree was started without a store")
         return self._store
 
+    def has(self, store: Store) -> bool:
+        """True if its journals are in this store."""
+        return self._store is store
+
     @property
     def store_name(self) -> str:
         """Name of the store in errors."""

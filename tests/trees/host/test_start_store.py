@@ -21,6 +21,7 @@ from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from trees import (
     StaticPlan,
+    StoreBusyError,
     StoreError,
     Subtask,
     SupervisorSpec,
@@ -34,6 +35,8 @@ from trees import (
     start,
     start_async,
 )
+from trees.host.store_binding import close_store
+from trees.store import MemoryStore, SqlStore
 from trees.store.database import Database
 
 __all__ = ["postgres", "postgres_url", "runtime", "sqlite_url", "store_url"]
@@ -205,7 +208,17 @@ class Loud(Worker):
         Loud.started.append("up")
 
 
-@pytest.mark.parametrize("wrong", ["mysql://x/y", "sqlite://", "sqlite:////nowhere/at/all/tasks.db", "tasks.db"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "mysql://x/y",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///a\udcff.db",  # as os.listdir gives a name that is no UTF-8
+        "sqlite:////nowhere/at/all/tasks.db",
+        "tasks.db",
+    ],
+)
 def test_a_store_that_cannot_be_opened_is_an_error_and_nothing_has_run(wrong: str) -> None:
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=TWO), children=[WorkerSpec(id="loud", actor=Loud)])
     Loud.started.clear()
@@ -213,12 +226,39 @@ def test_a_store_that_cannot_be_opened_is_an_error_and_nothing_has_run(wrong: st
     async def host() -> None:
         await start_async(spec, store=wrong)
 
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError) as refused:
         start(spec, store=wrong)
     with pytest.raises(StoreError):
         asyncio.run(host())
 
+    assert f"Did you mean {wrong!r}" not in str(refused.value)
     assert Loud.started == []
+
+
+class Kept(SqlStore):
+    """A store that is opened when it is made, as one of the user's own may be."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, root="p")
+        self.open()
+
+
+@pytest.mark.parametrize("root", ["p", "q"])
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_a_store_object_serves_one_tree_at_a_time(sqlite_url: str, kind: str, root: str) -> None:
+    store = MemoryStore() if kind == "memory" else Kept(sqlite_url)
+    first = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task, context: 1)])
+    second = first.model_copy(update={"id": root})
+    try:
+        with start(first, store=store) as tree:
+            with pytest.raises(StoreBusyError, match="'p' is in use by another tree of this process"):
+                start(second, store=store)
+            assert tree.run(Task("go", id="t")).results == {"w": 1}
+        if kind == "memory":  # one that is down is in nobody's way
+            with start(second, store=store) as tree:
+                assert tree.run(Task("go", id="u")).results == {"w": 1}
+    finally:
+        close_store(store)
 
 
 def test_a_declaration_that_is_wrong_leaves_no_file(sqlite_url: str, tmp_path: Path) -> None:
