@@ -66,10 +66,10 @@ class Bus:
         if subscriptions:
             if not event.has_own_time:
                 note_time(event, self._time())
-            weight = weight_of(event) if event.may_weigh else 0
+            entry = event, weight_of(event) if event.may_weigh else 0
             for subscription in subscriptions:
                 if subscription.wants is None or subscription.wants(type(event)):
-                    subscription.put(event, weight)
+                    subscription.put(entry)
 
     def subscribe(
         self, callback: Callback, *, lasting: bool = False, wants: Callable[[type[Event]], bool] | None = None
@@ -145,16 +145,16 @@ class Subscription(SingleJob):
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
 
-    def put(self, event: Event, weight: int) -> None:
-        """Queue an event that weighs so much; the oldest goes when there are too many."""
-        queue = self._queue
+    def put(self, entry: tuple[Event, int]) -> None:
+        """Queue an event, and what it weighs; the oldest goes when there are too many."""
+        queue, weight = self._queue, entry[1]
         if len(queue) >= BACKLOG:
             self._drop_oldest()
         if weight:
             while queue and len(self._load) + weight > BACKLOG_WEIGHT:
                 self._drop_oldest()
             self._load.extend(repeat(None, weight))
-        queue.append((event, weight))
+        queue.append(entry)
         if self._noted != self._period:  # else ``rouse`` has nothing to do: most events find it called
             self.rouse()
 

@@ -311,7 +311,8 @@ class Attempt(Reply, SystemMessage):
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""
-        spec, tracer = self.spec, tracer_of(self.owner.system)
+        spec, system = self.spec, self.owner.system
+        tracer = tracer_of(system) if system.tracer is not None else None
         if tracer is not None and self.trace is None:
             self.trace = tracer.begin_attempt(self)
         variables = spec.variables if self.trace is None else self.trace.variables

@@ -32,7 +32,7 @@ from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
-from actors.tasks.model.write_checks import require_length
+from actors.tasks.model.write_checks import MOST_CHARACTERS, require_length
 from actors.tasks.results.tokens import tokens_of
 from actors.validation.validation_messages import type_phrase
 
@@ -67,7 +67,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
             if incarnation.recipe.where is not LOOP:
                 _refuse_off_loop(attempt, incarnation, result)
             return _awaited(attempt, incarnation, result)
-        return to_outcome(attempt, result)
+        return _bare_outcome(attempt, result) or to_outcome(attempt, result)
     except BaseException as error:
         stand_in = record_error(attempt, error, incarnation.is_failure)
         if stand_in is None:
@@ -123,14 +123,16 @@ def _is_quick(attempt: Attempt, result: Any) -> bool:
     return type(value) in _PLAIN or is_small(value, of_json=False)
 
 
+async def _looked_at(attempt: Attempt, result: Any) -> Done:
+    """Make what is kept of a result, off the loop where that may take a moment or runs code of the user's."""
+    make = partial(to_outcome, attempt, result)
+    return make() if _is_quick(attempt, result) else await off_loop(make)
+
+
 async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
     try:
         result = await awaitable
-        return (
-            to_outcome(attempt, result)
-            if _is_quick(attempt, result)
-            else await off_loop(partial(to_outcome, attempt, result))
-        )
+        return _bare_outcome(attempt, result) or await _looked_at(attempt, result)
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or incarnation.was_killed:
             record_error(attempt, error, lambda _: incarnation.was_killed)
@@ -145,6 +147,18 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
             while incarnation.task.cancelling():
                 incarnation.task.uncancel()  # the attempt was cancelled, the worker is not
     raise stand_in
+
+
+def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:
+    """Return at once what ``to_outcome`` makes of a text, a number or nothing, as most return; None: that has to look.
+
+    Nothing of the user's is declared that would have to see it, and it came with nothing.
+    """
+    if type(result) not in _PLAIN or (type(result) is str and len(result) > MOST_CHARACTERS):
+        return None
+    spec = attempt.spec
+    is_bare = spec.form is None and spec.adapter is None and attempt.owner.count_tokens is None
+    return Done(result, attempt.used) if is_bare else None
 
 
 def to_outcome(attempt: Attempt, result: Any) -> Done:

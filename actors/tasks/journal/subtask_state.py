@@ -213,6 +213,11 @@ class SubtaskState:
         return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
 
     @property
+    def is_new(self) -> bool:
+        """True where it has had no result, was never sent back, and keeps no state of a question."""
+        return self.revisions is UNREVISED and self.value is None and self.kept is None
+
+    @property
     def total_usage(self) -> Usage:
         """Usage of all its attempts together. A team tells itself how long its members ran."""
         return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)

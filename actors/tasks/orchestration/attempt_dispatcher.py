@@ -80,7 +80,7 @@ class AttemptDispatcher:
         while delegation.returning and table.slots_taken < most:
             delegation.let_return()
         while queue.size:
-            is_full = table.slots_taken >= most
+            is_full = len(table.running) - table.waiting >= most  # as ``slots_taken``, without a call
             found = None
             if not is_full or table.slots_at_work < most:
                 found = queue.take_next(self._serve, core.system.now(), is_asked=is_full)
@@ -145,12 +145,15 @@ class AttemptDispatcher:
                 parts.breakers.record(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
         else:
             parts.breakers.left(row, entry)
-        parts.recording.count(attempt)  # what no record of its end has
+        if attempt.unrecorded is not NO_USAGE:
+            parts.recording.count(attempt)  # what no record of its end has
         core.act(attempt.task, core.runtime.forget, attempt)
-        parts.delegation.attempt_ended(attempt)
+        if core.attempts.is_waiting(attempt):
+            parts.delegation.attempt_ended(attempt)
         if entry is not None:
             entry.release(attempt.key, was_refused=attempt.was_refused)
-            parts.queue.reopen(entry)
+            if entry.lanes:
+                parts.queue.reopen(entry)
 
     @staticmethod
     def _limit_of(node: SubtaskState, entry: RegistryEntry | None, name: str) -> float:

@@ -56,7 +56,8 @@ class Deciding:
             end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used, counted)
             facts, is_wanted = self._core.facts(), self._is_wanted(node)
             self._recording.record(state, retries.after(state, node, end, outcome, facts, is_wanted=is_wanted))
-        self._lifecycle.look_at_budget(state)
+        if state.task.budget is not None:
+            self._lifecycle.look_at_budget(state)
         self._lifecycle.advance(state)
         if state.paused:
             self._paused(state)

@@ -203,8 +203,8 @@ class Delegation:
                 self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "its orchestrator died of its task"))
 
     def attempt_ended(self, attempt: Attempt) -> None:
-        """End the asks of an attempt that has ended."""
-        for key, ask in self._core.runtime.asks.copy().items() if self._core.attempts.is_waiting(attempt) else ():
+        """End the asks of an attempt that has ended, and waits in some."""
+        for key, ask in self._core.runtime.asks.copy().items():
             if ask.attempt is attempt:
                 self.answer(key, None, _too_late_for(attempt))
 

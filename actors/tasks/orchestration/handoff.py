@@ -26,7 +26,6 @@ from actors.tasks.execution.attempt_steps import NO_STEPS
 from actors.tasks.execution.context import ContextValues, results_of_member
 from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
 from actors.tasks.journal.reporting import kept_results, total_usage
-from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -79,15 +78,15 @@ class AttemptHandoff:
         ask = core.runtime.asks.get(node.ask) if node.ask is not None else None
         variables = ask.variables if ask is not None else None  # else those of its task
         team = core.runtime.attempt_of(state) if state.parent is not None else None
-        around = team.spec.values if team is not None else None
+        results = self._parts.results.cache.results(state, spec.depends_on) if spec.depends_on else {}
         values = ContextValues(
             goal,
             node.attempt,
             f"{state.id}/{node.id}/{node.act}",
             {**inputs, **own} if inputs or own else {},
-            results_of_member(around, self._parts.results.of(state, spec.depends_on)),
+            results if team is None else results_of_member(team.spec.values, results),
             state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
-            self._revision(state, node, team, entry),
+            NO_REVISION if team is None and node.is_new else self._revision(state, node, team, entry),
         )
         return AttemptSpec(
             attempt_key(state, node, node.attempt),
@@ -99,7 +98,7 @@ class AttemptHandoff:
             values,
             core.port.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            self._deadline(state, ask),
+            None if state.deadline is None and ask is None else self._deadline(state, ask),
             timeout_s if timeout_s is not None else executable.timeout_s,
             start_number=node.run,
             hops=state.hops,
@@ -117,7 +116,7 @@ class AttemptHandoff:
     def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None, entry: RegistryEntry) -> Revision:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
         own, so_far = NO_REVISION, node.revisions
-        if so_far is not UNREVISED or node.value is not None or node.kept is not None:
+        if not node.is_new:
             previous = self._parts.results.cache.last_result(state, node)
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
             asked_with = self._parts.results.asked_with(state, node.state_for(entry.id))
@@ -143,8 +142,6 @@ class AttemptHandoff:
 
     def _deadline(self, state: TaskState, ask: OpenDelegation | None) -> float | None:
         """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
-        if state.deadline is None and ask is None:
-            return None
         ends = [state.deadline and state.deadline - self._core.runtime.epoch, ask and ask.due]
         return min((end for end in ends if end is not None), default=None)
 

@@ -190,36 +190,40 @@ class Orchestrator(ManagedActor):
         return self._receive
 
     def _receive(self, message: Any) -> None:
-        self.core.task = None
+        core = self.core
+        core.task = None
         try:
-            self._handle(message)
+            if type(message) is Attempt:
+                self._on_attempt(message)
+            else:
+                self._on_message(message)
+            if core.begun and not core.closing:
+                self.parts.dispatcher.pump()
+            if core.effects:
+                core.flush()
+            if self.watch is not None:
+                self.watch()
         except Exception as error:
             self._died(error)
             raise
 
-    def _handle(self, message: Any) -> None:
-        kind, core = type(message), self.core
-        if kind is Attempt:
-            if not core.begun:
-                pass  # found when the journals are taken up again
-            elif message.owner is core.port:
-                core.task = message.task
-                self._on_outcome(message)
-            else:
-                core.task = message.spec.part
-                self.parts.teams.accept(message)
+    def _on_attempt(self, attempt: Attempt) -> None:
+        core = self.core
+        if not core.begun:
+            return  # found when the journals are taken up again
+        if attempt.owner is core.port:
+            core.task = attempt.task
+            self._on_outcome(attempt)
         else:
-            hears = self._HANDLERS.get(kind)
-            if hears is None:
-                core.system.letters.dead_letter(core.incarnation.mailbox, message, Refusal.UNHANDLED, None)
-            else:
-                hears(self, message)
-        if core.begun and not core.closing:
-            self.parts.dispatcher.pump()
-        if core.effects:
-            core.flush()
-        if self.watch is not None:
-            self.watch()
+            core.task = attempt.spec.part
+            self.parts.teams.accept(attempt)
+
+    def _on_message(self, message: Any) -> None:
+        core, hears = self.core, self._HANDLERS.get(type(message))
+        if hears is None:
+            core.system.letters.dead_letter(core.incarnation.mailbox, message, Refusal.UNHANDLED, None)
+        else:
+            hears(self, message)
 
     def _on_outcome(self, attempt: Attempt) -> None:
         core, parts = self.core, self.parts

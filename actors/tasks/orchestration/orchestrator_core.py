@@ -80,7 +80,11 @@ class OrchestratorCore:
             function: what is called.
             args: with what.
         """
-        self.effects.setdefault(task, []).append((function, args))
+        its = self.effects.get(task)
+        if its is None:
+            self.effects[task] = [(function, args)]
+        else:
+            its.append((function, args))
 
     def at(self, due: float, then: Callable[[], None]) -> Timer:
         """Have something done at a time, in seconds since 1970, unless this incarnation is over by then."""

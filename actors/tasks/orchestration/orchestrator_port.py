@@ -104,6 +104,7 @@ class OrchestratorPort:
         """Incarnation that is being stopped with all beside it: that order overtakes ``ShuttingDown``."""
         self.at_work: Recording | None = None  # of the incarnation that may record something at once
         self._numbers = itertools.count(1)
+        self._alone = (self.path,)
 
     def __repr__(self) -> str:
         return f"<OrchestratorPort {self.path}>"
@@ -335,7 +336,7 @@ class OrchestratorPort:
 
     def waiting_for(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
-        return self.addresses(node.chain or (*state.chain, self.path))
+        return self.addresses(node.chain or ((*state.chain, self.path) if state.chain else self._alone))
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""

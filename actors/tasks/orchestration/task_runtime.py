@@ -278,7 +278,7 @@ class TaskRuntime:
 
     def variables_of(self, state: TaskState) -> Variables | None:
         """Return the contextvars that all attempts of a task see; a task that is resumed has its span only."""
-        tracer = tracer_of(self.system)
+        tracer = tracer_of(self.system) if self.system.tracer is not None else None
         if tracer is not None and not tracer.has_task(state.id):
             first = next(iter(self.outline(state.id)), None)
             attempt = self.attempt_of(state)

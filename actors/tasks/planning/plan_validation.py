@@ -127,12 +127,7 @@ def _problems(check: _PlanCheck, subtasks: list[Subtask], max_subtasks: int, bud
     check.size(max_subtasks)
     check.names()
     for subtask in subtasks:
-        check.who(subtask)
-        check.recursion(subtask)
-        check.dependencies(subtask)
-        check.times(subtask)
-        check.undo(subtask)
-        check.labels(subtask)
+        check.subtask(subtask)
     check.cycles()
     check.cost(budget)
     return check.problems
@@ -203,6 +198,20 @@ class _PlanCheck:
                 what = f"{count} subtasks have the id {name!r}"
                 self._add(f"{self._task}/{name}.id", what, "Give each an id of its own.")
 
+    def subtask(self, subtask: Subtask) -> None:
+        """Check one subtask; most say little, and what they do not say is right."""
+        self.who(subtask)
+        if self._waiting:
+            self.recursion(subtask)
+        if subtask.depends_on:
+            self.dependencies(subtask)
+        if subtask.timeout_s is not None or subtask.idle_timeout_s is not None:
+            self.times(subtask)
+        if subtask.undo is not None:
+            self.undo(subtask, subtask.undo)
+        if subtask.metadata and self._metadata:
+            self.labels(subtask)
+
     def who(self, subtask: Subtask) -> None:
         """Check that there is a worker that can do it."""
         worker, capability = subtask.worker, subtask.capability
@@ -237,8 +246,6 @@ class _PlanCheck:
 
     def recursion(self, subtask: Subtask) -> None:
         """Check that no worker that waits for this task is to do a part of it."""
-        if not self._waiting:
-            return
         candidates = self._index.candidates(subtask)
         if not candidates or not all(row.path in self._waiting for row in candidates):
             return
@@ -266,10 +273,9 @@ class _PlanCheck:
                 hint = f"Use more than 0 and at most {MAX_SECONDS:,.0f}, or leave it out."
                 self._problem(subtask, part, f"expected a number of seconds, got {value_phrase(value)}", hint)
 
-    def undo(self, subtask: Subtask) -> None:
+    def undo(self, subtask: Subtask, name: str) -> None:
         """Check that what undoes it is there."""
-        name = subtask.undo
-        if name is None or name in self._index.by_id:
+        if name in self._index.by_id:
             return
         if name not in self._undos:
             near = f"{self._workers(name)} Or write 'module:attr'."
@@ -281,8 +287,6 @@ class _PlanCheck:
 
     def labels(self, subtask: Subtask) -> None:
         """Check that the metadata of the task and of the subtask are small together: each event carries both."""
-        if not (subtask.metadata and self._metadata):
-            return
         size = metadata_size({**self._metadata, **subtask.metadata})
         if size > METADATA_CHARS:
             what = f"is {size:,} characters of JSON with that of the task, more than {METADATA_CHARS:,}"
@@ -323,8 +327,10 @@ class _PlanCheck:
 
     def cost(self, budget: Budget | None) -> None:
         """Check that the estimates are not more than there is, for each subtask and for all together."""
-        total = EstimateTotal()
+        total, is_estimated = EstimateTotal(), any(row.estimate is not None for row in self._index.by_id.values())
         for subtask in self._subtasks:
+            if not is_estimated and subtask.estimate is None:
+                continue
             try:
                 estimate = estimate_of(subtask, self._index.estimate_source(subtask))
             except EstimateError as error:

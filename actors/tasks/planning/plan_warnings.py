@@ -98,6 +98,8 @@ def _needless_lines(subtasks: list[Subtask]) -> list[str]:
 
 def _is_silent(subtask: Subtask, previous: Subtask) -> bool:
     """True where it says what it is about and does not speak of the one before: neither by name nor as ``it``."""
+    if not subtask.instruction and not subtask.inputs:
+        return False
     said = [subtask.instruction, *subtask.inputs, *(one for one in subtask.inputs.values() if isinstance(one, str))]
     text = "\n".join(one[:_LONGEST] for one in said)[: 2 * _LONGEST]
     if not text.strip() or subtask.undo is not None or previous.undo is not None:

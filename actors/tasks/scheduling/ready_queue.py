@@ -198,7 +198,8 @@ class ReadyQueue(Generic[ItemT]):
             since: when it began to wait, in seconds.
         """
         order = (deadline, born, next(self._ages) if age is None else age)
-        entry = _Waiting(priority * TICKS + self._tick_at(since), order, key, item)
+        tick = math.floor(since * self._ticks_a_second + _ROUNDING)
+        entry = _Waiting(priority * TICKS + tick, order, key, item)
         lane = self._lanes.get(key)
         is_new = lane is None
         if lane is None:
@@ -285,18 +286,19 @@ class ReadyQueue(Generic[ItemT]):
         """Nothing waits in it; one of the same key may follow, and has a place of its own."""
         lane.place = None
         del self._lanes[lane.key]
-        self._tidy()
+        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
+            self._tidy()
 
     def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
         lane.place, lane.front, lane.rank = next(self._places), head, self._rank(head)
         heapq.heappush(self._open, (lane.rank, lane.place, lane))
-        self._tidy()
+        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
+            self._tidy()
 
     def _tidy(self) -> None:
-        """Let go of places that lanes do not have any more, once they are the most; each costs as much as it took."""
-        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
-            self._open = [each for each in self._open if each[2].place == each[1]]
-            heapq.heapify(self._open)
+        """Let go of places that lanes do not have any more: they are the most. Each costs as much as it took."""
+        self._open = [each for each in self._open if each[2].place == each[1]]
+        heapq.heapify(self._open)
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""

@@ -64,6 +64,8 @@ def chain_of(state: TaskState, node: SubtaskState) -> tuple[str, ...]:
 def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
     """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits."""
     primaries = workers.primaries(key)
+    if len(primaries) == 1 and primaries[0].is_ready:
+        return primaries[0]
     found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
     if isinstance(found, RegistryEntry):
         return found

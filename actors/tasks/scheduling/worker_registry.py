@@ -133,6 +133,11 @@ class RegistryEntry:
         elif state != "running":
             self.free.pop(box, None)
 
+    @property
+    def is_ready(self) -> bool:
+        """True where it has a member that is up and free, and its breaker is closed: most have, most of the time."""
+        return bool(self.free) and (self.breaker is None or self.breaker.state == "closed")
+
     def admits(self, now: float) -> bool:
         """Return True where its breaker lets it have work."""
         return self.breaker is None or self.breaker.admits(now)

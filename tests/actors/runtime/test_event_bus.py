@@ -264,7 +264,7 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
         error = Kept(number)
         alive.append(weakref.ref(error))
         for event in (RequestFailed("r", error, asked=True), letter(number)):
-            subscription.put(event, weight_of(event))
+            subscription.put((event, weight_of(event)))
     del error
     gc.collect()
 
