@@ -72,7 +72,12 @@ class Bus:
                     subscription.put(entry)
 
     def subscribe(
-        self, callback: Callback, *, lasting: bool = False, wants: Callable[[type[Event]], bool] | None = None
+        self,
+        callback: Callback,
+        *,
+        lasting: bool = False,
+        wants: Callable[[type[Event]], bool] | None = None,
+        begins: Callable[[], object] | None = None,
     ) -> Callable[[], None]:
         """Have ``callback(event)`` called for everything from now on; returns how to end that.
 
@@ -80,9 +85,11 @@ class Bus:
             callback: is called with one event after the other, on a thread of the pool.
             lasting: it is not dropped when it raises. For the log.
             wants: says of a kind whether it is called for it; asked once for each. None: for all.
+            begins: is called before each round: the events up to the next one were all published before it. None:
+                nobody need know.
         """
         subscription = Subscription(self._pool, self._lost, callback, None if lasting else self._dropped)
-        subscription.wants = None if wants is None else cache(wants)
+        subscription.wants, subscription.begins = None if wants is None else cache(wants), begins
         self._subscriptions[subscription] = None
         return lambda: self._remove(subscription)
 
@@ -139,6 +146,8 @@ class Subscription(SingleJob):
         """True while a caller waits until these are delivered: then nothing is gathered."""
         self.wants: Callable[..., bool] | None = None
         """Kinds that it is called for; None: all."""
+        self.begins: Callable[[], object] | None = None
+        """Callback that is told of each round; None: nobody need know."""
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
         self._queue: deque[tuple[Event | Reply, int]] = deque()
         """Events that wait, each with its weight."""
@@ -200,8 +209,15 @@ class Subscription(SingleJob):
                 return False
 
     def _deliver_all(self) -> None:
+        while self._queue:
+            if self.begins is not None:
+                self.begins()
+            self._deliver(len(self._queue))
+
+    def _deliver(self, number: int) -> None:
+        """Deliver a round: so many as wait. Of too many the oldest go meanwhile, and later ones are in it."""
         queue = self._queue
-        while queue:
+        for _ in range(number):
             try:
                 event, weight = queue.popleft()
             except IndexError:  # somebody dropped the last one

@@ -74,6 +74,39 @@ def _fact(value: object, shown: str) -> str:
 _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
 
 
-def log(event: Event, errors: ErrorsInLog = "text") -> None:
-    """The subscriber that writes log lines."""
-    _LAZY.log(event.severity, "{}", lambda: describe(event, errors))
+class LogLines:
+    """The subscriber that writes log lines.
+
+    Where nobody hears a level, as with that of most events, it asks once for each round of events: whoever begins to
+    hear it later hears what is published later, and that is no part of the round.
+
+    Args:
+        errors: ``"type"``: no error's text is in them.
+    """
+
+    __slots__ = ("_errors", "_is_heard", "_unheard")
+
+    def __init__(self, errors: ErrorsInLog = "text") -> None:
+        self._errors = errors
+        self._unheard: set[str] = set()
+        """Levels that nobody hears in this round. Touched, as the other, by the job that delivers it only."""
+        self._is_heard = False
+        """True once somebody takes the present line."""
+
+    def begin(self) -> None:
+        """Ask again: all events up to the next call were published before it."""
+        self._unheard.clear()
+
+    def log(self, event: Event) -> None:
+        """Write the line of an event."""
+        level = event.severity
+        if level in self._unheard:
+            return
+        self._is_heard = False
+        _LAZY.log(level, "{}", lambda: self._heard(event))
+        if not self._is_heard:
+            self._unheard.add(level)
+
+    def _heard(self, event: Event) -> str:
+        self._is_heard = True
+        return describe(event, self._errors)

@@ -121,7 +121,8 @@ class System:
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False, form=child_form(spec))
         self._unregister: Callable[[], None] = lambda: None
         self.error_texts = log_errors  # texts of errors, or types only: of log lines, and whatever else is shown
-        self.bus.subscribe(partial(event_log.log, errors=log_errors), lasting=True)
+        lines = event_log.LogLines(log_errors)
+        self.bus.subscribe(lines.log, lasting=True, begins=lines.begin)
         self.services: dict[str, Service] = {}
         """Services attached to this tree, by name, which are told of its life."""
         after_fork(self)

@@ -205,7 +205,6 @@ class SubtaskStepped(SubtaskEvent):
 
     large: ClassVar[str] = "value"
     unfolded: ClassVar[bool] = True
-    level: ClassVar[str] = "DEBUG"
     worker: str
     attempt: int
     step: str  # its name

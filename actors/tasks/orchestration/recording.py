@@ -91,7 +91,7 @@ class Recording:
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
         core.store.append(state.id, event)
         core.port.taken = None
-        core.system.publish(event)
+        core.system.bus.publish(event)
         self._follow(state, event)
         return event
 

@@ -14,7 +14,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_steps import StepCall
 from actors.tasks.model import task_events
 from actors.tasks.model.attempt_end import AttemptEnded
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus
 from actors.tasks.orchestration.messages import EffectFailed, StepMade
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _record(recording: Recording, attempt: Attempt, step: StepCall, value: Any) 
         raise AttemptEnded(f"the attempt is over: step {step.name!r} is not recorded")
     is_known = node.steps is not None and step.key in node.steps.by_key
     if not is_known and node.status is SubtaskStatus.RUNNING:
-        recording.count(attempt)  # with it: what its result has cost counts exactly where the result is kept
+        if attempt.unrecorded is not NO_USAGE:
+            recording.count(attempt)  # with it: what its result has cost counts exactly where the result is kept
         fields = (node.worker or "", node.attempt, step.name, step.number, step.fingerprint, value)
         recording.emit(state, task_events.SubtaskStepped, node.id, *fields, is_of_subtask=step.keep == "subtask")

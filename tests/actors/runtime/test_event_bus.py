@@ -63,6 +63,23 @@ def test_who_has_unsubscribed_gets_nothing_of_what_waits() -> None:
     assert got == []
 
 
+def test_a_round_has_what_was_published_before_it_and_what_comes_in_the_middle_of_it_is_another() -> None:
+    pool, told = Later(), list[object]()
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
+
+    def hear(event: Event) -> None:
+        told.append(event.path)
+        if event.path == "r/1":
+            bus.publish(letter(3))
+
+    bus.subscribe(hear, begins=lambda: told.append("round"))
+    bus.publish(letter(1))
+    bus.publish(letter(2))
+    pool.run()
+
+    assert told == ["round", "r/1", "r/2", "round", "r/3"]
+
+
 def test_who_wants_some_kinds_only_is_asked_once_for_each_and_gets_no_others() -> None:
     pool, got, asked = Later(), list[Event](), list[type[Event]]()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,11 @@ from loguru import logger
 
 from actors import Context, Escalated, Failed, RestartLimitError, Worker
 from actors.model.clock import local
-from actors.runtime.event_log import ErrorsInLog
+from actors.model.events import Event, TreeStarted
+from actors.runtime import event_log
+from actors.runtime.event_bus import Bus
+from actors.runtime.event_log import ErrorsInLog, LogLines
+from actors.tasks.model.store_events import JournalDamaged
 from actors.testing import settle
 from actors.validation.error_text import in_brief
 from trees import (
@@ -44,6 +48,57 @@ def lines() -> Iterator[io.StringIO]:
     number = logger.add(sink, level="TRACE", format="{level} {message}", backtrace=True, diagnose=True)
     yield sink
     logger.remove(number)
+
+
+class Queued:
+    """A pool that runs its jobs when it is told to."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def submit(self, job: Any) -> None:
+        self.jobs.append(job)
+
+
+def test_who_begins_to_hear_a_level_in_the_middle_of_a_round_hears_what_is_published_from_then_on() -> None:
+    pool, told, sink, numbers = Queued(), LogLines(), io.StringIO(), list[int]()
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
+
+    def log(event: Event) -> None:
+        told.log(event)
+        if event.path == "r/before":  # nobody has heard its level
+            numbers.append(logger.add(sink, level=event.level, format="{message}"))
+            bus.publish(TreeStarted("r/after"))
+
+    bus.subscribe(log, begins=told.begin)
+    for path in ("r/before", "r/beside"):
+        bus.publish(TreeStarted(path))
+    try:
+        pool.jobs.pop().run()
+    finally:
+        logger.remove(numbers.pop())
+
+    assert sink.getvalue() == "r/after: TreeStarted\n"
+
+
+def test_of_a_level_that_nobody_hears_one_line_of_a_round_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, asked = LogLines(), list[str]()
+
+    class Asked:
+        def log(self, level: str, form: str, line: Callable[[], str]) -> None:
+            asked.append(level)
+            if level == "ERROR":
+                line()
+
+    monkeypatch.setattr(event_log, "_LAZY", Asked())
+    quiet, loud = TreeStarted("r"), JournalDamaged("r", "t", ValueError())
+    for _ in range(2):
+        told.begin()
+        for event in (quiet, loud, quiet, loud):
+            told.log(event)
+
+    assert (quiet.level, loud.level) == ("TRACE", "ERROR")
+    assert asked == ["TRACE", "ERROR", "ERROR"] * 2
 
 
 class Crash(Worker):
