@@ -146,23 +146,23 @@ class SingleJob:
     stays behind.
     """
 
-    __slots__ = ("_noted", "_period", "_set_off", "_token")
+    __slots__ = ("_set_off", "_token", "noted", "period")
 
     def __init__(self, set_off: Callable[[], object]) -> None:
         self._set_off = set_off
-        self._period = 0
+        self.period = 0
         """Runs that have left. Written only by the run that holds the token."""
-        self._noted = -1
+        self.noted = -1
         """The period in which a run was last set off: written after that was done."""
         self._token: deque[None] = deque((None,))
         """Holds one item unless a run works. Each operation of a deque is one step of C."""
 
     def rouse(self) -> None:
         """See to it that the queue is looked at after this."""
-        period = self._period
-        if self._noted != period:
+        period = self.period
+        if self.noted != period:
             self._set_off()
-            self._noted = period
+            self.noted = period
 
     def enter(self) -> bool:
         """Begin to work; False where another run does."""
@@ -174,5 +174,5 @@ class SingleJob:
 
     def leave(self) -> None:
         """Let others in. The caller looks at its queue after this."""
-        self._period += 1
+        self.period += 1
         self._token.append(None)

@@ -69,7 +69,12 @@ class Bus:
             entry = event, weight_of(event) if event.may_weigh else 0
             for subscription in subscriptions:
                 if subscription.wants is None or subscription.wants(type(event)):
-                    subscription.put(entry)
+                    queue = subscription.queue
+                    if entry[1] or len(queue) >= BACKLOG:
+                        subscription.make_room(entry[1])
+                    queue.append(entry)
+                    if subscription.noted != subscription.period:  # else it is called: ``rouse`` has nothing to do
+                        subscription.rouse()
 
     def subscribe(
         self,
@@ -149,27 +154,24 @@ class Subscription(SingleJob):
         self.begins: Callable[[], object] | None = None
         """Callback that is told of each round; None: nobody need know."""
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
-        self._queue: deque[tuple[Event | Reply, int]] = deque()
+        self.queue: deque[tuple[Event | Reply, int]] = deque()
         """Events that wait, each with its weight."""
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
 
-    def put(self, entry: tuple[Event, int]) -> None:
-        """Queue an event, and what it weighs; the oldest goes when there are too many."""
-        queue, weight = self._queue, entry[1]
+    def make_room(self, weight: int) -> None:
+        """Make room for an event that weighs so much: the oldest go when there are too many."""
+        queue = self.queue
         if len(queue) >= BACKLOG:
             self._drop_oldest()
         if weight:
             while queue and len(self._load) + weight > BACKLOG_WEIGHT:
                 self._drop_oldest()
             self._load.extend(repeat(None, weight))
-        queue.append(entry)
-        if self._noted != self._period:  # else ``rouse`` has nothing to do: most events find it called
-            self.rouse()
 
     def _drop_oldest(self) -> None:
         try:
-            oldest, weight = self._queue.popleft()
+            oldest, weight = self.queue.popleft()
         except IndexError:  # it was delivered meanwhile
             return
         self._lighten(weight)
@@ -190,7 +192,7 @@ class Subscription(SingleJob):
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
         self._marks.add(mark)
-        self._queue.append((mark, 0))
+        self.queue.append((mark, 0))
         self.rouse()
         self._hurry.complete()
         return None if self._over else mark
@@ -205,18 +207,18 @@ class Subscription(SingleJob):
         while True:
             self._deliver_all()
             self.leave()
-            if not self._queue or not self.enter():
+            if not self.queue or not self.enter():
                 return False
 
     def _deliver_all(self) -> None:
-        while self._queue:
+        while self.queue:
             if self.begins is not None:
                 self.begins()
-            self._deliver(len(self._queue))
+            self._deliver(len(self.queue))
 
     def _deliver(self, number: int) -> None:
         """Deliver a round: so many as wait. Of too many the oldest go meanwhile, and later ones are in it."""
-        queue = self._queue
+        queue = self.queue
         for _ in range(number):
             try:
                 event, weight = queue.popleft()

@@ -71,6 +71,8 @@ def _fact(value: object, shown: str) -> str:
     return format(value, ".3g") if isinstance(value, float) else str(value)
 
 
+_OF_ITS_KIND: Any = Event.severity
+"""Property of the kinds whose lines all have one level: to ask it is a call for each event."""
 _LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
 
 
@@ -99,7 +101,7 @@ class LogLines:
 
     def log(self, event: Event) -> None:
         """Write the line of an event."""
-        level = event.severity
+        level = event.level if type(event).severity is _OF_ITS_KIND else event.severity
         if level in self._unheard:
             return
         self._is_heard = False

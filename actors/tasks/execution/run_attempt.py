@@ -27,12 +27,13 @@ from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
 from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
-from actors.tasks.model.write_checks import MOST_CHARACTERS, require_length
+from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
 from actors.validation.validation_messages import type_phrase
 
@@ -154,7 +155,7 @@ def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:
 
     Nothing of the user's is declared that would have to see it, and it came with nothing.
     """
-    if type(result) not in _PLAIN or (type(result) is str and len(result) > MOST_CHARACTERS):
+    if type(result) not in _PLAIN or (type(result) is str and len(result) > write_checks.MOST_CHARACTERS):
         return None
     spec = attempt.spec
     is_bare = spec.form is None and spec.adapter is None and attempt.owner.count_tokens is None

@@ -41,8 +41,10 @@ def checked(record: E) -> E:
         _require(record, form.of_atoms)
         if _ATOMS.issuperset(kinds):
             form.known.add(kinds)
-    if form.others:
-        _require(record, form.others)
+    for name, default, check in form.others:
+        value = getattr(record, name)
+        if value is not default and not check(value):
+            raise _unreadable(record, name)
     return record
 
 
@@ -50,8 +52,12 @@ def _require(record: Event, fields_of: _Fields) -> None:
     for name, default, check in fields_of:
         value = getattr(record, name)
         if value is not default and not check(value):
-            message = f"{type(record).__name__}.{name} is a {type(value).__name__}, which could not be read back"
-            raise TypeError(message)
+            raise _unreadable(record, name)
+
+
+def _unreadable(record: Event, name: str) -> TypeError:
+    kind = type(getattr(record, name)).__name__
+    return TypeError(f"{type(record).__name__}.{name} is a {kind}, which could not be read back")
 
 
 def require_length(value: object) -> None:

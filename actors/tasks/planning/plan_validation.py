@@ -11,6 +11,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
+from operator import is_not
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -61,6 +62,12 @@ class Candidates:
                 first = first or row
         return first
 
+    def all_resolved(self, plan: Plan) -> list[Subtask]:
+        """Return the subtasks of a plan, each with its worker or capability filled in."""
+        return [
+            one if one.worker is not None or one.capability is not None else self.resolved(one) for one in plan.subtasks
+        ]
+
     def resolved(self, subtask: Subtask) -> Subtask:
         """Return the subtask with its worker or capability filled in, where only its id says who does it."""
         if subtask.worker is not None or subtask.capability is not None:
@@ -75,9 +82,8 @@ class Candidates:
 def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
     """A plan of resolved subtasks; the very same one where nothing was left unsaid."""
     index = Candidates(rows)
-    subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
-    same = all(new is old for new, old in zip(subtasks, plan.subtasks, strict=True))
-    return plan if same else Plan(subtasks)
+    subtasks = index.all_resolved(plan)
+    return Plan(subtasks) if any(map(is_not, subtasks, plan.subtasks)) else plan
 
 
 def check_plan(
@@ -106,7 +112,7 @@ def check_plan(
         metadata: of the task; that of each subtask lies over it, and both together are limited.
     """
     index = Candidates(rows)
-    subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
+    subtasks = index.all_resolved(plan)
     problems = _problems(
         _PlanCheck(f"task {task_id}", index, subtasks, ancestry, frozenset(done), metadata),
         subtasks,
@@ -119,7 +125,7 @@ def check_plan(
 def plan_problems(plan: Plan, rows: Catalogue, *, at: str, max_subtasks: int, budget: Budget | None) -> list[Problem]:
     """Everything that is wrong with a plan before there is a task; ``at`` begins the paths of the problems."""
     index = Candidates(rows)
-    subtasks = [index.resolved(subtask) for subtask in plan.subtasks]
+    subtasks = index.all_resolved(plan)
     return _problems(_PlanCheck(at, index, subtasks, ()), subtasks, max_subtasks, budget)
 
 

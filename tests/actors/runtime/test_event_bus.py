@@ -21,7 +21,7 @@ from actors import (
     Worker,
 )
 from actors.model.events import InternalError, RequestFailed
-from actors.runtime.event_bus import BACKLOG_WEIGHT, Bus, Subscription, weight_of
+from actors.runtime.event_bus import BACKLOG_WEIGHT, Bus, weight_of
 from actors.runtime.event_log import describe
 from actors.testing import settle
 from tests.support.hardening import LONG_S, Gate, eventually
@@ -276,12 +276,13 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
         """Told apart from others by its life."""
 
     pool, got, alive = Later(), [], []
-    subscription = Subscription(pool, lambda count: EventsLost("r", count), got.append, None)  # type: ignore[arg-type]
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
+    bus.subscribe(got.append)
     for number in range(3 * BACKLOG_WEIGHT):
         error = Kept(number)
         alive.append(weakref.ref(error))
         for event in (RequestFailed("r", error, asked=True), letter(number)):
-            subscription.put((event, weight_of(event)))
+            bus.publish(event)
     del error
     gc.collect()
 
@@ -290,6 +291,7 @@ def test_what_waits_for_a_slow_subscriber_is_bounded_by_what_it_keeps() -> None:
     lost = got[0]
     assert isinstance(lost, EventsLost)
     assert lost.count + len(got) - 1 == 6 * BACKLOG_WEIGHT
+    (subscription,) = bus._subscriptions
     assert not subscription._load
     assert [each.error.args[0] for each in got if isinstance(each, RequestFailed)] == list(
         range(2 * BACKLOG_WEIGHT, 3 * BACKLOG_WEIGHT)
@@ -344,7 +346,7 @@ def test_no_weight_is_left_over_when_many_put_at_once() -> None:
             for thread in threads:
                 thread.join()
             settle(tree)
-            eventually(lambda: not mine._queue)
+            eventually(lambda: not mine.queue)
 
             assert not mine._load
             lost = sum(event.count for event in got if isinstance(event, EventsLost))
