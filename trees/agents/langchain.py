@@ -55,6 +55,8 @@ class LangChain(AgentWrapper):
         self._output = output
         self._config = dict(config or {})
         self._prompt = prompt or render_prompt
+        self._is_sync: bool | None = None
+        """True where only sync code can call it. Found out at the first attempt, which loads the framework."""
 
     @property
     def as_role(self) -> tuple[Any, dict[str, Any]]:
@@ -109,7 +111,9 @@ class LangChain(AgentWrapper):
 
             return await GraphRun(runnable, config, context, events).result(told)
         given = await told()
-        if _is_sync(runnable):
+        if self._is_sync is None:
+            self._is_sync = _is_sync(runnable)
+        if self._is_sync:
             return await off_loop(partial(runnable.invoke, given, config))
         return await runnable.ainvoke(given, config)
 

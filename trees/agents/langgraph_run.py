@@ -111,7 +111,8 @@ class GraphRun:
         return None
 
     async def _run(self, given: Any) -> Any:
-        kept = {"durability": "sync"} if self._graph.checkpointer else {}
+        # What is held in memory is of use where the graph asks, which is an exit; and nowhere before.
+        kept = {"durability": "sync" if self._held is None else "exit"} if self._graph.checkpointer else {}
         if self._is_sync:
             code = partial(self._graph.invoke, given, self._config, **kept)
             result = await off_loop(code)
