@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import fields
 from functools import cache
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from loguru import logger
 
@@ -18,6 +18,9 @@ from actors.model.event_metadata import OUT_OF, SHOWN
 from actors.model.events import Event
 from actors.model.raised import cause_of, is_a
 from actors.validation.error_text import described, in_brief
+
+if TYPE_CHECKING:
+    from actors.runtime.event_bus import Bus
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]
 
@@ -112,3 +115,9 @@ class LogLines:
     def _heard(self, event: Event) -> str:
         self._is_heard = True
         return describe(event, self._errors)
+
+
+def write_lines(bus: Bus, errors: ErrorsInLog = "text") -> None:
+    """Have a line written for each event from now on."""
+    lines = LogLines(errors)
+    bus.subscribe(lines.log, lasting=True, begins=lines.begin)

@@ -121,8 +121,7 @@ class System:
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False, form=child_form(spec))
         self._unregister: Callable[[], None] = lambda: None
         self.error_texts = log_errors  # texts of errors, or types only: of log lines, and whatever else is shown
-        lines = event_log.LogLines(log_errors)
-        self.bus.subscribe(lines.log, lasting=True, begins=lines.begin)
+        event_log.write_lines(self.bus, log_errors)
         self.services: dict[str, Service] = {}
         """Services attached to this tree, by name, which are told of its life."""
         after_fork(self)
