@@ -69,7 +69,7 @@ class ControlledIncarnation(Incarnation):
             self.actor = recipe.make(self)
             self._comes_up()
         if self.mailbox.attach(self, idle=plain):
-            self.wake()
+            self.place.schedule(self)  # type: ignore[arg-type]
         return plain
 
     def stop(self) -> Exit | None:

@@ -233,7 +233,8 @@ class Subscription(SingleJob):
                 try:
                     if lost:
                         self._callback(self._event_of_loss(lost))
-                    not_awaited(self._callback(event))
+                    if (result := self._callback(event)) is not None:
+                        not_awaited(result)
                 except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
                     self._raised(error, lost)
 

@@ -124,14 +124,7 @@ class SupervisorIncarnation(Incarnation):
             batch = NOTHING if self.mailbox.hold(self) else None
         if batch is None:
             return False
-        more = self._receive_all(batch)
-        if more:
-            self.mailbox.release(self)
-        return more
-
-    def _receive_all(self, batch: Iterator[Envelope] | None) -> bool:
         try:
-            actor = self.actor
             if not actor.begun:
                 actor.begin()
             while batch is not None:
@@ -143,7 +136,10 @@ class SupervisorIncarnation(Incarnation):
         except BaseException as error:
             # A bug of ours. The subtree is in an unknown state: kill it, and let the next level up start it anew.
             self.system.reports.internal_error(error)
-            return self._fail_internally(error)
+            more = self._fail_internally(error)
+            if more:
+                self.mailbox.release(self)
+            return more
         return False
 
     def _fail_internally(self, error: BaseException) -> bool:
