@@ -24,6 +24,7 @@ from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.model.task_errors import EscalationError, StoreBusyError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
+from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
 from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable, SetPriority
 from actors.tasks.orchestration.task_runtime import SERVICE, OrchestratorPort, TaskRuntime, task_runtime_of
 from trees.declaration.specs import SupervisorSpec
@@ -34,9 +35,6 @@ from trees.observe.operator_events import Operated
 if TYPE_CHECKING:
     from actors.runtime.system import System
 
-CANCEL: Final = "cancel"
-PRIORITY: Final = "priority"
-RESPOND: Final = "respond"
 REMOVE: Final = "remove"
 ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
     "approve": lambda _: Approve(),

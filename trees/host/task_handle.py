@@ -190,7 +190,8 @@ class TaskHandle:
     def cancel(self, reason: str = "") -> None:
         """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
 
-        Where its orchestrator is down that happens as soon as it is up again.
+        Returns at once: ``status`` and ``result()`` tell when it has ended. Where its orchestrator is down that happens
+        as soon as it is up again; where the tree ends before that, the process that goes on with the task does it.
         """
         if self.report is None:
             self._port.tell(Cancel(self.id, reason))

@@ -159,10 +159,13 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         """
         if self._forked:
             return
-        if self._writer is not None:
-            self._writer.close(within_s)
-        self._values.close(within_s)
-        self._database.close()
+        try:
+            if self._writer is not None:
+                self._writer.close(within_s)
+                self._post_left()
+        finally:
+            self._values.close(within_s)
+            self._database.close()
 
     def _require_ours(self) -> None:
         if self._forked:

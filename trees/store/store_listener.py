@@ -5,14 +5,17 @@ the ``StoreListener``. Nothing that a row holds, and nothing that a listener rai
 cannot be read is reported (``OrderDamaged``) and deleted, damage to a journal is reported as soon as there is a
 listener.
 
+What its tree leaves for the next process goes to that table when the store is closed.
+
 Locking: none. ``listener`` is set before anything is told. ``_looks`` is a list whose ``append`` is one step of C; only
-the writer's thread takes from it.
+the writer's thread takes from it. ``_for_next`` is another one: whoever closes the store takes from it, and the
+tree, which adds to it, is down by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event, InternalError
@@ -21,16 +24,18 @@ from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import StoreError
 from trees.store.batches import Change, ChangeKind
 from trees.store.journal_index import JournalIndex
-from trees.store.remote_commands import DamagedCommand
+from trees.store.remote_commands import DamagedCommand, post
 from trees.store.writer import POLL_S, Writer
 
 if TYPE_CHECKING:
+    from trees.store.database import Database
     from trees.store.fenced_connection import FencedConnection
 
 
 class ListenerSide:
     """The part of a ``SqlStore`` that has a listener."""
 
+    _database: Database
     _session: FencedConnection
     _index: JournalIndex
 
@@ -44,6 +49,8 @@ class ListenerSide:
         self._damaged: list[JournalDamaged] = []
         """Events for the listener from before there was one."""
         self._next_poll = 0.0
+        self._for_next: list[tuple[str, str, dict[str, Any]]] = []
+        """Orders for the process that goes on: task, kind, arguments."""
 
     def _writes(self) -> Writer:
         raise NotImplementedError
@@ -61,6 +68,30 @@ class ListenerSide:
     def order_done(self, order: RemoteCommand) -> None:
         """Note that a command of another process is done, or cannot be done."""
         self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._index.lane(order.task)))
+
+    def leave_order(self, task: str, kind: str, body: dict[str, Any]) -> bool:
+        """Keep an order for the process that goes on, when this is closed."""
+        self._for_next.append((task, kind, body))
+        return True
+
+    def _post_left(self) -> None:
+        """Leave them where the orders of other processes are. One that cannot be written is lost, and that is said."""
+        left, self._for_next = self._for_next, []
+        try:
+            if left:
+                self._post(left)
+        except StoreError as error:
+            for task, kind, _ in left:
+                what = f"could not keep {kind!r} of task {task} when the tree ended: {error.what}. Order it again"
+                self.publish(OrderDamaged(self._root, task, StoreError(self._database.name, what)))
+
+    def _post(self, left: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        if self._writes().paused_s is not None:  # this would not come through either, and the end would wait for it
+            raise StoreError(self._database.name, "cannot be written to")
+        with self._database.transaction() as connection:
+            at = self._database.now(connection)
+            for task, kind, body in left:
+                post(connection, self._root, task, kind, body, at)
 
     def _listen(self, now: float) -> None:
         """Look for commands, where it is time, or somebody waits for that."""

@@ -228,6 +228,23 @@ class DurableStore(Store):
     def order_done(self, order: RemoteCommand) -> None:
         """Forget a command of another process: it is done, or cannot be done."""
 
+    def leave_order(self, task: str, kind: str, body: dict[str, Any]) -> bool:
+        """Keep an order about a task that this tree has ended without carrying out, for the process that goes on.
+
+        Its listener is given it there, as a ``RemoteCommand``. It is kept by the end of ``close``, which is called soon
+        after. By default none can be kept.
+
+        Args:
+            task: id of the task.
+            kind: cancel, priority or respond.
+            body: arguments, as ``RemoteCommand.body`` has them.
+
+        Returns:
+            False: it is not kept.
+        """
+        del task, kind, body
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Write what is not written yet, and let go of what is open. Called where the tree has opened it."""

@@ -38,7 +38,11 @@ class JournalDamaged(Event):
 
 @record(frozen=True, slots=True)
 class OrderDamaged(Event):
-    """A command of another process cannot be read: it is deleted, and nothing follows from it."""
+    """An order about a task is lost, and nothing follows from it: order it again.
+
+    One of another process that cannot be read; one that a tree that ends could not keep for the next one; one of which
+    incarnation after incarnation of its orchestrator has died.
+    """
 
     level: ClassVar[str] = "ERROR"
     task: str

@@ -5,7 +5,7 @@
 every record, ``follow_up_handlers`` carries out what follows from one. ``lifecycle`` has the phases of a task,
 ``stages`` its planning, review and combination; ``subtask_queue``, ``attempt_dispatcher``, ``handoff`` and
 ``attempt_control`` its attempts; ``team_calls``, ``teams`` and ``delegation`` its work for and by others;
-``open_questions`` its people. ``task_runtime`` is what all tasks of a tree share, ``orchestrator_port`` the public
-side of one orchestrator, ``outbox`` carries out effects once their records are kept. May import every room of
-``actors.tasks``.
+``open_questions`` its people. ``task_runtime`` is what all tasks of a tree share, ``orchestrator_port`` the public side
+of one orchestrator, ``left_orders`` what of a user lies there at the end of the tree, ``outbox`` carries out effects
+once their records are kept. May import every room of ``actors.tasks``.
 """

@@ -94,6 +94,11 @@ class Delegate(SystemMessage):
     only_waits: bool = False
     """Another orchestrator does it; the attempt's own one only learns that it waits."""
 
+    @property
+    def task(self) -> str:
+        """Task that it is about, for the orchestrator that hears it."""
+        return self.attempt.task if self.only_waits else self.host.task
+
     def waits_here(self) -> Delegate:
         """Message for the attempt's own orchestrator, where another one does the work."""
         return replace(self, only_waits=True)

@@ -33,9 +33,9 @@ from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.store_events import JournalDamaged
+from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_errors import StoreError, TaskFailedError
 from actors.tasks.orchestration.messages import (
     Begin,
     Cancel,
@@ -254,9 +254,26 @@ class Orchestrator(ManagedActor):
             if port.tries < COMMAND_TRIES:
                 self._HANDLERS[type(order)](self, order)
             else:
-                self.core.system.letters.dead_letter(self.core.incarnation.mailbox, order, Refusal.UNHANDLED, None)
+                self._give_up(order)
             port.orders.popleft()
             port.tries, self._order = 0, None
+
+    def _give_up(self, order: Any) -> None:
+        """Drop an order that nobody can carry out: whoever waits for it hears so, and its task has failed."""
+        core, task = self.core, getattr(order, "task", None) or ""
+        what = f"{type(order).__name__} was given up: {COMMAND_TRIES} incarnations have died of it; see InternalError"
+        core.system.publish(OrderDamaged(core.path, task, StoreError("orders", what)))
+        core.system.letters.dead_letter(core.incarnation.mailbox, order, Refusal.UNHANDLED, None)
+        error = TaskFailedError(task, what)
+        error.kind = "internal"
+        open_ask = core.runtime.asks.get(order.ask) if isinstance(order, Delegate) else None
+        if open_ask is not None:
+            open_ask.reply.fail(error)
+        elif isinstance(order, StepMade):
+            order.kept.fail(error)
+        state = core.states.get(task)
+        if state is not None:
+            self.parts.lifecycle.end(state, TaskStatus.FAILED, "internal", what)
 
     def _on_task_arrived(self, look: TaskArrived) -> None:
         core = self.core

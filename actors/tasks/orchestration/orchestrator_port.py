@@ -27,6 +27,7 @@ from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
+from actors.tasks.orchestration.left_orders import leave
 from actors.tasks.orchestration.messages import (
     CommandsWaiting,
     EffectFailed,
@@ -152,6 +153,7 @@ class OrchestratorPort:
 
     def close(self) -> None:
         """The tree is down: nothing more follows, and who waits hears it."""
+        leave(self)
         down = self.system.down_error(self.path)
         self.resumed.fail(down)
         for task, done in self.done.copy().items():

@@ -1,0 +1,58 @@
+"""Orders that a tree leaves in its store: what a user wanted of a task, and no orchestrator has carried out.
+
+``handle.cancel()`` and its like only put an order at the port of an orchestrator. That may be down then, or be stopped
+before it comes to it: an order to stop overtakes what waits. So what lies there when the tree has ended is kept with
+the tasks, as the order of another process is (``regrow cancel``), and whoever goes on with them finds it. An order that
+was carried out as well does no harm a second time. Where none can be kept an event says so (``OrderDamaged``).
+
+What an orchestrator wants of another one is not kept: both find in their journals where they stand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from actors.tasks.model.store_events import OrderDamaged
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority
+
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+
+CANCEL: Final = "cancel"
+PRIORITY: Final = "priority"
+RESPOND: Final = "respond"
+
+Order: TypeAlias = tuple[str, str, dict[str, Any]]
+"""Task, kind and arguments: see ``actors.tasks.journal.store.RemoteCommand``."""
+
+
+def order_of(command: object) -> Order | None:
+    """Return a command of a user as an order that a store keeps; None: it is none of a user."""
+    if isinstance(command, Cancel) and not command.attempt:
+        return command.task, CANCEL, {"reason": command.reason}
+    if isinstance(command, SetPriority):
+        return command.task, PRIORITY, {"priority": command.priority}
+    if isinstance(command, EscalationResponse):
+        said = {"escalation": command.escalation, "answer": command.answer, "value": command.value}
+        return command.task, RESPOND, said
+    return None
+
+
+def leave(port: OrchestratorPort) -> None:
+    """Have all that lies at a port kept, in order, for tasks that go on in the next process. The tree is down."""
+    durable = port.runtime.durable
+    while port.orders:
+        order = order_of(port.orders.popleft())
+        if order is None or durable is None or not _goes_on(port, order[0]):
+            continue
+        task, kind, body = order
+        if not durable.leave_order(task, kind, body):
+            what = f"cannot keep {kind!r} of task {task}, which nobody had carried out. Order it again"
+            port.system.publish(OrderDamaged(port.path, task, StoreError(durable.name, what)))
+
+
+def _goes_on(port: OrchestratorPort, task: str) -> bool:
+    state, standing = port.states.get(task), port.runtime.store.standing(task)
+    has_ended = state is not None and state.final is not None
+    return standing is not None and standing.is_ == "unfinished" and not has_ended
