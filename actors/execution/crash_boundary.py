@@ -258,8 +258,7 @@ class WorkerIncarnation(EndingIncarnation):
         """Handle messages; False when the incarnation is over."""
         handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
         on_loop = self.recipe.where is LOOP  # where it may leave tasks behind
-        times = begun(self) if self.system.reports.measures.on else UNTIMED
-        due = times.due
+        due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None
         for envelope in islice(batch, QUOTA):
@@ -291,8 +290,9 @@ class WorkerIncarnation(EndingIncarnation):
                 # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = origin = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply, current):
+                    batch = reply = None  # type: ignore[assignment]  # the error's traceback holds this frame
                     return False
-                handle = self.actor._regrow_handler()  # noqa: SLF001
+                handle, reply = self.actor._regrow_handler(), None  # noqa: SLF001
             else:
                 if reply is not None:
                     reply.complete(result)
