@@ -6,9 +6,11 @@ may run on a thread that has this lock, in the middle of a change:
 ===================  ===============================================================================================
 in between           what becomes of it
 ===================  ===============================================================================================
-a look               goes on (``looking`` is re-entrant), and may see a change half done
+a look               goes on (the lock is re-entrant), and may see a change half done
 a change             ``BlockingAskError``, before anything is done: it would meet what is half done
-a wait for a reply   ``BlockingAskError``, at once: whoever is to reply may need this lock, and never would
+a wait for a reply   ``BlockingAskError``, at once: whoever is to reply may need this lock, and never would. So in
+                     the middle of a look, too, and while this thread waits for the lock: the mark that refuses
+                     waits is there before the lock is, and goes after it
 ===================  ===============================================================================================
 
 ``actors.concurrency.in_turn`` is for what nobody waits for: there a change in between is done next. Before the mark of
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from actors.concurrency.thread_state import without_waits
@@ -28,18 +31,35 @@ from actors.model.errors import BlockingAskError
 T = TypeVar("T")
 
 
-class ChangeLock:
+class LookLock:
+    """Lets one thread at a time look at what it guards. Who comes in between, on the same thread, looks as well."""
+
+    __slots__ = ("looking",)
+
+    def __init__(self) -> None:
+        self.looking = threading.RLock()
+        """Keeps other threads out."""
+
+    def look(self, act: Callable[[], T]) -> T:
+        """Have it looked at, or changed where that may be met half done; return what that returns."""
+        return without_waits(partial(self._look, act))
+
+    def _look(self, act: Callable[[], T]) -> T:
+        with self.looking:
+            return act()
+
+
+class ChangeLock(LookLock):
     """Lets one thread at a time change what it guards.
 
     Args:
         path: of whom the caller would have to wait for, for the error.
     """
 
-    __slots__ = ("_is_busy", "_path", "looking")
+    __slots__ = ("_is_busy", "_path")
 
     def __init__(self, path: str) -> None:
-        self.looking = threading.RLock()
-        """Keeps other threads out. Whoever only looks takes this."""
+        super().__init__()
         self._path = path
         self._is_busy = False
         """True while the thread that has the lock changes something."""
@@ -50,11 +70,14 @@ class ChangeLock:
         Raises:
             BlockingAskError: this thread is in the middle of another one.
         """
+        return without_waits(partial(self._change, act))
+
+    def _change(self, act: Callable[[], T]) -> T:
         with self.looking:
             if self._is_busy:
                 raise BlockingAskError(self._path, "threading.Thread(target=...).start()")
             try:
                 self._is_busy = True
-                return without_waits(act)
+                return act()
             finally:
                 self._is_busy = False

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import pytest
 
 from actors.concurrency import change_lock, in_turn, shared_fields, thread_state
+from actors.concurrency.change_lock import ChangeLock
 from actors.concurrency.in_turn import InTurn
 from actors.concurrency.thread_state import HERE
 from actors.dispatch.remote import Frame, FrameReader, Kind, frame, parts_of
@@ -36,6 +37,7 @@ from actors.tasks.execution.attempt_steps import NO_STEPS, AttemptSteps
 from actors.tasks.execution.attempt_stream import AttemptStream, Piece
 from actors.tasks.journal import local_lease
 from actors.tasks.journal.local_lease import LocalLease
+from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.usage import Usage
 from actors.tasks.orchestration import stream_relay, unkept_events
@@ -895,3 +897,63 @@ def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the
     assert found == said
     assert len([case for case in cases if case.refused]) > 100
     assert len([case for case in cases if case.begun]) > 10
+
+
+def _looks_of(store: Store) -> Callable[[], object]:
+    store.create("t", OWNER, submitted("t"))
+    return lambda: [
+        store.streams(OWNER), store.finished(OWNER), store.owners(), store.standing("t"), store.read("t")
+    ]  # fmt: skip
+
+
+def _changes_of(store: MemoryStore) -> Callable[[], object]:
+    def change() -> None:
+        store.create("t", OWNER, submitted("t"))
+        store.replace("t", OWNER, submitted("t"))
+        store.finish("t")
+        store.append("t", submitted("t"))
+        store.remove("t")
+
+    return change
+
+
+@pytest.mark.parametrize("what", ["lock.look", "lock.change", "looks in memory", "changes in memory", "looks on disk"])
+def test_nobody_waits_for_a_reply_at_any_step_at_which_this_thread_has_the_lock_of_a_store(
+    what: str, tmp_path: Path
+) -> None:
+    """In a look, too: whoever is to reply may be about to change something, and would wait for the one who waits."""
+    lock, refused, files = ChangeLock("p"), list[bool](), {change_lock.__file__, thread_state.__file__, memory.__file__}
+    memory_store, disk = MemoryStore(), SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
+    disk.open()
+    changed = MemoryStore()
+    locks = (lock.looking, memory_store._lock.looking, changed._lock.looking, disk._lock.looking)
+
+    def between() -> None:
+        if any(each._is_owned() for each in locks):  # type: ignore[attr-defined]
+            refused.append(_raises(BlockingAskError, lambda: Reply().wait(0.001)))
+
+    doings: dict[str, Callable[[], object]] = {
+        "lock.look": lambda: lock.look(list),
+        "lock.change": lambda: lock.change(list),
+        "looks in memory": _looks_of(memory_store),
+        "changes in memory": _changes_of(changed),
+        "looks on disk": _looks_of(disk),
+    }
+    with closing(disk):
+        number, steps = 0, [1]
+        while steps[0] > number:
+            number += 1
+            with at_step(number, between, files) as steps:
+                doings[what]()
+    assert not HERE.never_blocks
+    assert len(refused) > 4
+    assert all(refused)
+
+
+def _raises(kind: type[BaseException], act: Callable[[], object]) -> bool:
+    """True where it raises that."""
+    try:
+        act()
+    except kind:
+        return True
+    return False

@@ -3,7 +3,8 @@
 Records are kept as they are; nothing is written down. It is bounded: of finished tasks it keeps the newest ``keep``.
 
 Locking: ``_lock`` keeps other threads out of changes of more than one of the three dicts. It is re-entrant, because a
-finalizer or a signal handler may run at any step under it and call the store again. So:
+finalizer or a signal handler may run at any step under it and call the store again. What it would wait for there is
+refused (``actors.concurrency.change_lock``): whoever is to reply may need this lock. So:
 
 * a stream that is there goes on to be in ``_owners`` or in ``_finished`` when it changes from one to the other; for a
   moment it is in both, and then it is not finished. It leaves ``_streams`` last;
@@ -16,9 +17,10 @@ to a stream.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from functools import partial
 
+from actors.concurrency.change_lock import LookLock
 from actors.model.events import Event, require_journalled
 from actors.tasks.journal.store import Store, StreamState
 from actors.tasks.model.task_events import TaskFinished
@@ -33,7 +35,7 @@ class MemoryStore(Store):
 
     def __init__(self, keep: int = KEEP) -> None:
         self._keep = keep
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         self._streams: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
         """Records of the streams that are not finished."""
@@ -46,11 +48,13 @@ class MemoryStore(Store):
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
         require_journalled(record)
-        with self._lock:
-            records = [record]
-            if self._streams.setdefault(stream, records) is not records:
-                return False
-            self._owners[stream] = owner
+        return self._lock.look(partial(self._create, stream, owner, record))
+
+    def _create(self, stream: str, owner: str, record: Event) -> bool:
+        records = [record]
+        if self._streams.setdefault(stream, records) is not records:
+            return False
+        self._owners[stream] = owner
         return True
 
     def withdraw(self, stream: str) -> bool:  # noqa: ARG002 - what is created is kept
@@ -67,13 +71,15 @@ class MemoryStore(Store):
             require_journalled(record)  # which says so; of each other kind its declaration has looked at the name
         self._streams[stream].append(record)
         if stream in self._finished:
-            with self._lock:
-                owner = self._finished.get(stream)
-                if owner is not None:
-                    self._owners[stream] = owner
-                    self._finished.pop(stream, None)
-                    if stream not in self._streams:  # a call in between has removed it
-                        self._owners.pop(stream, None)
+            self._lock.look(partial(self._go_on, stream))
+
+    def _go_on(self, stream: str) -> None:
+        owner = self._finished.get(stream)
+        if owner is not None:
+            self._owners[stream] = owner
+            self._finished.pop(stream, None)
+            if stream not in self._streams:  # a call in between has removed it
+                self._owners.pop(stream, None)
 
     def flush(self) -> None:
         """Everything is kept already."""
@@ -90,65 +96,73 @@ class MemoryStore(Store):
     def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
         """Have a stream hold this record only."""
         require_journalled(record)
-        records = [record]
-        with self._lock:
-            before = self._streams.get(stream)
-            self._streams[stream] = records
+        before = self._lock.look(partial(self._exchange, stream, [record]))
         del before  # after the lock
+
+    def _exchange(self, stream: str, records: list[Event]) -> list[Event] | None:
+        before = self._streams.get(stream)
+        self._streams[stream] = records
+        return before
 
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
-        with self._lock:
-            return [name for name, of in self._owners.copy().items() if of == owner and name.startswith(prefix)]
+        owners = self._lock.look(self._owners.copy)
+        return [name for name, of in owners.items() if of == owner and name.startswith(prefix)]
 
     def finished(self, owner: str) -> list[str]:
         """The finished streams of an owner that are still there, the first that finished first."""
-        with self._lock:
-            return [name for name, of in self._finished.copy().items() if of == owner]
+        finished = self._lock.look(self._finished.copy)
+        return [name for name, of in finished.items() if of == owner]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, each with its owner."""
-        with self._lock:
-            return self._owners.copy()
+        return self._lock.look(self._owners.copy)
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; None: there is none."""
-        with self._lock:
-            owner = self._owners.get(stream)
-            if owner is not None:
-                return StreamState(owner, "unfinished")
-            owner = self._finished.get(stream)
-            return StreamState(owner, "finished") if owner is not None else None
+        return self._lock.look(partial(self._standing, stream))
+
+    def _standing(self, stream: str) -> StreamState | None:
+        owner = self._owners.get(stream)
+        if owner is not None:
+            return StreamState(owner, "unfinished")
+        owner = self._finished.get(stream)
+        return StreamState(owner, "finished") if owner is not None else None
 
     def remove(self, stream: str) -> None:
         """Forget a stream, and its parts."""
-        with self._lock:
-            # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
-            parts = [part for part in self._streams.copy() if whole_of(part) == stream and self._is_over(part)]
-            names = [stream, *parts]
-            for each in names:
-                self._owners.pop(each, None)
-                self._finished.pop(each, None)
-            gone = [self._streams.pop(each, None) for each in names]
+        gone = self._lock.look(partial(self._remove, stream))
         del gone  # after the lock
+
+    def _remove(self, stream: str) -> list[list[Event] | None]:
+        # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
+        parts = [part for part in self._streams.copy() if whole_of(part) == stream and self._is_over(part)]
+        names = [stream, *parts]
+        for each in names:
+            self._owners.pop(each, None)
+            self._finished.pop(each, None)
+        return [self._streams.pop(each, None) for each in names]
 
     def _is_over(self, stream: str) -> bool:
         return stream in self._finished or isinstance(self.last(stream), TaskFinished)
 
     def finish(self, stream: str) -> None:
         """Nothing more comes; the oldest finished ones go where there are too many."""
-        gone = []
-        with self._lock:
-            owner = self._owners.get(stream)
-            if owner is None:
-                return
-            self._finished[stream] = owner
-            self._owners.pop(stream, None)
-            while len(self._finished) > self._keep:
-                try:
-                    oldest = next(iter(self._finished))
-                except RuntimeError:  # it was changed by a call in between
-                    continue
-                if self._finished.pop(oldest, None) is not None:  # else a call in between goes on with it
-                    gone.append(self._streams.pop(oldest, None))
+        gone = self._lock.look(partial(self._finish, stream))
         del gone  # after the lock
+
+    def _finish(self, stream: str) -> list[list[Event] | None]:
+        gone = list[list[Event] | None]()
+        owner = self._owners.get(stream)
+        if owner is None:
+            return gone
+        self._finished[stream] = owner
+        self._owners.pop(stream, None)
+        while len(self._finished) > self._keep:
+            try:
+                oldest = next(iter(self._finished))
+            except RuntimeError:  # it was changed by a call in between
+                continue
+            if self._finished.pop(oldest, None) is not None:  # else a call in between goes on with it
+                gone.append(self._streams.pop(oldest, None))
+        return gone

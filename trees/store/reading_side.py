@@ -4,12 +4,13 @@ Comes in: names of streams. Goes out: records, whole (``read``, ``fetch``) or in
 (``actors.tasks.journal.dropped``). ``outline`` and ``fetch`` wait for no database where a stream is not finished: what
 ``fetch`` has to read it reads in a thread of its own (``trees.store.value_reader``).
 
-Locking: ``SqlStore._lock.looking``, around each look at the index. No query is made under it.
+Locking: ``SqlStore._lock``, in each look at the index. No query is made under it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.messaging.reply import Reply
@@ -69,8 +70,7 @@ class ReadingSide:
 
     def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
         self._require_ours()
-        with self._lock.looking:
-            return self._index.at_hand(stream, start)
+        return self._lock.look(partial(self._index.at_hand, stream, start))
 
     def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
         """Read whole records by their numbers, in a thread of this store."""
@@ -86,16 +86,19 @@ class ReadingSide:
                 lambda connection: record_reader.some(connection, self._root, stream, rest)
             )
         except DamagedJournalError as error:
-            with self._lock.looking:
-                self._index.found_damaged(stream, error)
+            self._lock.look(partial(self._index.found_damaged, stream, error))
             raise
 
     def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
         """The first record of each of these streams, in outline; of one that is gone or damaged there is none."""
         self._require_ours()
         wanted = list(streams)
-        with self._lock.looking:
-            at_hand = {each: records[0] for each in wanted if (records := self._index.journals.get(each))}
+        journals = self._index.journals
+
+        def look() -> dict[str, Event]:
+            return {each: records[0] for each in wanted if (records := journals.get(each))}
+
+        at_hand = self._lock.look(look)
         rest = [each for each in wanted if each not in at_hand]
         if rest:
             at_hand |= self._database.read(lambda connection: record_reader.firsts(connection, self._root, rest))

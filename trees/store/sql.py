@@ -274,8 +274,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; at hand. None: there is none."""
         self._require_ours()
-        with self._lock.looking:
-            return self._index.standing(stream)
+        return self._lock.look(partial(self._index.standing, stream))
 
     def remove(self, stream: str) -> None:
         """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
@@ -298,20 +297,19 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
     def streams(self, owner: str, prefix: str = "") -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         self._require_ours()
-        with self._lock.looking:
-            return [name for name, of in self._index.owners.copy().items() if of == owner and name.startswith(prefix)]
+        owners = self._lock.look(self._index.owners.copy)
+        return [name for name, of in owners.items() if of == owner and name.startswith(prefix)]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""
         self._require_ours()
-        with self._lock.looking:
-            return self._index.owners.copy()
+        return self._lock.look(self._index.owners.copy)
 
     def finished(self, owner: str) -> list[str]:
         """Return the finished streams, the first that finished first."""
         self._require_ours()
-        with self._lock.looking:
-            return [name for name, end in self._index.ends.copy().items() if end.owner == owner]
+        ends = self._lock.look(self._index.ends.copy)
+        return [name for name, end in ends.items() if end.owner == owner]
 
     def finish(self, stream: str) -> None:
         """Nothing more comes."""
@@ -350,9 +348,8 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         """Look for commands of other processes, and for what is too old."""
         now = monotonic()
         self._listen(now)
-        with self._lock.looking:
-            due = self._index.excess(self._keep) > (0 if idle else PRUNED_AT_ONCE)
-        if due or (idle and now >= self._next_age_look):
+        excess = self._lock.look(partial(self._index.excess, self._keep))
+        if excess > (0 if idle else PRUNED_AT_ONCE) or (idle and now >= self._next_age_look):
             self._prune()
             self._next_age_look = now + AGE_LOOK_S
 
