@@ -35,6 +35,7 @@ from actors.tasks.execution import attempt, attempt_steps, attempt_stream
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_steps import NO_STEPS, AttemptSteps
 from actors.tasks.execution.attempt_stream import AttemptStream, Piece
+from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.journal import local_lease
 from actors.tasks.journal.local_lease import LocalLease
 from actors.tasks.journal.store import Store
@@ -349,7 +350,7 @@ class Numbered(Case):
         self.numbers: list[int] = []
 
     def begin(self) -> Any:
-        return self.steps._begin("name", str, (1,), {}, "attempt")
+        return self.steps._numbered("name", fingerprint((1,), {}), "attempt")
 
     def do(self) -> None:
         self.numbers.append(self.begin().call.number)
