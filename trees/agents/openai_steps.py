@@ -20,10 +20,8 @@ from agents import Model, ModelProvider, ModelResponse
 from agents.usage import deserialize_usage, serialize_usage
 from openai.types.responses import Response, ResponseCompletedEvent
 
-from trees.agents.streamed_step import StreamedStep
+from trees.agents.streamed_step import StreamedStep, request_name
 
-REQUEST: Final = "model request"
-"""Name of the steps of a model."""
 _VOLATILE: Final = frozenset({"created_at", "id", "output", "status"})
 
 
@@ -51,7 +49,8 @@ async def request_step(context: Any, said: Any, ask: Callable[[], Awaitable[Mode
         made.append(await ask())
         return _dumped(made[0])
 
-    recorded = await context.step(REQUEST, request, _fingerprint(said))
+    fingerprint = _fingerprint(said)
+    recorded = await context.step(request_name(fingerprint), request, fingerprint)
     return made[0] if made else _loaded(recorded)
 
 
@@ -75,7 +74,8 @@ class _DurableModel(Model):
         return await request_step(self._context, _said(args, more), lambda: self.wrapped.get_response(*args, **more))
 
     async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
-        step = StreamedStep(self._context, REQUEST, _fingerprint(_said(args, more)))
+        said = _fingerprint(_said(args, more))
+        step = StreamedStep(self._context, request_name(said), said)
         try:
             if await step.is_recorded():
                 response = Response.model_validate(step.recorded)

@@ -39,10 +39,8 @@ from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.tasks.execution.attempt_steps import use_in_step
-from trees.agents.streamed_step import StreamedStep
+from trees.agents.streamed_step import StreamedStep, request_name
 
-REQUEST: Final = "model request"
-"""Name of the steps of a model."""
 _VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
 """Fields of messages and of their parts that differ each time."""
 _LEAST_COST: Final = 1e-9
@@ -103,7 +101,8 @@ class AttemptRequests:
             made.append(await self._paid(model, asked))
             return dumped(made[0])
 
-        recorded = await self.context.step(REQUEST, request, fingerprint_of(asked[0]))
+        said = fingerprint_of(asked[0])
+        recorded = await self.context.step(request_name(said), request, said)
         return made[0] if made else self.replayed(recorded)
 
     def replayed(self, recorded: Any) -> ModelResponse:
@@ -193,7 +192,8 @@ class AttemptModel(WrapperModel):
     ) -> AsyncIterator[Any]:
         """Stream for a run that somebody else has stream."""
         requests = self._requests
-        step = StreamedStep(requests.context, REQUEST, fingerprint_of(messages)) if requests.durable else None
+        said = fingerprint_of(messages) if requests.durable else ""
+        step = StreamedStep(requests.context, request_name(said), said) if requests.durable else None
         try:
             if step is not None and await step.is_recorded():
                 response = requests.replayed(step.recorded)

@@ -13,6 +13,18 @@ import asyncio
 from typing import Any
 
 
+def request_name(said: str) -> str:
+    """Return the name of the step of a request: by what it says, and not by its place among all requests.
+
+    Several runs may go on at once in an attempt: runs that a worker gathers, agents that are tools. Their requests come
+    in another order when the attempt runs again.
+
+    Args:
+        said: fingerprint of what was said so far.
+    """
+    return f"model request {said[:16]}"
+
+
 class StreamedStep:
     """One step, on the event loop of its attempt."""
 
