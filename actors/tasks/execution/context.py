@@ -265,7 +265,8 @@ class Context:
         raises records nothing.
 
         Args:
-            name: together with how often it came before in this attempt, the key of the step.
+            name: together with how often it came before in this attempt, the key of the step. What goes on side by side
+                and makes several steps each needs names of its own.
             function: sync or async, called here: what blocks does not belong on a loop.
             args: its arguments; a fingerprint of them is recorded.
             keep: ``"subtask"``: later attempts of the subtask (a retry, a failover, a revision) have it, too.
@@ -360,6 +361,10 @@ class Context:
         self, to: str, instruction: str, inputs: dict[str, Any] | None, tool: str | None, timeout: float | None
     ) -> Reply:
         require_seconds(f"ask {to!r}", timeout)
+        for said, name, kind in ((to, "to", str), (instruction, "instruction", str), (inputs or {}, "inputs", Mapping)):
+            if not isinstance(said, kind):
+                what = "a text" if kind is str else "a dict"
+                raise TypeError(f"context.ask: {name} is {type_phrase(said)}. Give {what}")
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
         asked = AskedWork(to, instruction, dict(inputs or {}), tool)

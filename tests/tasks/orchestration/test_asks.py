@@ -100,6 +100,26 @@ def test_an_ask_for_what_nobody_can_do_says_what_is_known(name: str) -> None:
     assert "help" in str(caught[0])
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("help", 5), "instruction is an int. Give a text"),
+        ((5, "help me"), "to is an int. Give a text"),
+        (("help", "help me", [1]), "inputs is a list. Give a dict"),
+    ],
+)
+def test_an_ask_that_is_none_says_what_is_wrong_with_it(asked: tuple[Any, ...], said: str) -> None:
+    async def asker(_: object, context: Any) -> Any:
+        return await context.ask(*asked)
+
+    helper = ScriptedExecutable("never")
+    with start(with_helper(asker, helper), clock=ManualClock()) as tree:
+        handle = submitted(tree, "go")
+        with pytest.raises(ActorsError, match=f"context.ask: {said}"):
+            handle.result(LONG_S)
+    assert helper.calls == []
+
+
 def test_an_ask_ends_with_its_timeout_and_what_was_asked_for_is_withdrawn() -> None:
     clock = ManualClock()
     with Hang() as hang:
