@@ -18,6 +18,7 @@ One step, from its call to its return::
       v
     told ----- the orchestrator records it; where it dies of that, or has died before, the next incarnation does
       |  '---- the attempt has ended meanwhile --------------> refused: an abandoned thread records nothing
+      |  '---- the call is cancelled by its own code ----------> the next one like it waits for the record, and calls nothing
       v
     kept ----- acknowledged by the store ---------------------> the result is returned
          '---- another process leads: the store refuses -----> never acknowledged; the tree ends, and so does the call
@@ -52,6 +53,7 @@ thread or the task that made it, and by nobody else; a loop is never held up.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
@@ -182,7 +184,7 @@ def use_in_step(tokens: int, cost: float) -> bool:
 class AttemptSteps:
     """The steps of one run of an attempt."""
 
-    __slots__ = ("_free", "_idempotency_key", "_known", "_last", "_numbers", "host")
+    __slots__ = ("_free", "_idempotency_key", "_known", "_last", "_made", "_numbers", "host")
 
     def __init__(self, host: StepHost, idempotency_key: str) -> None:
         self.host = host
@@ -192,6 +194,8 @@ class AttemptSteps:
         """By name, those that are free from here on."""
         self._free: dict[tuple[str, str], list[int]] = {}
         """By name and fingerprint, numbers of calls that have raised."""
+        self._made: dict[str, tuple[Any, Reply | None]] = {}
+        """By key, results of calls that were cancelled while their record was written, and what says that it is."""
         self._last: dict[str, Reply] = {}
         """By name: done when the last call on a loop whose fingerprint took its time has a number, or needs none."""
 
@@ -203,17 +207,25 @@ class AttemptSteps:
             await leave
         if step.key in self._known.fingerprints:
             return self._replayed(step)
-        with step:
-            result = function(*args, **kwargs)
-            if hasattr(type(result), "__await__"):
-                result = await result
-            if is_small(result, of_json=False):
-                value = _as_json(step, result)
-            else:
-                value = await off_loop(partial(_long_as_json, step, result))
-        kept = self.host.keep_step(step.call, value)
+        made = self._made.pop(step.key, None)
+        if made is None:
+            with step:
+                result = function(*args, **kwargs)
+                if hasattr(type(result), "__await__"):
+                    result = await result
+                if is_small(result, of_json=False):
+                    value = _as_json(step, result)
+                else:
+                    value = await off_loop(partial(_long_as_json, step, result))
+            made = value, self.host.keep_step(step.call, value)
+        value, kept = made
         if kept is not None:
-            await kept
+            try:
+                await kept
+            except asyncio.CancelledError:
+                self._made[step.key] = made  # the next call like it is the same step, and waits for the same record
+                self.give_back(step)
+                raise
         return copied(value)
 
     def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:

@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from actors import Escalated, Failed, Later, StepMismatchError, SubtaskStepped
 from actors.tasks.journal.local_lease import LocalLease
 from actors.testing import settle
-from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop
-from trees import Approve, Check, Escalate, Failover, LeaseLostError, Retry, Subtask, Task, Verdict, WorkerSpec
+from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop, spec_of
+from tests.support.late_store import LateStore
+from trees import Approve, Check, Escalate, Failover, LeaseLostError, Retry, Subtask, Task, Verdict, WorkerSpec, start
 
 ONE = (Subtask("x", worker="a"),)
 ONCE = Retry(max_attempts=1)
@@ -276,6 +277,32 @@ def test_a_call_that_is_cancelled_before_it_has_a_number_lets_no_later_one_pass_
         assert it.report().results == {"x": [0, 2]}
         assert sorted(stepped(it)) == [("look", 1, 0), ("look", 2, 2)]
     second.may.set()
+
+
+def test_a_call_that_is_cancelled_while_its_record_is_written_is_not_made_again() -> None:
+    calls, store = Calls(), LateStore()
+
+    async def work(_: Any, context: Any) -> Any:
+        store.hold()
+        first = asyncio.ensure_future(context.step("pay", calls.sync, 7))
+        assert await asyncio.to_thread(store.flushed.acquire, timeout=LONG_S)
+        first.cancel()
+        await asyncio.wait({first})
+        assert first.cancelled()
+        second = asyncio.ensure_future(context.step("pay", calls.sync, 7))
+        other = asyncio.ensure_future(context.step("pay", calls.sync, 8))
+        assert await asyncio.to_thread(store.flushed.acquire, timeout=LONG_S)
+        assert calls.of[8] == 1, "the one after it is made"
+        assert not second.done(), "it is not kept yet"
+        store.keep()
+        return [await second, await other]
+
+    with start(spec_of(ONE, works(work)), store=store) as tree:
+        handle = tree.submit(Task("sell"))
+        assert handle.result(LONG_S).results == {"x": [7, 8]}
+        steps = [(each.number, each.value) for each in handle.events() if isinstance(each, SubtaskStepped)]
+    assert steps == [(1, 7), (2, 8)]
+    assert calls.of == {7: 1, 8: 1}
 
 
 def test_a_step_within_a_step_belongs_to_it_also_where_its_arguments_are_large() -> None:
