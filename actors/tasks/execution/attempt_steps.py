@@ -18,7 +18,7 @@ One step, from its call to its return::
       v
     told ----- the orchestrator records it; where it dies of that, or has died before, the next incarnation does
       |  '---- the attempt has ended meanwhile --------------> refused: an abandoned thread records nothing
-      |  '---- the call is cancelled by its own code ----------> the next one like it waits for the record, and calls nothing
+      |  '---- the call is cancelled --------------------------> the next one like it waits for this, and calls nothing
       v
     kept ----- acknowledged by the store ---------------------> the result is returned
          '---- another process leads: the store refuses -----> never acknowledged; the tree ends, and so does the call
