@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -29,12 +28,17 @@ _LONG_BITS: Final = 2_000
 
 def fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return the fingerprint of these arguments."""
-    text = ""
-    if not kwargs and _ATOMS.issuperset(map(type, args)):
-        with suppress(ValueError):  # an int that Python does not write with decimal digits
-            text = repr(args)
-    text = text or json.dumps(_plain([list(args), dict(kwargs)], 0))
+    text = _text_of_atoms(args) if not kwargs and _ATOMS.issuperset(map(type, args)) else None
+    if text is None:
+        text = json.dumps(_plain([list(args), dict(kwargs)], 0))
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def _text_of_atoms(args: tuple[Any, ...]) -> str | None:
+    try:
+        return repr(args)
+    except ValueError:  # an int that Python does not write with decimal digits
+        return None
 
 
 def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
