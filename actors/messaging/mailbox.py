@@ -222,7 +222,7 @@ class Mailbox(Inbox):
             incarnation.running_on = get_ident()
             if incarnation.order is not None:
                 batch: Iterator[Envelope] | None = NOTHING
-            elif pool is not None or length_hint(self.batch):
+            elif length_hint(self.batch) or (pool is not None and (self.queue or pool.queue)):
                 batch = self._next_batch(told)
             else:
                 batch = iter(self.drain()) if self.queue else None  # most often none, when a run looks for more

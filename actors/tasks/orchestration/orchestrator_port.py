@@ -115,8 +115,8 @@ class OrchestratorPort:
         return self.runtime.epoch + self.system.now()
 
     def may_start(self) -> bool:
-        """True if something may be started now."""
-        return self.runtime.may_start()
+        """True if something may be started now; as of the runtime, without a call where there is no lease to lose."""
+        return self.runtime.lease is None or self.runtime.may_start()
 
     def token(self) -> int:
         """Fencing token that effects outside should carry."""

@@ -39,7 +39,7 @@ class SubtaskQueue:
         Where its task gives way it waits, unless somebody has asked for it: whoever cannot be interrupted waits for it.
         """
         core = self._core
-        if (state.paused and node.ask is None) or core.is_idle(node):
+        if state.paused if node.ask is None else core.is_idle(node):
             return
         key = lane_of(state, node, core.path)
         team = core.workers.get(node.worker) if node.acts and node.acts[-1].open else None
@@ -50,7 +50,8 @@ class SubtaskQueue:
         deadline = math.inf if state.deadline is None else state.deadline
         # Since when it would wait, had it waited all its time in line at once.
         since = node.queued_at - node.queued_s - core.runtime.epoch
-        age = self.ready.age_of(self.tickets.get(node))
+        ticket = self.tickets.get(node)
+        age = None if ticket is None else self.ready.age_of(ticket)
         priority, item = state.task.priority, (state, node)
         core.priorities.add(priority)
         self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)
