@@ -6,7 +6,8 @@ new incarnation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from actors.model.events import Event
@@ -43,6 +44,10 @@ class BreakerRecords:
         self._time = time
         self._at = at
         self._reopen = reopen
+        self._resumes = True
+        """True until all tasks are taken up: what they record from then on is counted as it happens."""
+        self._noted: dict[str, list[float]] = {}
+        """Times of failures in the journals of tasks, by worker: its breaker has yet to look if it lacks them."""
 
     def begin(self, row: RunningAttempt, entry: RegistryEntry, now: float) -> None:
         """Let a breaker know that an attempt begins, which may be its probe."""
@@ -79,14 +84,33 @@ class BreakerRecords:
         if entry is not None and entry.breaker is not None:
             entry.breaker.neutral(row.breaker_token, self._time())
 
-    def count_again(self, node: SubtaskState, entry: RegistryEntry | None) -> None:
-        """Count a failure that an earlier incarnation recorded, and not yet in the journal of its breaker."""
-        at = node.counted[1] if node.counted is not None else 0.0
-        if entry is None or entry.breaker is None or at < entry.breaker_at or at in entry.breaker.failures:
+    def note(self, node: SubtaskState) -> None:
+        """Note a failure that the journal of a task has. Its breaker may lack it: the orchestrator died in between."""
+        if self._resumes and node.counted is not None:
+            worker, at = node.counted
+            self._noted.setdefault(worker, []).append(at)
+
+    def resumed(self, entries: Iterable[RegistryEntry]) -> None:
+        """Have all breakers count what they lack, once all tasks are taken up; those that come later do it then.
+
+        All that one lacks is one record: whoever dies at that finds it either counted or lacking as before.
+        """
+        self._resumes = False
+        for entry in entries:
+            self._catch_up(entry)
+
+    def _catch_up(self, entry: RegistryEntry) -> None:
+        """Count the failures that were noted and are later than its last record, in the order in which they came."""
+        noted, breaker = sorted(self._noted.pop(entry.id, ())), entry.breaker
+        if breaker is None:
             return
-        before = entry.breaker.state
-        if entry.breaker.failed(entry.breaker.begin(at), at):
-            self.record(entry, _turn_of(entry.breaker.state, before))
+        before, changed = breaker.state, False
+        for at, same in groupby(noted):
+            known = breaker.failures.count(at) if at == entry.breaker_at else 0  # by a clock that stands still
+            for _ in islice(same, known, None) if at >= entry.breaker_at else ():
+                changed |= breaker.failed(breaker.begin(at), at)
+        if changed:
+            self.record(entry, _turn_of(breaker.state, before))
 
     def record(self, entry: RegistryEntry, kind: type[task_events.BreakerChanged]) -> None:
         """Record what a breaker has counted, or that it has turned."""
@@ -105,6 +129,8 @@ class BreakerRecords:
             entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
             entry.breaker_at = kept[-1].at
             self._cools_down(entry)
+        if not self._resumes:
+            self._catch_up(entry)
 
     def _cools_down(self, entry: RegistryEntry) -> None:
         """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""

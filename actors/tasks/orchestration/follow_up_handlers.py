@@ -41,7 +41,7 @@ class FollowUpHandlers:
         """Look up who does what, once all of them are there."""
         self._parts = to = parts
         self._handlers = {
-            FollowUp.COUNT: self._count_again,
+            FollowUp.COUNT: lambda _, node: to.breakers.note(node),
             FollowUp.KNOW: to.delegation.track,
             FollowUp.PART: to.team_calls.parted,
             FollowUp.QUEUE: to.queue.push,
@@ -147,10 +147,6 @@ class FollowUpHandlers:
         """A person is asked about a step: nothing else waits for the answer."""
         self.limit_questions(state)
         self.advance(state)
-
-    def _count_again(self, _: TaskState, node: SubtaskState) -> None:
-        worker = node.counted[0] if node.counted is not None else None
-        self._parts.breakers.count_again(node, self._core.workers.get(worker))
 
     def undo_next(self, state: TaskState) -> None:
         """Undo what is to be undone next."""

@@ -147,6 +147,7 @@ class Orchestrator(ManagedActor):
         for state in list(core.states.values()):
             self._resume(state)
         core.task = None
+        parts.breakers.resumed(core.workers)
         parts.handlers.drop_stale()
         parts.teams.take_over()
         parts.delegation.recheck_deadlocks()
