@@ -131,6 +131,7 @@ async def _looked_at(attempt: Attempt, result: Any) -> Done:
 
 
 async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
+    stand_in: Exception | None
     try:
         result = await awaitable
         return _bare_outcome(attempt, result) or await _looked_at(attempt, result)
@@ -138,7 +139,7 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
         if attempt.ended_by is None or incarnation.was_killed:
             record_error(attempt, error, lambda _: incarnation.was_killed)
             raise
-        raise AttemptEnded(attempt.ended_by) from None
+        stand_in = AttemptEnded(attempt.ended_by)
     except BaseException as error:
         stand_in = record_error(attempt, error, incarnation.is_failure)
         if stand_in is None:
@@ -147,7 +148,7 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
         if attempt.ended_by is not None and incarnation.task is not None:
             while incarnation.task.cancelling():
                 incarnation.task.uncancel()  # the attempt was cancelled, the worker is not
-    raise stand_in
+    raise stand_in  # here: in a handler it would keep the frames of the code, and they lead back to the attempt
 
 
 def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:

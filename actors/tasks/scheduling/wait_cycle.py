@@ -10,7 +10,7 @@ assumed hopeless on the way round a circle stays so if nothing breaks the circle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 AskT = TypeVar("AskT")
 AttemptT = TypeVar("AttemptT")
@@ -30,23 +30,36 @@ def find_wait_cycle(
         waits_for: what an attempt waits for; None where it does not wait.
         name: of the worker of an attempt, for the chain.
     """
-    seen: set[int] = set()
-    chain: list[str] = []
+    search = _Search(holders, waits_for, name)
+    return tuple(search.chain) if search.is_stuck(ask) and search.chain else ()
 
-    def is_stuck(wanted: AskT) -> bool:
-        busy = holders(wanted)
-        if busy is None:
-            return False
-        return all(waits_in_vain(attempt) for attempt in busy)
 
-    def waits_in_vain(attempt: AttemptT) -> bool:
-        if id(attempt) in seen:
+class _Search(Generic[AskT, AttemptT]):
+    """One look: two closures that call each other would be garbage for the collector after each ask."""
+
+    def __init__(
+        self,
+        holders: Callable[[AskT], Iterable[AttemptT] | None],
+        waits_for: Callable[[AttemptT], Iterable[AskT] | None],
+        name: Callable[[AttemptT], str],
+    ) -> None:
+        self._holders = holders
+        self._waits_for = waits_for
+        self._name = name
+        self._seen: set[int] = set()
+        self.chain: list[str] = []
+
+    def is_stuck(self, wanted: AskT) -> bool:
+        """True if everybody who could do it waits in vain."""
+        busy = self._holders(wanted)
+        return busy is not None and all(self._waits_in_vain(attempt) for attempt in busy)
+
+    def _waits_in_vain(self, attempt: AttemptT) -> bool:
+        if id(attempt) in self._seen:
             return True
-        seen.add(id(attempt))
-        wanted = waits_for(attempt)
+        self._seen.add(id(attempt))
+        wanted = self._waits_for(attempt)
         if wanted is None:
             return False
-        chain.append(name(attempt))
-        return all(is_stuck(each) for each in wanted)
-
-    return tuple(chain) if is_stuck(ask) and chain else ()
+        self.chain.append(self._name(attempt))
+        return all(self.is_stuck(each) for each in wanted)
