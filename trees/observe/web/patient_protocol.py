@@ -1,8 +1,11 @@
-"""Connections of the server: bounded in number, in the size of a head, and in the time that a head may take.
+"""Connections of the server: bounded in number, in the size of a head, in the time of a head, and in that of an answer.
 
 A browser sends the head of a request at once. Whoever sends it byte by byte, or nothing at all, holds a connection and
 nothing else, and not for long (slow-loris): ``HEAD_S`` after a connection is made, or after the first byte of the next
 request on it, the head must be complete. The time of a body is bounded where it is read (``request_reading``).
+
+Whoever does not read its answer holds a connection and the answer. What the system does not take at once is looked at
+every ``TAKE_S``: with less than ``LEAST_TAKEN`` taken of it since, nobody reads it. A stream has a time of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from trees.observe.web.head_limits import HEAD_S, MOST_CONNECTIONS
+from trees.observe.web.head_limits import HEAD_S, LEAST_TAKEN, MOST_CONNECTIONS, TAKE_S
 
 _QUIET: Final = logging.getLogger("regrow.web")
 _QUIET.addHandler(logging.NullHandler())
@@ -25,11 +28,14 @@ class PatientProtocol(H11Protocol):
     """A connection whose requests must come in time."""
 
     head_s: ClassVar[float] = HEAD_S
+    take_s: ClassVar[float] = TAKE_S
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = self.access_logger = _QUIET
         self._due: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
+        """When it is looked at how much of the answers was taken; None: all of them were."""
 
     def connection_made(self, transport: Any) -> None:
         """Accept it, unless there are too many."""
@@ -47,12 +53,16 @@ class PatientProtocol(H11Protocol):
         """Begin to wait for the next request, which uvicorn gives a time until its first byte."""
         super().on_response_complete()
         self._expect_nothing()
+        if self._look is None:
+            self._expect_reading(self.transport.get_write_buffer_size())
         if self.conn.trailing_data[0]:  # half a head has come with the request before
             self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._expect_nothing()
+        if self._look is not None:
+            self._look.cancel()
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
@@ -70,6 +80,16 @@ class PatientProtocol(H11Protocol):
         self._due = None
         if not self._is_at_work():
             self.transport.abort()
+
+    def _expect_reading(self, left: int) -> None:
+        self._look = self.loop.call_later(self.take_s, self._look_again, left) if left else None
+
+    def _look_again(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left and left > before - LEAST_TAKEN:
+            self.transport.abort()
+        else:
+            self._expect_reading(left)
 
     def _is_at_work(self) -> bool:
         """True from the end of a head to the end of the answer."""

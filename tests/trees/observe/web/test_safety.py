@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace as Made
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -16,12 +17,14 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.support.hardening import eventually
 from tests.support.scripted_source import ScriptedSource
 from trees import Web
 from trees.observe.source import SourceError
 from trees.observe.web import access as access_module
 from trees.observe.web import request_reading
 from trees.observe.web.access import Access
+from trees.observe.web.head_limits import LEAST_TAKEN
 from trees.observe.web.patient_protocol import PatientProtocol
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.web_app import POLICY
@@ -438,6 +441,48 @@ def test_a_head_that_comes_byte_by_byte_is_given_up(server: WebServer, monkeypat
                     pass
             except ConnectionResetError:
                 pass
+
+
+def test_who_does_not_read_a_large_answer_keeps_neither_it_nor_its_connection(
+    server: WebServer, source: ScriptedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or as many of them as there may be connections would keep everybody else out, health checks too."""
+    monkeypatch.setattr(PatientProtocol, "take_s", 0.05)
+    monkeypatch.setitem(source.answers, "child", {"text": "x" * 16_000_000})
+
+    def is_held(caller: socket.socket) -> bool:
+        assert server._server is not None
+        held = [each.client for each in list(server._server.server_state.connections)]  # type: ignore[union-attr]
+        return caller.getsockname()[:2] in held
+
+    with socket.create_connection((server.host, server.port), timeout=10) as caller:
+        caller.sendall(b"GET /api/child?path=x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert caller.recv(1) == b"H", "the answer has begun"
+        eventually(lambda: not is_held(caller), "the end of the connection")
+
+
+@pytest.mark.parametrize(
+    ("left", "looks", "is_given_up"),
+    [
+        ([0], 0, False),
+        ([9 * LEAST_TAKEN, 8 * LEAST_TAKEN, LEAST_TAKEN, 0], 3, False),
+        ([LEAST_TAKEN + 1, 1, 0], 2, False),
+        ([9 * LEAST_TAKEN, 8 * LEAST_TAKEN + 1], 1, True),
+        ([5, 5], 1, True),
+    ],
+)
+def test_who_reads_an_answer_slowly_is_waited_for(left: list[int], looks: int, is_given_up: bool) -> None:
+    protocol, sizes, armed, aborted = PatientProtocol.__new__(PatientProtocol), iter(left), list[int](), list[int]()
+    protocol.transport = Made(get_write_buffer_size=lambda: next(sizes), abort=lambda: aborted.append(1))  # type: ignore[assignment]
+    protocol.loop = Made(call_later=lambda _, __, before: armed.append(before) or "timer")  # type: ignore[assignment]
+
+    protocol._expect_reading(next(sizes))
+    for number in range(looks):
+        protocol._look_again(armed[number])
+
+    assert len(armed) == looks
+    assert bool(aborted) is is_given_up
+    assert (protocol._look is None) is (left[-1] == 0)
 
 
 def test_a_body_that_does_not_come_is_given_up(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
