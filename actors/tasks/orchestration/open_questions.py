@@ -51,19 +51,19 @@ class OpenQuestions:
 
         def too_late() -> None:
             if id_ in self._core.port.answered:
-                self._hear_answers(too_late)  # an order before this one was its answer, which lies behind this one
+                self._hear_answers(state, too_late)  # an order before this one was its answer, which follows
             elif id_ in state.escalations and state.final is None:
                 self._expired(state, escalation)
 
-        self._core.at(due, lambda: self._hear_answers(too_late))
+        self._core.at(due, lambda: self._hear_answers(state, too_late))
 
-    def _hear_answers(self, then: Callable[[], None]) -> None:
+    def _hear_answers(self, state: TaskState, then: Callable[[], None]) -> None:
         """An answer that was given in time counts, also where it is heard later: at the port, or in the store.
 
         So this is one more order at the port, behind all that lie there by then. What was wanted while the orchestrator
         was down lies there when it is up again, and is carried out a part at a time: its timers are faster.
         """
-        runtime, message = self._core.runtime, TimerFired(self._core.incarnation, then)
+        runtime, message = self._core.runtime, TimerFired(self._core.incarnation, then, state.id)
         tell, started, heard = self._core.port.tell, runtime.system.started, runtime.heard_orders()
         if heard is None:
             tell(message)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import Failed
+from actors import Escalated, Failed
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration import crash_guard
 from actors.tasks.orchestration.crash_guard import CrashGuard
@@ -19,6 +19,7 @@ from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import NotingStore
 from trees import (
     Done,
+    Escalate,
     Escalation,
     Plan,
     Reject,
@@ -122,6 +123,28 @@ def test_whatever_it_dies_of_the_task_ends_and_the_others_go_on(kinds: set[str],
 
     assert [report.results for report in reports] == [{"a": "ok"}] * 3
     assert runs.count("bad") <= 3
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_task_of_which_it_dies_at_the_end_of_a_question_ends_and_the_others_go_on(*, answers: bool) -> None:
+    def ask(task: Any, context: Any) -> Any:
+        if context.goal == "bad":
+            raise Escalated("which?")
+        return "ok"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    worker = WorkerSpec(id="w", execute=ask, on_failure=[Escalate(timeout_s=None if answers else 0.05)])
+    store = Poisoned({"EscalationAnswered", "EscalationExpired"})
+    with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[worker]), store=store) as tree:
+        bad = tree.submit(Task("bad", id="bad"))
+        if answers:
+            eventually(lambda: bad.escalations)
+            bad.respond(bad.escalations[0].id, Reject())
+        with pytest.raises(TaskFailedError, match="its orchestrator died of it; see InternalError"):
+            bad.result(timeout=WAIT_S)
+        report = tree.run(Task("good"), timeout=WAIT_S)
+
+    assert report.results == {"a": "ok"}
 
 
 @pytest.mark.parametrize("kinds", [set[str](), ENDS], ids=["resuming", "resuming and ending"])
