@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from actors.messaging.envelope import CURRENT
+from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ConfigError, RecursionDetectedError
 from actors.tasks.journal.dropped import lacking
@@ -192,9 +193,12 @@ class TaskHandle:
 
         Returns at once: ``status`` and ``result()`` tell when it has ended. Where its orchestrator is down that happens
         as soon as it is up again; where the tree ends before that, the process that goes on with the task does it.
+
+        Raises:
+            TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
         if self.report is None:
-            self._port.tell(Cancel(self.id, reason))
+            self._port.order(Cancel(self.id, reason))
 
     def set_priority(self, priority: int) -> None:
         """Give it another priority; smaller is sooner. A task that has ended keeps the one that it had.
@@ -205,10 +209,11 @@ class TaskHandle:
 
         Raises:
             ConfigError: ``priority`` is no int.
+            TreeDownError: as ``cancel``.
         """
         checked = Task(goal=self.id, priority=priority).priority
         if self.report is None:
-            self._port.tell(SetPriority(self.id, checked))
+            self._port.order(SetPriority(self.id, checked))
 
     @property
     def escalations(self) -> list[Escalation]:
@@ -305,6 +310,7 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
 
     Raises:
         EscalationError: there is none, or this is no answer.
+        TreeDownError: the tree has ended, and the next process asks this.
     """
     kind = _ANSWERS.get(type(answer))
     if kind is None:
@@ -328,7 +334,11 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
         if problem:
             port.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
-    port.tell(EscalationResponse(found.task, id_, word, value, now if given is None else given))
+    try:
+        port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given))
+    except TreeDownError:
+        port.answered.pop(id_, None)
+        raise
 
 
 def storable(value: object) -> Any:

@@ -15,7 +15,7 @@ tree, which adds to it, is down by then.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event, InternalError
@@ -30,6 +30,9 @@ from trees.store.writer import POLL_S, Writer
 if TYPE_CHECKING:
     from trees.store.database import Database
     from trees.store.fenced_connection import FencedConnection
+
+_Left: TypeAlias = tuple[str, str, dict[str, Any], float]
+"""Task, kind, arguments and time of an order."""
 
 
 class ListenerSide:
@@ -49,8 +52,8 @@ class ListenerSide:
         self._damaged: list[JournalDamaged] = []
         """Events for the listener from before there was one."""
         self._next_poll = 0.0
-        self._for_next: list[tuple[str, str, dict[str, Any]]] = []
-        """Orders for the process that goes on: task, kind, arguments."""
+        self._for_next: list[_Left] = []
+        """Orders for the process that goes on."""
 
     def _writes(self) -> Writer:
         raise NotImplementedError
@@ -69,9 +72,9 @@ class ListenerSide:
         """Note that a command of another process is done, or cannot be done."""
         self._writes().put(Change(ChangeKind.ORDER_DONE, number=order.id, lane=self._index.lane(order.task)))
 
-    def leave_order(self, task: str, kind: str, body: dict[str, Any]) -> bool:
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
         """Keep an order for the process that goes on, when this is closed."""
-        self._for_next.append((task, kind, body))
+        self._for_next.append((task, kind, body, at))
         return True
 
     def _post_left(self) -> None:
@@ -81,16 +84,15 @@ class ListenerSide:
             if left:
                 self._post(left)
         except StoreError as error:
-            for task, kind, _ in left:
+            for task, kind, _, _ in left:
                 what = f"could not keep {kind!r} of task {task} when the tree ended: {error.what}. Order it again"
                 self.publish(OrderDamaged(self._root, task, StoreError(self._database.name, what)))
 
-    def _post(self, left: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+    def _post(self, left: Iterable[_Left]) -> None:
         if self._writes().paused_s is not None:  # this would not come through either, and the end would wait for it
             raise StoreError(self._database.name, "cannot be written to")
         with self._database.transaction() as connection:
-            at = self._database.now(connection)
-            for task, kind, body in left:
+            for task, kind, body, at in left:
                 post(connection, self._root, task, kind, body, at)
 
     def _listen(self, now: float) -> None:

@@ -228,7 +228,7 @@ class DurableStore(Store):
     def order_done(self, order: RemoteCommand) -> None:
         """Forget a command of another process: it is done, or cannot be done."""
 
-    def leave_order(self, task: str, kind: str, body: dict[str, Any]) -> bool:
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
         """Keep an order about a task that this tree has ended without carrying out, for the process that goes on.
 
         Its listener is given it there, as a ``RemoteCommand``. It is kept by the end of ``close``, which is called soon
@@ -238,11 +238,12 @@ class DurableStore(Store):
             task: id of the task.
             kind: cancel, priority or respond.
             body: arguments, as ``RemoteCommand.body`` has them.
+            at: when it was ordered, in seconds since 1970 by the store's clock.
 
         Returns:
             False: it is not kept.
         """
-        del task, kind, body
+        del task, kind, body, at
         return False
 
     @abstractmethod

@@ -43,13 +43,30 @@ def leave(port: OrchestratorPort) -> None:
     """Have all that lies at a port kept, in order, for tasks that go on in the next process. The tree is down."""
     durable = port.runtime.durable
     while port.orders:
-        order = order_of(port.orders.popleft())
+        command = port.orders.popleft()
+        order, given = order_of(command), getattr(command, "given", None)
         if order is None or durable is None or not _goes_on(port, order[0]):
             continue
         task, kind, body = order
-        if not durable.leave_order(task, kind, body):
+        if not durable.leave_order(task, kind, body, port.time() if given is None else given):
             what = f"cannot keep {kind!r} of task {task}, which nobody had carried out. Order it again"
             port.system.publish(OrderDamaged(port.path, task, StoreError(durable.name, what)))
+
+
+def take_back(port: OrchestratorPort, command: object) -> bool:
+    """Take a command back that lies at a port whose tree is down; False where it does not, because it was left.
+
+    ``is_down`` is set before ``leave`` looks. So a command that was put there later than that look is found here, and
+    whoever wants it is told; one that was there sooner is kept, or found here as well.
+    """
+    while True:
+        try:
+            port.orders.remove(command)
+        except ValueError:
+            return False
+        except IndexError:
+            continue  # others are taken from there meanwhile
+        return True
 
 
 def _goes_on(port: OrchestratorPort, task: str) -> bool:

@@ -27,7 +27,7 @@ from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
-from actors.tasks.orchestration.left_orders import leave
+from actors.tasks.orchestration.left_orders import leave, take_back
 from actors.tasks.orchestration.messages import (
     CommandsWaiting,
     EffectFailed,
@@ -187,6 +187,16 @@ class OrchestratorPort:
         """Have the orchestrator do something, now or when it is up again; False where it is down now."""
         self.orders.extend(orders)
         return self.post(_COMMANDS)
+
+    def order(self, command: Any) -> None:
+        """Have the orchestrator do what a user wants; or, where the tree ends first, the process that goes on.
+
+        Raises:
+            TreeDownError: the tree is down, and its store keeps no orders any more.
+        """
+        self.tell(command)
+        if self.system.is_down and self.runtime.durable is not None and take_back(self, command):
+            raise self.system.down_error(self.path)
 
     def post(self, message: Any) -> bool:
         """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""

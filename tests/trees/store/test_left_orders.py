@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import pytest
 
+from actors import TreeDownError
 from actors.tasks.journal.store import DurableStore
 from actors.tasks.orchestration.left_orders import order_of
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, Pause, SetPriority, TaskArrived
 from actors.tasks.orchestration.orchestrator import Orchestrator
+from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
@@ -133,6 +135,23 @@ def test_an_answer_that_nobody_has_come_to_is_given_by_the_next_process(
     assert left(store_url) == 0
 
 
+def test_an_answer_in_time_that_nobody_has_come_to_counts_in_the_next_process_though_its_time_is_up(
+    sqlite_url: str,
+) -> None:
+    script = ScriptedExecutable(OSError("disk"), "ok", by="call")
+    spec = spec_of(script, on_failure=[Escalate(timeout_s=3.0)])
+    with start(spec, store=sqlite_url) as tree:
+        handle = tree.submit(Task("do it", id="t"))
+        id_ = asked(handle, tree)
+        tree.terminate_child(PATH)
+        tree.respond(id_, Approve())
+        due = handle.escalations[0].due if handle.escalations else tree._system.services["tasks"].time() + 3.0
+        until(lambda: tree._system.services["tasks"].time() > due)
+        tree.stop()
+    with start(spec, store=sqlite_url) as tree:
+        assert tree.task("t").result(timeout=LONG_S).results == {"a": "ok"}
+
+
 def test_an_order_that_was_carried_out_is_not_left(sqlite_url: str) -> None:
     spec, work = hangs()
     with start(spec, store=sqlite_url) as tree:
@@ -187,3 +206,66 @@ def test_what_an_orchestrator_wants_of_another_one_is_no_order_of_a_user() -> No
     assert order_of(EscalationResponse("t", "t:a:1", "edit", 7)) == ("t", "respond", said)
     for own in (Cancel("t", "withdrawn", 2), Pause("t"), TaskArrived("t")):
         assert order_of(own) is None
+
+
+def down(handle: TaskHandle) -> bool:
+    with pytest.raises(TreeDownError):
+        handle.cancel("too late")
+    return True
+
+
+def test_an_order_of_a_tree_that_is_down_is_refused(sqlite_url: str) -> None:
+    script = ScriptedExecutable(OSError("disk"), "ok", by="call")
+    with start(spec_of(script, on_failure=[Escalate()]), store=sqlite_url) as tree:
+        handle = tree.submit(Task("do it", id="t"))
+        id_ = asked(handle, tree)
+        tree.stop()
+        assert down(handle)
+        with pytest.raises(TreeDownError):
+            handle.set_priority(3)
+        for _ in range(2):
+            with pytest.raises(TreeDownError):
+                tree.respond(id_, Approve())
+
+    assert left(sqlite_url) == 0
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after"])
+def test_an_order_that_comes_as_its_tree_ends_is_kept_or_refused_and_never_both(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Put there and taken back before the rest is left; left before it is looked for; and put there after that."""
+    (spec, work), close, tell = hangs(), OrchestratorPort.close, OrchestratorPort.tell
+    said = list[str]()
+
+    def order() -> None:
+        try:
+            handle.cancel("enough")
+        except TreeDownError:
+            said.append("refused")
+
+    def closing(port: OrchestratorPort) -> None:
+        if when == "before":
+            order()
+        elif when == "meanwhile":
+            monkeypatch.setattr(OrchestratorPort, "tell", lambda at, command: (tell(at, command), close(at)) and True)
+            order()
+        close(port)
+        if when == "after":
+            order()
+
+    with start(spec, store=sqlite_url) as tree:
+        handle = tree.submit(Task("do it", id="t"))
+        work.wait_for_calls(1)
+        monkeypatch.setattr(OrchestratorPort, "close", closing)
+        tree.stop()
+
+    assert (said, left(sqlite_url)) == (([], 1) if when == "meanwhile" else (["refused"], 0))
+
+
+def test_of_a_tree_whose_tasks_go_with_it_nothing_is_left_to_be_ordered() -> None:
+    spec, work = hangs()
+    with start(spec) as tree:
+        handle = tree.submit("do it")
+        work.wait_for_calls(1)
+    handle.cancel("too late")
