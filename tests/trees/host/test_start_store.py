@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from actors import RestartLimitError, StartError, TreeDownError, Worker
+from actors.runtime.living_trees import LIVING
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
@@ -36,6 +38,7 @@ from trees import (
     start_async,
 )
 from trees.host.store_binding import close_store
+from trees.observe.web.web_settings import Web, WebError
 from trees.store import MemoryStore, SqlStore
 from trees.store.database import Database
 
@@ -259,6 +262,19 @@ def test_a_store_object_serves_one_tree_at_a_time(sqlite_url: str, kind: str, ro
                 assert tree.run(Task("go", id="u")).results == {"w": 1}
     finally:
         close_store(store)
+
+
+def test_a_start_that_failed_late_is_no_tree_of_this_process_though_its_error_is_kept() -> None:
+    """Its system was made when the page found its port taken. Frames of the error have it still."""
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task, context: 1)])
+    store, before = MemoryStore(), set(map(id, LIVING.snapshot()))
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WebError, match="taken") as kept:
+        start(spec, store=store, web=Web(port=taken.getsockname()[1]))
+
+    assert kept.value.__traceback__ is not None
+    assert {id(each) for each in LIVING.snapshot()} <= before
+    with start(spec, store=store) as tree:
+        assert tree.run(Task("go", id="t")).results == {"w": 1}
 
 
 def test_a_declaration_that_is_wrong_leaves_no_file(sqlite_url: str, tmp_path: Path) -> None:
