@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from agents import (
     Agent,
+    FunctionTool,
     Handoff,
     Model,
     ModelProvider,
@@ -33,7 +34,7 @@ from agents import (
 from openai import APIStatusError
 
 from actors.tasks.execution.attempt_steps import use_in_step
-from trees.agents.openai_steps import request_step
+from trees.agents.openai_steps import approved_tool, asker_of, request_step, said_of
 
 ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
 """Requests of the attempt that runs; None: the model is used by somebody else."""
@@ -57,13 +58,18 @@ class RunRequests:
         self._context = context
         self._durable = durable
         self.tokens = 0
-        """Tokens of all answers so far, those included that were taken from a record."""
+        """Tokens of all answers so far, also of those that were taken from a record, and whatever else was counted."""
+        self.own: Any = None
+        """Input of the request that the run itself makes now. All others are those of agents that are tools of it."""
+        self.approved: dict[str, int] = {}
+        """Calls of tools that people have approved, by id: the number of the question."""
 
-    async def answer(self, said: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def answer(self, said: Any, asker: Callable[[], Any], ask: Callable[[], Awaitable[Any]]) -> Any:
         """Return the answer to a request: that of the model, which is counted, or what is recorded of it.
 
         Args:
             said: input of the request.
+            asker: says what tells apart who asks, where several may ask at once.
             ask: asks the model.
         """
 
@@ -74,7 +80,10 @@ class RunRequests:
                 self._context.use(tokens=tokens)
             return response
 
-        response = await (request_step(self._context, said, paid) if self._durable else paid())
+        if self._durable:
+            response = await request_step(self._context, said, paid, None if said is self.own else asker())
+        else:
+            response = await paid()
         self.tokens += response.usage.total_tokens
         return response
 
@@ -82,6 +91,11 @@ class RunRequests:
         """Count what an answer has cost that is of no use."""
         self.tokens += tokens
         self._context.use(tokens=tokens)
+
+    def approval(self, id_: str) -> tuple[Any, int] | None:
+        """Return the context, and the number of the question, of a call that a person has approved; None: of others."""
+        number = self.approved.get(id_) if self._durable else None
+        return None if number is None else (self._context, number)
 
     def says(self, text: str, kind: str = "text") -> None:
         """Show a piece of an answer."""
@@ -106,8 +120,8 @@ class AttemptModel(Model):
         attempt = ATTEMPT.get()
         if attempt is None:
             return await self._inner.get_response(*args, **kwargs)
-        said = kwargs["input"] if "input" in kwargs else args[1]
-        return await attempt.answer(said, partial(self._ask, attempt, args, kwargs))
+        asker = partial(asker_of, self._inner, args, kwargs)
+        return await attempt.answer(said_of(args, kwargs), asker, partial(self._ask, attempt, args, kwargs))
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Stream as the model does; a run of ours never asks for that."""
@@ -188,7 +202,7 @@ def wrapped_config(config: Any) -> Any:
 
 
 class WrappedAgents:
-    """Copies of an agent and of those that it hands over to, with models wrapped."""
+    """Copies of an agent and of those that it hands over to, with models wrapped, and tools that people approve."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[Any, Any]] = {}
@@ -200,7 +214,11 @@ class WrappedAgents:
             return agent
         found = self._copies.get(id(agent))
         if found is None:
-            own = {"model": wrapped_model(agent.model)} if isinstance(agent.model, Model) else {}
+            own: dict[str, Any] = {"model": wrapped_model(agent.model)} if isinstance(agent.model, Model) else {}
+            if any(map(_may_need_approval, agent.tools)):
+                own["tools"] = [
+                    approved_tool(each, _approval) if _may_need_approval(each) else each for each in agent.tools
+                ]
             handoffs: list[Any] = []
             copy = agent.clone(handoffs=handoffs, model_settings=agent.model_settings, **own)
             found = self._copies[id(agent)] = self._copies[id(copy)] = (agent, copy)
@@ -217,6 +235,15 @@ class WrappedAgents:
         if target is not None:
             vars(copy)["_agent_ref"] = weakref.ref(self.of(target))  # a run that goes on finds its agents by it
         return copy
+
+
+def _may_need_approval(tool: Any) -> bool:
+    return isinstance(tool, FunctionTool) and tool.needs_approval is not False
+
+
+def _approval(id_: str) -> tuple[Any, int] | None:
+    attempt = ATTEMPT.get()
+    return None if attempt is None else attempt.approval(id_)
 
 
 class _Reading:

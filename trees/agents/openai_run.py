@@ -4,8 +4,12 @@ A call of a tool that needs approval ends the run. What the run needs to go on (
 into the journal, as text, without the user's context object; the attempt after the answer goes on from there, in
 whatever process. Of several calls that wait each is a question of its own; the run goes on when all are answered.
 
-Usage is counted request by request (``trees.agents.openai_models``). What agents have used that are tools of this one
-stands in the run's own usage, and is added when the attempt ends, however it does.
+A call that people have approved is a step that is kept for the subtask: the run that goes on is begun from there again
+where it fails after the call, and the approval was for one.
+
+Usage is counted request by request (``trees.agents.openai_models``). What agents have used that are tools of this one,
+with models that are not seen, stands in the run's own usage. It is added when the call of such a tool has ended, and
+when the attempt ends, however it does.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ class AgentRun:
         self._context = context
         self._options = options
         self._requests = RunRequests(context, durable=durable)
-        self._hooks = _Hooks(self._requests)
+        self._hooks = _Hooks(self._requests, self._count_rest)
         self._asked: dict[str, Any] = context.state or {}
         """State of the last question, if there was one."""
         self._before = self._asked.get("tokens", 0)
@@ -77,7 +81,7 @@ class AgentRun:
         usage = self._hooks.usage
         rest = 0 if usage is None else usage.total_tokens - self._before - self._requests.tokens
         if rest > 0:
-            self._context.use(tokens=rest)
+            self._requests.count(rest)
 
     # -- questions --------------------------------------------------------------------------------------------
 
@@ -92,6 +96,7 @@ class AgentRun:
         decide(state, waiting[place], answers[number])
         if place + 1 < len(waiting):
             self._ask(state, place + 1)
+        self._requests.approved = {str(call.call_id): number for call in waiting}  # those refused are not made
         return state
 
     def _ask(self, state: Any, place: int) -> None:
@@ -122,14 +127,19 @@ def decide(state: Any, call: Any, answer: Answer) -> None:
 class _Hooks(RunHooks):
     """Hooks of one run: its usage, and calls of tools as they begin and end."""
 
-    def __init__(self, requests: RunRequests) -> None:
+    def __init__(self, requests: RunRequests, count_rest: Callable[[], None]) -> None:
         self.usage: Any = None
         """Usage of the run, to which it adds as it goes; None: it has not begun."""
         self._requests = requests
+        self._count_rest = count_rest
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:  # noqa: ARG002 - its signature
         """Note where the run counts."""
         self.usage = context.usage
+
+    async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:  # noqa: ARG002 - its signature
+        """Note which request is the run's own."""
+        self._requests.own = input_items
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:  # noqa: ARG002 - its signature
         """Show a call of a tool."""
@@ -137,5 +147,6 @@ class _Hooks(RunHooks):
         self._requests.says(f"{tool.name}({getattr(context, 'tool_arguments', '')})", "tool_call")
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:  # noqa: ARG002 - its signature
-        """Show the result of a tool."""
+        """Show the result of a tool, and count what an agent has used that is one."""
+        self._count_rest()
         self._requests.says(f"{tool.name}: {result}", "tool_result")

@@ -3,26 +3,35 @@
 ``durable_model(model, context)`` is the model with every request, also a streamed one, as a step of the attempt
 (``context.step``). ``durable_provider(provider, context)`` is the same for models that are given by name. So a run that
 begins again, because its process died, does not pay again for the answers up to the crash. Tools are called again: the
-SDK has no place for a wrapper around them.
+SDK has no place for a wrapper around them. Of an ``OpenAIAgent`` those that a person has approved are the exception.
 
 What makes two requests the same is what the user and the model have said, in order, and which tools have answered. What
-these say the second time does not count, nor do instructions.
+these say the second time does not count. Agents that may ask side by side are told apart by who asks: the model, its
+instructions and settings, the tools, and the type of the output. Instructions of a function that tells the time then
+make another request of each.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import copy
+from functools import partial, wraps
 from hashlib import blake2b
 from typing import Any, Final
 
-from agents import Model, ModelProvider, ModelResponse
+from agents import FunctionTool, Model, ModelProvider, ModelResponse
 from agents.usage import deserialize_usage, serialize_usage
 from openai.types.responses import Response, ResponseCompletedEvent
+from pydantic_core import to_jsonable_python
 
+from actors.tasks.execution.attempt_steps import MOST_NAME_CHARS
 from trees.agents.streamed_step import StreamedStep, request_name
 
 _VOLATILE: Final = frozenset({"created_at", "id", "output", "status"})
+_ARGUMENTS: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs")
+"""Arguments of a request, in their order, as far as they count."""
+_SCALARS: Final = (str, int, float)
 
 
 def durable_model(model: Any, context: Any) -> Any:
@@ -35,13 +44,16 @@ def durable_provider(provider: Any, context: Any) -> Any:
     return _DurableProvider(provider, context)
 
 
-async def request_step(context: Any, said: Any, ask: Callable[[], Awaitable[ModelResponse]]) -> ModelResponse:
+async def request_step(
+    context: Any, said: Any, ask: Callable[[], Awaitable[ModelResponse]], asker: Any = None
+) -> ModelResponse:
     """Ask a model as a step of the attempt.
 
     Args:
         context: of the attempt.
         said: input of the request: a text, or items.
         ask: asks the model; called where the answer is not recorded.
+        asker: what tells apart who asks (``asker_of``). None: nobody else asks meanwhile.
     """
     made: list[ModelResponse] = []
 
@@ -49,7 +61,7 @@ async def request_step(context: Any, said: Any, ask: Callable[[], Awaitable[Mode
         made.append(await ask())
         return _dumped(made[0])
 
-    fingerprint = _fingerprint(said)
+    fingerprint = _fingerprint(said, asker)
     recorded = await context.step(request_name(fingerprint), request, fingerprint)
     return made[0] if made else _loaded(recorded)
 
@@ -71,10 +83,11 @@ class _DurableModel(Model):
         return self.wrapped.get_retry_advice(request)
 
     async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
-        return await request_step(self._context, _said(args, more), lambda: self.wrapped.get_response(*args, **more))
+        ask = partial(self.wrapped.get_response, *args, **more)
+        return await request_step(self._context, said_of(args, more), ask, asker_of(self.wrapped, args, more))
 
     async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
-        said = _fingerprint(_said(args, more))
+        said = _fingerprint(said_of(args, more), asker_of(self.wrapped, args, more))
         step = StreamedStep(self._context, request_name(said), said)
         try:
             if await step.is_recorded():
@@ -101,9 +114,75 @@ class _DurableProvider(ModelProvider):
         await self.wrapped.aclose()
 
 
-def _said(args: tuple[Any, ...], more: dict[str, Any]) -> Any:
+def said_of(args: tuple[Any, ...], more: dict[str, Any]) -> Any:
     """Return the input of a request, which is its second argument."""
     return more["input"] if "input" in more else args[1]
+
+
+def asker_of(model: Any, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
+    """Return what tells the agent of a request apart from others that say the same, as JSON."""
+    given = {**dict(zip(_ARGUMENTS, args, strict=False)), **more}
+    output = given.get("output_schema")
+    return [
+        type(model).__name__,
+        str(getattr(model, "model", "")),
+        given.get("system_instructions"),
+        _plain_settings(given.get("model_settings")),
+        sorted(str(getattr(each, "name", "")) for each in given.get("tools") or ()),
+        sorted(str(getattr(each, "tool_name", "")) for each in given.get("handoffs") or ()),
+        None if output is None or output.is_plain_text() else output.json_schema(),
+    ]
+
+
+def _plain_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings that are texts, numbers or models; what else is sent along may differ each time."""
+    found = {}
+    for name, value in (vars(settings) if hasattr(settings, "__dict__") else {}).items():
+        if isinstance(value, _SCALARS):
+            found[name] = value
+        elif hasattr(value, "model_dump"):
+            found[name] = to_jsonable_python(value, fallback=lambda other: type(other).__name__)
+    return found
+
+
+def approved_tool(tool: FunctionTool, step_of: Callable[[str], tuple[Any, int] | None]) -> FunctionTool:
+    """Copy a tool, so that a call of it that a person has approved is made once for its subtask.
+
+    Args:
+        tool: the tool.
+        step_of: by the id of a call: the context of the attempt, and the number of the question whose answer was the
+            approval; None: nobody has approved it, or nothing is to be a step.
+    """
+    made = copy(tool)
+    inner = made.on_invoke_tool
+
+    @wraps(inner)
+    async def invoke(context: Any, arguments: str) -> Any:
+        id_ = str(getattr(context, "tool_call_id", ""))
+        found = step_of(id_)
+        if found is None:
+            return await inner(context, arguments)
+
+        async def call(_: str) -> Any:
+            return _result(await inner(context, arguments))
+
+        attempt, number = found
+        name = f"tool {made.name} {id_} approved {number}"
+        name = name if len(name) <= MOST_NAME_CHARS else f"tool {_hash(name)}"
+        return await attempt.step(name, call, arguments, keep="subtask")
+
+    made.on_invoke_tool = invoke
+    return made
+
+
+def _result(result: Any) -> Any:
+    """Return what a tool has given, as it is recorded: the SDK takes JSON for its kinds of output, and texts."""
+    if isinstance(result, (str, dict, list)) or hasattr(result, "model_dump"):
+        try:
+            return to_jsonable_python(result, exclude_none=True)
+        except ValueError:
+            return str(result)
+    return str(result)
 
 
 def _dumped(response: ModelResponse) -> Any:
@@ -129,10 +208,15 @@ def _loaded(recorded: dict[str, Any]) -> ModelResponse:
     )
 
 
-def _fingerprint(said: Any) -> str:
-    """Return the fingerprint of what was said so far."""
-    items = [said] if isinstance(said, str) else [_lasting(_item(each)) for each in said]
-    text = json.dumps(items, sort_keys=True, default=lambda value: type(value).__name__)
+def _fingerprint(said: Any, asker: Any = None) -> str:
+    """Return the fingerprint of what was said so far, and of who asks."""
+    items: Any = [said] if isinstance(said, str) else [_lasting(_item(each)) for each in said]
+    if asker is not None:
+        items = {"said": items, "asker": asker}
+    return _hash(json.dumps(items, sort_keys=True, default=lambda value: type(value).__name__))
+
+
+def _hash(text: str) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 

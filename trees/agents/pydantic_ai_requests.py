@@ -15,8 +15,10 @@ A run itself never has to stream for that: its machinery for events costs more t
 somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
 (``StreamingHooks``), or, where there is none, the text when it is there.
 
-What makes two requests the same is what the user, the model and the tools have said, in order. Times, ids of runs, and
-what stands in instructions and system prompts do not count: these may tell the date.
+What makes two requests the same is what the user, the model and the tools have said, in order. Times and ids of runs do
+not count. Where several agents may ask side by side (``durable_model``), they are told apart by who asks: the model,
+its settings, the tools, the type of the output, system prompts and instructions. Those of functions may tell the date:
+they do not count where the framework says that they are dynamic.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ from trees.agents.streamed_step import StreamedStep, request_name
 
 _VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
 """Fields of messages and of their parts that differ each time."""
+_SCALARS: Final = (str, int, float)
+"""Settings of a model that tell requests apart; others may be objects that are made anew for each."""
 _LEAST_COST: Final = 1e-9
 """Costs that differ by less are the same: they are sums of floats."""
 
@@ -56,12 +60,21 @@ class AttemptRequests:
         stream: True: their text is shown.
         counts: True: what they cost is told as they are answered.
         unstreamed: models that are not to be asked for streams (``_identity_of``); those that are found are added.
+        are_of_several: True: several agents may ask side by side.
     """
 
     def __init__(
-        self, context: Any, *, durable: bool, stream: bool, counts: bool = True, unstreamed: set[str] | None = None
+        self,
+        context: Any,
+        *,
+        durable: bool,
+        stream: bool,
+        counts: bool = True,
+        unstreamed: set[str] | None = None,
+        are_of_several: bool = False,
     ) -> None:
         self.context = context
+        self._are_of_several = are_of_several
         self._counts = counts
         self._unstreamed = set() if unstreamed is None else unstreamed
         self.durable = durable
@@ -101,9 +114,16 @@ class AttemptRequests:
             made.append(await self._paid(model, asked))
             return dumped(made[0])
 
-        said = fingerprint_of(asked[0])
+        said = self.fingerprint_of(model, *asked)
         recorded = await self.context.step(request_name(said), request, said)
         return made[0] if made else self.replayed(recorded)
+
+    def fingerprint_of(self, model: Any, messages: Any, settings: Any, parameters: Any) -> str:
+        """Return the fingerprint of a request: what was said so far, and, where several may ask, who asks."""
+        said: Any = [_lasting(each) for each in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
+        if self._are_of_several:
+            said = {"said": said, "asker": _asker(model, messages, settings, parameters)}
+        return hash_of(json.dumps(said, sort_keys=True, default=lambda value: type(value).__name__))
 
     def replayed(self, recorded: Any) -> ModelResponse:
         """Return the answer that is recorded; it was counted when it was made."""
@@ -167,7 +187,7 @@ class AttemptRequests:
 
 def durable_model(model: Any, context: Any) -> Any:
     """Return the model with every request as a step of the attempt; ``model`` may be a name. Usage is not told."""
-    return AttemptRequests(context, durable=True, stream=False, counts=False).model(model)
+    return AttemptRequests(context, durable=True, stream=False, counts=False, are_of_several=True).model(model)
 
 
 class AttemptModel(WrapperModel):
@@ -192,7 +212,8 @@ class AttemptModel(WrapperModel):
     ) -> AsyncIterator[Any]:
         """Stream for a run that somebody else has stream."""
         requests = self._requests
-        said = fingerprint_of(messages) if requests.durable else ""
+        asked = (messages, model_settings, model_request_parameters)
+        said = requests.fingerprint_of(self.wrapped, *asked) if requests.durable else ""
         step = StreamedStep(requests.context, request_name(said), said) if requests.durable else None
         try:
             if step is not None and await step.is_recorded():
@@ -201,8 +222,7 @@ class AttemptModel(WrapperModel):
                     response, model_request_parameters=model_request_parameters, replay_events=True
                 )
                 return
-            request = (messages, model_settings, model_request_parameters, run_context)
-            async with self.wrapped.request_stream(*request) as stream:
+            async with self.wrapped.request_stream(*asked, run_context) as stream:
                 yield stream
                 response = stream.get()
             requests.count(response)
@@ -285,10 +305,22 @@ def _cost_of(response: ModelResponse) -> float:
     return float(usage.cost or 0.0)
 
 
-def fingerprint_of(messages: Any) -> str:
-    """Return the fingerprint of what was said so far."""
-    said = [_lasting(message) for message in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
-    return hash_of(json.dumps(said, sort_keys=True))
+def _asker(model: Any, messages: Any, settings: Any, parameters: Any) -> Any:
+    """Return what tells the agent of a request apart from others that say the same, as JSON."""
+    parts = (part for message in messages for part in message.parts)
+    prompts = [part.content for part in parts if part.part_kind == "system-prompt" and part.dynamic_ref is None]
+    output = parameters.output_object
+    return [
+        type(model).__name__,
+        _identity_of(model),
+        {name: value for name, value in (settings or {}).items() if isinstance(value, _SCALARS)},
+        prompts,
+        [part.content for part in parameters.instruction_parts or () if not part.dynamic],
+        sorted(tool.name for tool in parameters.function_tools),
+        parameters.output_mode,
+        [[tool.name, tool.parameters_json_schema] for tool in parameters.output_tools],
+        None if output is None else output.json_schema,
+    ]
 
 
 def _lasting(message: dict[str, Any]) -> dict[str, Any]:

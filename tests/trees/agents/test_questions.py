@@ -268,6 +268,49 @@ def test_of_several_calls_each_is_a_question_and_the_same_call_may_come_again() 
     assert report.usage.tokens == 30
 
 
+@pytest.mark.parametrize("needs", [True, "a function"])
+def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(needs: Any) -> None:
+    done: list[int] = []
+
+    async def always(*_: Any) -> bool:
+        return True
+
+    @function_tool(needs_approval=True if needs is True else always)
+    def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    def asks(amount: int, id_: str) -> Any:
+        return calls(("pay", {"amount": amount}), id_=id_)
+
+    model = Scripted(asks(7, "c"), ConnectionError("cut"), asks(9, "d"), ConnectionError("cut"), says("end"))
+    person = Person(Approve(), Approve())
+    report = report_of(Agent("clerk", model=model, tools=[pay]), person)
+
+    assert report.results["w"] == "end"
+    assert done == [7, 9]
+    assert len(person.questions) == 2
+    assert [each["output"] for each in model.told[-1] if "output" in each] == ["paid 7", "paid 9"]
+
+
+def test_two_calls_of_one_id_are_paid_once_each_and_only_if_approved() -> None:
+    """The SDK refuses the second one; the attempt after that does not make the first one again."""
+    done: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    model = Scripted(calls(("pay", {"amount": 7})), calls(("pay", {"amount": 9})), says("end"))
+    report = report_of(Agent("clerk", model=model, tools=[pay]), Person(Approve()))
+
+    assert report.results["w"] == "end"
+    assert done == [7]
+
+
 # -- in a new process -------------------------------------------------------------------------------------------
 
 

@@ -166,3 +166,34 @@ def test_what_agents_have_used_that_are_tools_is_counted_when_their_call_has_end
 
     assert report.results == {"x": "done"}
     assert report.usage.tokens == (120 if durable else 230)
+
+
+def test_what_agents_of_openai_have_used_that_are_tools_is_counted_when_their_call_has_ended() -> None:
+    """The process dies in the request after the call. The next one makes the call again, and that counts again."""
+
+    def spec(hangs: threading.Event | None) -> SupervisorSpec:
+        async def hang() -> Any:
+            assert hangs is not None
+            hangs.set()
+            await asyncio.Event().wait()
+
+        inner = OpenAI(name="inner", model=Scripted(says("in", tokens=100)))
+        last = (lambda _: hang()) if hangs is not None else says("done", tokens=10)
+        model = Scripted(calls(("look", {"input": "q"}), tokens=10), last)
+        if hangs is None:
+            del model.answers[0]  # that one is recorded
+        tasks = Tasks(planner=StaticPlan([Subtask("x", worker="w")]), on_failure=[])
+        agent = OpenAI(name="outer", model=model, tools=[inner.as_tool("look", "Look.")])
+        return SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=agent)])
+
+    store, hangs = NotingStore(), threading.Event()
+    with start(spec(hangs), store=store) as tree:
+        tree.submit(Task("Say it", id="t"))
+        assert hangs.wait(LONG_S)
+        settle_orchestrators(tree)
+        cut = list(store.changes)
+    with start(spec(None), store=NotingStore(cut)) as tree:
+        report = tree.task("t").result(LONG_S)
+
+    assert report.results == {"x": "done"}
+    assert report.usage.tokens == 10 + 100 + 100 + 10
