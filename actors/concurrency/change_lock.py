@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from actors.concurrency.thread_state import without_waits
+from actors.concurrency.thread_state import ON_A_THREAD, without_waits
 from actors.model.errors import BlockingAskError
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class ChangeLock(LookLock):
     def _change(self, act: Callable[[], T]) -> T:
         with self.looking:
             if self._is_busy:
-                raise BlockingAskError(self._path, "threading.Thread(target=...).start()")
+                raise BlockingAskError(self._path, ON_A_THREAD, is_in_between=True)
             try:
                 self._is_busy = True
                 return act()

@@ -41,6 +41,8 @@ class _Here(threading.local):
     is_tree_loop = False
     """True on the thread of a tree's own event loop, or of a store's writer: it runs nothing else. Also while a thread
     does what others would wait for in vain: see ``without_waits``."""
+    in_between = False
+    """True in ``without_waits``: who would wait there is a finalizer or a signal handler."""
     host_loops: tuple[ref[HostedWorkers], ...] = ()
     """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
     in_turn = False
@@ -48,6 +50,8 @@ class _Here(threading.local):
 
 
 HERE: Final = _Here()
+ON_A_THREAD: Final = "threading.Thread(target=...).start()"
+"""Code for a finalizer or a signal handler, in place of a wait."""
 _NOT_POOLED: Final = nullcontext()
 
 
@@ -83,12 +87,12 @@ def never_waits() -> None:
 
 def without_waits(act: Callable[[], T]) -> T:
     """Call it on this thread, where nobody may wait for a reply meanwhile: not a finalizer either that runs in it."""
-    before = HERE.never_blocks, HERE.is_tree_loop
+    before = HERE.never_blocks, HERE.is_tree_loop, HERE.in_between
     try:
-        HERE.never_blocks = HERE.is_tree_loop = True
+        HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = True
         return act()
     finally:
-        HERE.never_blocks, HERE.is_tree_loop = before
+        HERE.never_blocks, HERE.is_tree_loop, HERE.in_between = before
 
 
 def _open_host_loops() -> list[HostedWorkers]:

@@ -44,9 +44,11 @@ step of C.
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
+
+from actors.concurrency.change_lock import LookLock
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -97,7 +99,7 @@ class StallWatch:
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
         self._timers = timers
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         self._timer: Timer | None = None
         """Timer of the next look, which is due at ``_due``."""
         self._due = self._every_s = 0.0
@@ -116,20 +118,21 @@ class StallWatch:
         self._look_within(stall_s)
 
     def _look_within(self, stall_s: float) -> None:
-        every_s = min(max(stall_s / LOOKS, SHORTEST_S), LONGEST_S)
-        with self._lock:
-            due = self._clock.now() + every_s
-            if self._timer is not None and self._due <= due:
-                return
-            if self._timer is not None:
-                self._timer.cancel()
-            self._due, self._every_s = due, every_s
-            self._timer = self._timers.call_at(due, self._look)
+        self._lock.look(partial(self._set, min(max(stall_s / LOOKS, SHORTEST_S), LONGEST_S)))
+
+    def _set(self, every_s: float) -> None:
+        """With the lock held: have the next look within so many seconds."""
+        due = self._clock.now() + every_s
+        if self._timer is not None and self._due <= due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due, self._every_s = due, every_s
+        self._timer = self._timers.call_at(due, self._look)
 
     def _look(self) -> None:
         """Look at all of them; on the timers' thread, or in that which moves the clock."""
-        with self._lock:
-            self._timer, due, every_s = None, self._due, self._every_s
+        due, every_s = self._lock.look(self._begun)
         now = self._clock.now()
         if not self._clock.manual:
             self._time.looked(now, due, every_s)
@@ -143,6 +146,11 @@ class StallWatch:
             self._look_at(incarnation, stall_s, now)
         if shortest_s < math.inf:
             self._look_within(shortest_s)
+
+    def _begun(self) -> tuple[float, float]:
+        """With the lock held: a look has begun; when it was due, and every how many seconds there is one."""
+        self._timer = None
+        return self._due, self._every_s
 
     def _look_at(self, incarnation: ControlledIncarnation, stall_s: float, now: float) -> None:
         since = incarnation.silent_since

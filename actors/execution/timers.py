@@ -7,16 +7,20 @@ With a manual clock there is no waiting: moving the clock fires what is due, in 
 
 Locking: ``_lock`` guards the heap. Callbacks run after it was released. It is re-entrant, because a finalizer or a
 signal handler may run at any step under it and set a timer: the heap is changed in steps of C only, and what was looked
-at is looked at again once it was taken. The thread sleeps without the lock, and a ``Wakeup`` that comes before is kept.
+at is looked at again once it was taken. A wait for a reply is refused there, because whoever is to reply may need a
+timer. The thread sleeps without the lock, and a ``Wakeup`` that comes before is kept.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import threading
 from collections.abc import Callable
+from functools import partial
 
+from actors.concurrency.change_lock import LookLock
 from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Wakeup
 from actors.model.clock import Clock
@@ -46,7 +50,7 @@ class Timers:
         self.name = name
         self._clock = clock
         self._failed = failed
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         self._wake = Wakeup()
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
@@ -58,16 +62,19 @@ class Timers:
     def call_at(self, due: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback()`` at ``due``, in seconds of the clock."""
         timer = Timer(callback)
-        with self._lock:
-            if self._closed:
-                return timer
-            if len(self._heap) >= self._purge_at:
-                self._purge()
-            heapq.heappush(self._heap, (due, next(self._numbers), timer))
-            first = self._heap[:1]
-        if first and first[0][2] is timer and not self._clock.manual:
+        if self._lock.look(partial(self._set, due, timer)) and not self._clock.manual:
             self._wake.give()
         return timer
+
+    def _set(self, due: float, timer: Timer) -> bool:
+        """With the lock held: True where it is the next one."""
+        if self._closed:
+            return False
+        if len(self._heap) >= self._purge_at:
+            self._purge()
+        heapq.heappush(self._heap, (due, next(self._numbers), timer))
+        first = self._heap[:1]
+        return bool(first) and first[0][2] is timer
 
     def open(self) -> None:
         """Start its thread.
@@ -82,7 +89,7 @@ class Timers:
 
     def fire_due(self) -> None:
         """Call back all that is due by now, in order of their times."""
-        while (timer := self._pop_due()) is not None:
+        while (timer := self._lock.look(self._pop_due)) is not None:
             callback, timer.callback = timer.callback, None
             if callback is not None:
                 try:
@@ -91,21 +98,21 @@ class Timers:
                     self._failed(error)
 
     def _pop_due(self) -> Timer | None:
-        with self._lock:
-            while first := self._heap[:1]:
-                due, _, timer = first[0]
-                if timer.callback is not None and due > self._clock.now():
-                    return None
-                try:
-                    entry = heapq.heappop(self._heap)  # perhaps one that was set in between
-                except IndexError:
-                    return None
-                if entry[2].callback is None:
-                    continue
-                if entry[0] <= self._clock.now():
-                    return entry[2]
-                heapq.heappush(self._heap, entry)
-            return None
+        """With the lock held: the next one that is due, which is taken off the heap."""
+        while first := self._heap[:1]:
+            due, _, timer = first[0]
+            if timer.callback is not None and due > self._clock.now():
+                return None
+            try:
+                entry = heapq.heappop(self._heap)  # perhaps one that was set in between
+            except IndexError:
+                return None
+            if entry[2].callback is None:
+                continue
+            if entry[0] <= self._clock.now():
+                return entry[2]
+            heapq.heappush(self._heap, entry)
+        return None
 
     def _purge(self) -> None:
         """With the lock held: drop what was cancelled. Costs as much as has been added since the last time."""
@@ -119,19 +126,24 @@ class Timers:
     def _main(self) -> None:
         while not self._closed:
             self.fire_due()
-            with self._lock:  # whoever purges has an empty heap for a moment: a look then would sleep past what is due
-                first = self._heap[:1]
-            left = first[0][0] - self._clock.now() if first else LONGEST_S
-            del first  # it holds a callback
+            # Under the lock: whoever purges has an empty heap for a moment. A look then would sleep past what is due.
+            left = self._lock.look(self._first_due) - self._clock.now()
             if left > 0 and not self._closed:
                 self._wake.sleep(min(left, LONGEST_S))
+
+    def _first_due(self) -> float:
+        first = self._heap[:1]
+        return first[0][0] if first else math.inf
+
+    def _close(self) -> list[tuple[float, int, Timer]]:
+        self._closed = True
+        left, self._heap = self._heap, []
+        return left
 
     def close(self, timeout_s: float) -> None:
         """Nothing happens any more; waits at most ``timeout_s`` for the thread."""
         self._unwatch()
-        with self._lock:
-            self._closed = True
-            left, self._heap = self._heap, []
+        left = self._lock.look(self._close)
         self._wake.give()
         del left  # what the callbacks hold goes after the lock
         if self._thread is not None:

@@ -13,10 +13,13 @@ Locking: marks with the lock of their inbox, times with that of ``Measures``.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from actors.concurrency.change_lock import LookLock
+from actors.concurrency.thread_state import without_waits
 
 if TYPE_CHECKING:
     from actors.messaging.inbox import Inbox
@@ -51,9 +54,9 @@ class Measures:
         self._own: set[str] = set()
         self._below: dict[str, int] = {}
         self._workers: set[str] = set()
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         """Guards the rows and the labels. Inside it no other lock is taken, and no code of users is called; a finalizer
-        that runs there finds it re-entrant, and between two steps whatever it adds is added."""
+        that runs there finds it re-entrant, and between two steps whatever it adds is added. A wait is refused."""
 
     def label(self, path: str) -> str:
         """Return the label of a worker or of a member of a pool, which is that of the pool."""
@@ -61,23 +64,29 @@ class Measures:
         if path in self._own:
             return path
         above = path.rpartition("/")[0]
-        with self._lock:
-            below = self._below.get(above, 0)
-            if len(self._own) < MOST_LABELS and below < MOST_BELOW:
-                self._own.add(path)
-                self._below[above] = below + 1
-                return path
+        if self._lock.look(partial(self._has_own, path, above)):
+            return path
         return f"{above}/*" if above in self._below else "*"
+
+    def _has_own(self, path: str, above: str) -> bool:
+        below = self._below.get(above, 0)
+        has_own = len(self._own) < MOST_LABELS and below < MOST_BELOW
+        if has_own:
+            self._own.add(path)
+            self._below[above] = below + 1
+        return has_own
 
     def worker_label(self, worker: str) -> str:
         """Return the label of a worker of tasks by its id: those that come first have one of their own."""
         if worker in self._workers:
             return worker
-        with self._lock:
-            if len(self._workers) < MOST_LABELS:
-                self._workers.add(worker)
-                return worker
-        return "*"
+        return worker if self._lock.look(partial(self._is_labelled, worker)) else "*"
+
+    def _is_labelled(self, worker: str) -> bool:
+        there_is_room = len(self._workers) < MOST_LABELS
+        if there_is_room:
+            self._workers.add(worker)
+        return there_is_room
 
     def row_of(self, path: str) -> list[float]:
         """Return the row of a worker: also one that is gone had it, or others have it as well."""
@@ -85,16 +94,17 @@ class Measures:
 
     def add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
         """Add messages that a worker has handled to its row, the ``slow`` among them each by itself."""
-        with self._lock:
-            row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
-            for seconds in slow:
-                row[bisect_left(BOUNDS, seconds)] += 1
-            row[-1] += total_s
+        self._lock.look(partial(self._add, row, number, total_s, slow))
+
+    def _add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
+        row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
+        for seconds in slow:
+            row[bisect_left(BOUNDS, seconds)] += 1
+        row[-1] += total_s
 
     def times(self) -> dict[str, list[float]]:
         """Return a copy of the rows."""
-        with self._lock:
-            return {label: row.copy() for label, row in self.rows.copy().items()}
+        return self._lock.look(lambda: {label: row.copy() for label, row in self.rows.copy().items()})
 
 
 def waited_s(inbox: Inbox, now: float) -> float:
@@ -107,6 +117,10 @@ def waited_s(inbox: Inbox, now: float) -> float:
     if not inbox.depth:
         inbox.marks = ()
         return 0.0
+    return without_waits(partial(_waited_s, inbox, now))
+
+
+def _waited_s(inbox: Inbox, now: float) -> float:
     with inbox.lock:
         rest = inbox.rest
         came = inbox.taken + len(inbox.queue)

@@ -15,7 +15,8 @@ signal handler that interrupts one, and in the middle of another put.
   run.
 * A put in the middle of a section of its own thread only appends: it takes nothing out, and waits for no room.
 
-Locking: ``lock`` guards every field but ``queue``, to which anybody may append at any time, and ``places``.
+Locking: ``lock`` guards every field but ``queue``, to which anybody may append at any time, and ``places``. A
+sender that takes it waits for no reply meanwhile (``without_waits``): the worker that is to reply may need it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from actors.concurrency.thread_state import without_waits
 from actors.messaging.places import Places, Room
 from actors.model.spec import UNBOUNDED, MailboxLimit, Overflow
 
@@ -192,11 +195,15 @@ class Inbox:
         """After a message was appended: rouse somebody, or be refused where a ``close`` came in between."""
         seen = self.refusal
         if seen is not None:
-            with self.lock:
-                if self.refusal is not None and self.pull(envelope):
-                    return self.refusal
+            refusal = without_waits(partial(self._pull_if_closed, envelope))
+            if refusal is not None:
+                return refusal
         self.rouse()
         return None
+
+    def _pull_if_closed(self, envelope: Envelope) -> Refusal | None:
+        with self.lock:
+            return self.refusal if self.refusal is not None and self.pull(envelope) else None
 
     def put_unbounded(self, envelope: Envelope) -> Refusal | None:
         """Take a message beyond the bound: whoever sends it bounds itself, as an orchestrator does (one at a time)."""
@@ -211,11 +218,14 @@ class Inbox:
 
     def withdraw(self, envelope: Envelope) -> bool:
         """Take a message out that still waits, because whoever sent it has gone; False when it waits no longer."""
-        with self.lock:
-            found = self.pull(envelope)
+        found = without_waits(partial(self._pull, envelope))
         if found and self.places is not None:
             self.places.tell_next()
         return found
+
+    def _pull(self, envelope: Envelope) -> bool:
+        with self.lock:
+            return self.pull(envelope)
 
     def pull(self, envelope: Envelope) -> bool:
         """With the lock held: take this very message out of the queue. Found by identity: bodies are users'."""

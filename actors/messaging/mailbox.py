@@ -50,10 +50,12 @@ or a signal, may run a finalizer or a handler there: what it puts waits for no l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import length_hint
 from threading import get_ident
 from typing import TYPE_CHECKING
 
+from actors.concurrency.thread_state import without_waits
 from actors.messaging.inbox import NOTHING, Inbox, PutResult, Refusal
 from actors.messaging.reply import Reply
 from actors.model.spec import UNBOUNDED, MailboxLimit
@@ -269,11 +271,7 @@ class Mailbox(Inbox):
         return self.batch
 
     def _has_work(self) -> bool:
-        return bool(
-            self.queue
-            or (self.batch is not NOTHING and length_hint(self.batch))
-            or (self.pool is not None and self.pool.queue)
-        )
+        return bool(self.queue or length_hint(self.batch) or (self.pool is not None and self.pool.queue))
 
     def _is_idle(self, incarnation: Runnable) -> None:
         self.runs += 1  # before idle: whoever sees it idle then sees a period in which nobody has woken it
@@ -303,16 +301,19 @@ class Mailbox(Inbox):
     def when_quiet(self) -> Reply:
         """Completed once its incarnation is idle, or there is none: nothing is being handled."""
         quiet = Reply()
-        with self.lock:
-            incarnation, called = self.attached, self.idle
-            busy = incarnation is not None and self.refusal is None and (called is None or self._has_work())
-            if busy:
-                self.quiet = [*(self.quiet or ()), quiet]
-        if not busy:
-            quiet.complete()
-        elif called is not None:
+        called = without_waits(partial(self._when_quiet, quiet))
+        if called is not None:
             called.wake()  # perhaps for nothing, where another member is called for what waits for the pool
         return quiet
+
+    def _when_quiet(self, quiet: Reply) -> Runnable | None:
+        with self.lock:
+            called = self.idle
+            if self.attached is None or self.refusal is not None or (called is not None and not self._has_work()):
+                quiet.complete()
+                return None
+            self.quiet = [*(self.quiet or ()), quiet]
+            return called
 
     def give_back(self, incarnation: Runnable, envelope: Envelope) -> Refusal | None:
         """The incarnation had taken this envelope and must not handle it: it goes back to the front.

@@ -37,7 +37,7 @@ from actors.concurrency.arrival import Arrival
 from actors.concurrency.disposal import UserCallback
 from actors.concurrency.failed_frames import border
 from actors.concurrency.shared_fields import first_of
-from actors.concurrency.thread_state import HERE, blocks_a_loop, in_background
+from actors.concurrency.thread_state import HERE, ON_A_THREAD, blocks_a_loop, in_background
 from actors.concurrency.wakeup import pass_gate
 from actors.messaging.envelope import own_copy
 from actors.messaging.message_errors import ReplyTimeoutError
@@ -68,7 +68,8 @@ def require_thread(path: str, instead: str = "await it") -> None:
         BlockingAskError: this is such a thread.
     """
     if HERE.never_blocks and blocks_a_loop():
-        raise own_copy(BlockingAskError(path, instead))
+        between = HERE.in_between
+        raise own_copy(BlockingAskError(path, ON_A_THREAD if between else instead, is_in_between=between))
 
 
 class Reply(pykka.Future[Any]):

@@ -804,7 +804,7 @@ def test_each_thread_does_its_own_acts_and_returns_when_they_are_done(comes: str
         thread.start()
         assert comes == "after it" or knocked.wait(LONG_S)
 
-    turns.lock = Knocked(knocked)  # type: ignore[assignment]
+    turns._lock = Knocked(knocked)  # type: ignore[assignment]
     thread = threading.Thread(target=second, daemon=True)
     turns.do(first)
     ended.set()

@@ -13,6 +13,8 @@ told of it may remove the task, and nothing that its orchestrator still does rea
 
 from __future__ import annotations
 
+from functools import partial
+
 from actors.messaging.reply import Reply
 from actors.tasks.model.task_errors import TaskError, UnknownTaskError
 from actors.tasks.model.task_ids import whole_of
@@ -38,8 +40,7 @@ def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
         UnknownTaskError: the store has no task of this id.
         NotRemovableError: it goes on, or is a part of another one.
     """
-    with runtime.removing:
-        _remove(runtime, id_)
+    runtime.removing.look(partial(_remove, runtime, id_))
     return runtime.flush(id_)
 
 

@@ -5,7 +5,7 @@ the thread that asks: no worker and no supervisor is asked anything.
 
 Locking: a tree's events come on one thread, so each table has one writer. Whoever asks copies a table in one step of C.
 One lock, of the collector, guards which trees there are; it is re-entrant, for a finalizer that asks in between, and
-each step under it is one of C.
+each step under it is one of C. Nobody waits for a reply under it: a worker that is asked may be asking for metrics.
 
 Several trees of a process share the collector of a registry. What a tree has counted is kept when it is down: the
 counters of a process never fall.
@@ -13,13 +13,14 @@ counters of a process never fall.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
+from actors.concurrency.change_lock import LookLock
 from actors.messaging.handled import BOUNDS
 from actors.runtime.handle import system_of
 from trees.agents.packages import Package, require
@@ -132,21 +133,25 @@ class TreeCollector:
     """Collector of ``prometheus_client``: what some trees have counted, and how they stand."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         self._trees: dict[System, _TreeTables] = {}
         self._past = _Tables()
         """Counts of trees that are down."""
 
     def watch(self, system: System) -> None:
         """Count what happens in a tree from now on."""
-        with self._lock:
-            self._forget_ended()
-            tables = None if system in self._trees else _TreeTables(system)
-            if tables is None or self._trees.setdefault(system, tables) is not tables:
-                if tables is not None:  # another one was made in between
-                    tables.end()
-                return
-        system.bus.subscribe(tables.meter.hear, lasting=True, wants=tables.meter.wants)
+        tables = self._lock.look(partial(self._add, system))
+        if tables is not None:
+            system.bus.subscribe(tables.meter.hear, lasting=True, wants=tables.meter.wants)
+
+    def _add(self, system: System) -> _TreeTables | None:
+        """With the lock held: the tables of a tree that is counted from now on; None: it is already."""
+        self._forget_ended()
+        tables = None if system in self._trees else _TreeTables(system)
+        if tables is None or self._trees.setdefault(system, tables) is tables:
+            return tables
+        tables.end()  # another one was made in between
+        return None
 
     def describe(self) -> list[Any]:
         """Return nothing: names are known once somebody asks."""
@@ -155,16 +160,19 @@ class TreeCollector:
     def collect(self) -> Iterator[Any]:
         """Return all metrics, as Prometheus wants them."""
         total = _Tables()
-        with self._lock:
-            self._forget_ended()
-            trees = list(self._trees.copy().values())
-            total.add(self._past)
+        trees = self._lock.look(partial(self._begin, total))
         for each in trees:
             each.look()
             total.add(each)
         yield from _counters(total)
         yield from _histograms(total)
         yield from _gauges([each.system for each in trees])
+
+    def _begin(self, total: _Tables) -> list[_TreeTables]:
+        """With the lock held: add what trees have counted that have ended; those that have not."""
+        self._forget_ended()
+        total.add(self._past)
+        return list(self._trees.copy().values())
 
     def _forget_ended(self) -> None:
         """Keep the counts of trees that have ended, and nothing else of them."""
@@ -230,17 +238,20 @@ def _add_histogram(
 
 
 _COLLECTORS: Final[WeakKeyDictionary[Any, TreeCollector]] = WeakKeyDictionary()
-_MAKING: Final = threading.RLock()
+_MAKING: Final = LookLock()
 """Guards that each registry has one collector, also where one is made in between, by a finalizer on the same thread.
 Nothing else is held meanwhile but the registry's own lock."""
 
 
 def _collector_of(registry: Any) -> TreeCollector:
-    with _MAKING:
-        found = _COLLECTORS.get(registry)
-        if found is None:
-            made = TreeCollector()
-            found = _COLLECTORS.setdefault(registry, made)
-            if found is made:
-                registry.register(made)
-        return found
+    return _MAKING.look(partial(_find_or_make, registry))
+
+
+def _find_or_make(registry: Any) -> TreeCollector:
+    found = _COLLECTORS.get(registry)
+    if found is None:
+        made = TreeCollector()
+        found = _COLLECTORS.setdefault(registry, made)
+        if found is made:
+            registry.register(made)
+    return found

@@ -90,6 +90,10 @@ class Lanes:
                 self.taken += 1
         return list(islice(self._queue, self.taken))
 
+    def none_is_taken(self) -> None:
+        """Note that of those that were taken nothing is written."""
+        self.taken = 0
+
     def held(self) -> dict[str, int]:
         """The lanes of tasks that wait for a large value, each with the place of the first change there."""
         return {lane: changes[0].place for lane, changes in self._behind.items() if lane != _NO_TASK}

@@ -274,8 +274,7 @@ class Writer:
             batch.size, batch.refused = len(together), [(change, error) for change in together]
         except StoreError:
             if not self._session.in_doubt:
-                with self._turns.lock:
-                    self._lanes.taken = 0
+                self._turns.look(self._lanes.none_is_taken)
             raise
         if batch.removed is not None:
             self._broken.discard(batch.removed)  # whatever is put under this name from now on is another one

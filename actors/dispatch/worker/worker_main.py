@@ -90,8 +90,7 @@ class Link:
 
     def send(self, kind: Kind, number: int, parts: Parts) -> None:
         """Write a frame. On any thread; it may wait for the host to read."""
-        write = partial(self._write, frame(kind, number, parts))
-        self._writes.do(partial(without_waits, write))
+        self._writes.do(partial(self._write, frame(kind, number, parts)))
 
     def _write(self, pieces: Parts) -> None:
         try:

@@ -121,10 +121,12 @@ class AttemptStream:
     @property
     def last_line(self) -> str:
         """Last line of the text that has any words, or the end of it; empty: there is none yet."""
-        with self._turns.lock:
-            tail = self._tail  # before the pieces: they may become part of it in between
-            said = _end_of(tail, self._pieces())
+        said = self._turns.look(self._said)
         return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+
+    def _said(self) -> str:
+        tail = self._tail  # before the pieces: they may become part of it in between
+        return _end_of(tail, self._pieces())
 
 
 def _end_of(tail: str, pieces: Sequence[Piece]) -> str:

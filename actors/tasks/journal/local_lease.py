@@ -11,9 +11,10 @@ after each store, and stays.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
+from functools import partial
 
+from actors.concurrency.change_lock import LookLock
 from actors.tasks.model.task_errors import LeaseLostError
 
 
@@ -25,7 +26,7 @@ class LocalLease:
         self._store = store
         self._root = root
         self._lapsed = lapsed
-        self._lock = threading.RLock()
+        self._lock = LookLock()
         self._until = -math.inf
         self._over = False
         self.token = 0
@@ -40,31 +41,39 @@ class LocalLease:
 
     def _look_again(self) -> bool:
         """Slow, but exact: it may have been renewed just now. Where not, that is its end."""
-        with self._lock:
-            if self._now() < self._until:
-                return True
-            new = self._until > -math.inf
-            if new:
-                self._over = True
-            self._until = -math.inf
+        held, new = self._lock.look(self._held_or_new)
         if new:
             self._lapsed()
-        return False
+        return held
+
+    def _held_or_new(self) -> tuple[bool, bool]:
+        """With the lock held: whether it holds, and whether this look is the first that finds its end."""
+        if self._now() < self._until:
+            return True, False
+        new = self._until > -math.inf
+        if new:
+            self._over = True
+        self._until = -math.inf
+        return False, new
 
     def extend(self, token: int, until: float) -> bool:
         """Note that the lease was taken, or renewed; False where it was found to be over before."""
-        with self._lock:
-            if not self._over:
-                self.token, self._until = token, max(until, self._until)
-            if self._over:  # perhaps by a call in between
-                self._until = -math.inf
-            return not self._over
+        return self._lock.look(partial(self._extend, token, until))
+
+    def _extend(self, token: int, until: float) -> bool:
+        if not self._over:
+            self.token, self._until = token, max(until, self._until)
+        if self._over:  # perhaps by a call in between
+            self._until = -math.inf
+        return not self._over
 
     def end(self) -> None:
         """Nothing is started any more."""
-        with self._lock:
-            self._over = True
-            self._until = -math.inf
+        self._lock.look(self._end)
+
+    def _end(self) -> None:
+        self._over = True
+        self._until = -math.inf
 
     def read(self) -> int:
         """The token, for an effect that is about to be had.

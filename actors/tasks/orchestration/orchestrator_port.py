@@ -283,13 +283,15 @@ class OrchestratorPort:
             is_new = self.reports.add(report)
             self.finished += is_new
             self.finished_parts += is_new and MARK in id_
-            with self.runtime.removing:
-                if self.states.get(id_) is state:
-                    self.states.pop(id_, None)
-                self._unshown.discard(id_)
-                done = self.done.pop(id_, None)
+            done = self.runtime.removing.look(partial(self._let_go, id_, state))
             if done is not None:
                 done.complete(report)
+
+    def _let_go(self, id_: str, state: TaskState) -> Reply | None:
+        if self.states.get(id_) is state:
+            self.states.pop(id_, None)
+        self._unshown.discard(id_)
+        return self.done.pop(id_, None)
 
     def escalations(self) -> list[Escalation]:
         """All open questions, the oldest first."""

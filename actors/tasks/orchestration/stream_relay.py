@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from actors.concurrency.in_turn import InTurn
@@ -76,13 +77,14 @@ class StreamRelay:
 
     def recall(self, task: str) -> tuple[list[TaskEvent], int]:
         """Return what is known of a task and its teams' parts, and the number of the last piece of all."""
-        with self._turns.lock:
-            number, recent = self._number, self._recent.get(whole_of(task) or task)
-            held = recent.held() if recent is not None else []
+        number, held = self._turns.look(partial(self._held, whole_of(task) or task))
         return [event for event in held if isinstance(event, SubtaskStreamed) and event.number <= number], number
+
+    def _held(self, whole: str) -> tuple[int, list[TaskEvent]]:
+        number, recent = self._number, self._recent.get(whole)
+        return number, recent.held() if recent is not None else []
 
     def forget(self, task: str) -> None:
         """Let go of what a task has streamed."""
-        with self._turns.lock:
-            gone = self._recent.pop(task, None)
+        gone = self._turns.look(partial(self._recent.pop, task, None))
         del gone  # after the lock

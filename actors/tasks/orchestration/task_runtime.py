@@ -10,12 +10,12 @@ written by its orchestrator only, and read by everybody, each attribute by itsel
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from actors.concurrency.change_lock import LookLock
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.execution.task_tracer import tracer_of
@@ -93,10 +93,10 @@ class TaskRuntime:
         """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
         self.commits: dict[object, Callable[[float], object]] = {}
         """Callbacks of those that measure commits of the store: told the seconds of each, on the thread that writes."""
-        self.removing = threading.RLock()
+        self.removing = LookLock()
         """Held by whoever removes a task, and where the end of one is shown; see ``trees.host.task_removal``.
 
-        Re-entrant: a finalizer may run under it, and remove one.
+        Re-entrant: a finalizer may run under it, and remove one. What it would wait for there is refused.
         """
 
     @property

@@ -226,7 +226,7 @@ def footprint(tree: Tree, actor: type[Any]) -> Footprint:
     settle(tree)
     join_threads("shop/a")
     timers = tree._system.timers
-    with timers._lock:
+    with timers._lock.looking:
         timers._purge()  # those that were cancelled go only when there are a thousand of them
     eventually(lambda: not instances(actor), "no worker is left")  # a loop holds the last one until its turn is over
     things = gc.get_objects()

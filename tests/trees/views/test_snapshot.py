@@ -349,7 +349,11 @@ def test_a_path_that_is_not_listed_is_an_error_with_what_is_near(path: str) -> N
 def test_a_snapshot_takes_no_lock_of_the_tree() -> None:
     with running(shop(faulty("ledger"), faulty("parse", pool=2))) as tree:
         system = tree._system
-        locks = [system.letters._lock, system.strays._lock, *(child.mailbox.lock for child in system.children.values())]
+        locks = [
+            system.letters._lock,
+            system.strays._lock.looking,
+            *(child.mailbox.lock for child in system.children.values()),
+        ]
         for lock in locks:
             lock.acquire()
         try:

@@ -321,7 +321,7 @@ def test_a_dump_on_a_signal_waits_for_no_lock_that_the_interrupted_thread_holds(
         restore = tree.dump_on_signal(file=page)
         # What Thread.start holds while it runs: a handler that used it would wait for its own thread for ever.
         system = tree._system
-        with threading._active_limbo_lock, system.letters._lock, system.strays._lock, system.root.mailbox.lock:  # type: ignore[attr-defined]
+        with threading._active_limbo_lock, system.letters._lock, system.strays._lock.looking, system.root.mailbox.lock:  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGUSR1)
             written = page.full.wait(LONG_S)
         restore()
