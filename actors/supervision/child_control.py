@@ -90,11 +90,17 @@ class ChildControl:
             self.limits.set(child, child.spec.shutdown_s or OWN_END_S)
 
     def out_of_time(self, child: Child) -> Exit | None:
-        """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now."""
+        """Cancel a child that took too long; abandon it if it was cancelled before. Its Exit if it is over now.
+
+        *It comes up while its supervisor is busy, and its time passes before that has heard of it*: what comes before
+        this look counts. ``Started`` is on its way then, and stands behind the news that a time is over.
+        """
         incarnation = child.incarnation
         if incarnation is None:
             return None
         if child.standing is ChildState.STARTING:
+            if child.is_up and not incarnation.was_killed:
+                return None
             child.timed_out = True
         ended = incarnation.abandon() if incarnation.was_killed else incarnation.kill()
         if ended is None and not incarnation.is_over:

@@ -4,9 +4,15 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from actors import StartError, Worker
 from actors.execution.timers import Timers
+from actors.runtime.handle import system_of
 from actors.supervision.time_limits import AT_ONCE, LIMITS_DUE, TimeLimits
 from actors.testing import ManualClock
+from tests.support.hardening import Gate, eventually, in_thread, root
+from trees import Tree, WorkerSpec, start
 
 
 class Stage:
@@ -161,3 +167,55 @@ def test_a_supervisor_that_has_ended_sets_off_nothing_and_holds_no_child() -> No
 
     assert stage.news() == []
     assert "w" not in stage.limits
+
+
+class SlowToStart(Worker):
+    """Comes up when it is let go."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self.gate = gate
+
+    def on_start(self) -> None:
+        self.gate()
+
+
+@pytest.mark.parametrize("comes_up", ["before its supervisor looks", "after that"])
+def test_a_start_that_is_done_before_its_supervisor_looks_is_in_time_and_one_that_is_not_has_failed(
+    comes_up: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor is busy: it hears that a sibling's time is over first, and of the start only behind that."""
+    clock, busy = ManualClock(), Gate()
+    gates = {"early": Gate(), "late": Gate()}
+    with start(root(), clock=clock) as tree:
+        limits = system_of(tree).supervisors["t"].control.limits
+        calls = {id_: _start(tree, id_, gates[id_], seconds) for id_, seconds in (("early", 5.0), ("late", 10.0))}
+        for gate in gates.values():
+            gate.wait_reached()
+        eventually(lambda: len(limits._ends) == len(gates))
+        overdue = limits.overdue
+        monkeypatch.setattr(limits, "overdue", lambda: (busy(), overdue())[1])
+        clock.advance(5.0)
+        busy.wait_reached()
+        late = system_of(tree).children["t/late"]
+        if comes_up == "before its supervisor looks":
+            gates["late"].open.set()
+            eventually(lambda: late.is_up)
+        clock.advance(5.0)
+        busy.open.set()
+
+        with pytest.raises(StartError, match="did not start within 5 s"):
+            calls["early"]()
+        if comes_up == "before its supervisor looks":
+            calls["late"]()
+            assert tree.child("t/late").state == "running"
+        else:
+            with pytest.raises(StartError, match="did not start within 10 s"):
+                calls["late"]()
+        for gate in gates.values():
+            gate.open.set()
+
+
+def _start(tree: Tree, id_: str, gate: Gate, seconds: float) -> Any:
+    spec = WorkerSpec(id=id_, actor=SlowToStart, args=(gate,), start_timeout_s=seconds)
+    return in_thread(lambda: tree.start_child("t", spec))
