@@ -162,7 +162,7 @@ def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for
     real = OrchestratorPort.keep
     monkeypatch.setattr(OrchestratorPort, "keep", keep)
     with start(tree_of(lambda _, context: context.goal), store=store_url if durable else None) as tree:
-        removing = tree._system.services["tasks"].removing
+        removing = tree._system.services["tasks"].removing.looking
         while number <= steps:
             number += 1
             assert tree.run(Task("go", id=f"t{number}"), PATIENCE_S).results == {"s": "go"}
