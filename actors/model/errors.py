@@ -341,11 +341,22 @@ class Rejected(Signal):
 
 
 class Later(Signal):
-    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt counts."""
+    """Raised in an attempt: not now. It is put back for ``after_s`` seconds, at most 10 times; no attempt counts.
 
-    def __init__(self, after_s: float = 1.0) -> None:
+    Args:
+        after_s: seconds.
+        why: what keeps it, for people. Empty: the text of the exception that it is raised from, if there is one.
+    """
+
+    why: str = ""
+
+    def __init__(self, after_s: float = 1.0, why: str = "") -> None:
         super().__init__(after_s)
         self.after_s = after_s
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"not now, but in {self.after_s} s{f': {self.why}' if self.why else ''}"
 
 
 class Escalated(Signal):

@@ -31,30 +31,50 @@ async def ask_openai(agent: Any, options: dict[str, Any], prompt: str, schema: S
     if schema is not None and agent.output_type in {None, str}:
         agent = agent.clone(output_type=_Schema(schema))
     given = {"run_config": RunConfig(tracing_disabled=True), **options}
-    meter, left = _Meter(), NO_USAGE
+    meter = _Meter()
     try:
         result = await Runner.run(agent, prompt, hooks=meter, **given)
     except Exception as error:
         raise_outcome(error, outcome_of_run(error))
         raise
     finally:
-        used = usage_of(0 if meter.usage is None else meter.usage.total_tokens, 0.0, 0.0)
-        if used != NO_USAGE and not report_usage(used):
-            left = used
+        meter.report()
     if result.interruptions:
         wrong = "a tool of the agent waits for an approval, and a role has nobody to ask. Give it an agent without"
         raise given_up(TypeError(wrong))
-    return to_jsonable_python(result.final_output), left
+    return to_jsonable_python(result.final_output), meter.left()
 
 
 class _Meter(RunHooks):
-    """Notes where a run counts."""
+    """The usage of one run, and how much of it is reported."""
 
-    usage: Any = None
+    def __init__(self) -> None:
+        self._usage: Any = None
+        """Usage of the run, to which it adds as it goes; None: it has not begun."""
+        self._reported = 0
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:  # noqa: ARG002 - its signature
-        """Note it, before anything was used."""
-        self.usage = context.usage
+        """Note where the run counts, before anything was used."""
+        self._usage = context.usage
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002 - its signature
+        """Report what a request has used."""
+        self.report()
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:  # noqa: ARG002 - its signature
+        """Report what an agent has used that is a tool."""
+        self.report()
+
+    def report(self) -> None:
+        """Report what is new to the step that runs here, if one does."""
+        new = self.left()
+        if new != NO_USAGE and report_usage(new):
+            self._reported += new.tokens
+
+    def left(self) -> Usage:
+        """Return what is not reported."""
+        used = 0 if self._usage is None else self._usage.total_tokens
+        return usage_of(max(0, used - self._reported), 0.0, 0.0)
 
 
 class _Schema(AgentOutputSchemaBase):

@@ -13,7 +13,18 @@ from typing import Final, TypeAlias
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
-from actors.tasks.model.outcome import Done, Failure, FailureKind, InvalidResultError, name_of, plain_text, text_of
+from actors.model.process_errors import RemoteTraceback
+from actors.model.raised import cause_of, is_a
+from actors.tasks.model.outcome import (
+    MOST_CHARS,
+    Done,
+    Failure,
+    FailureKind,
+    InvalidResultError,
+    name_of,
+    plain_text,
+    text_of,
+)
 from actors.tasks.model.task_errors import (
     LeaseLostError,
     NoCapableWorkerError,
@@ -108,7 +119,15 @@ def _later(error: Later) -> Later | Failure:
     after_s = error.after_s
     if not _is_seconds(after_s):
         return Failure(FailureKind.FAILED, _NO_SECONDS, retryable=False)
-    return error if type(error) is Later and type(after_s) is float else Later(float(after_s))
+    return Later(float(after_s), _why(error))
+
+
+def _why(error: Later) -> str:
+    """Return what keeps an attempt: what it says, else the text of what has caused it."""
+    said, cause = plain_text(error.why, otherwise="its reason cannot be told"), cause_of(error)
+    if not said and cause is not None and not is_a(cause, RemoteTraceback):
+        said = text_of(cause)
+    return said if len(said) <= MOST_CHARS else f"{said[:MOST_CHARS]} ..."
 
 
 def _types(error: BaseException) -> tuple[type[BaseException], ...]:

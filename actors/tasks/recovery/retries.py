@@ -89,10 +89,12 @@ def _later(state: TaskState, node: SubtaskState, end: AttemptEnd, later: Later, 
     laters = node.standing.laters + 1
     if laters > ladder.MAX_LATERS:
         most = ladder.MAX_LATERS
-        error = Failed(f"{end.worker} has put it off {laters} times; {most} are the most for one subtask")
+        last = f". The last time: {later.why}" if later.why else ""
+        error = Failed(f"{end.worker} has put it off {laters} times; {most} are the most for one subtask{last}")
         return failed(state, node, Failure(FailureKind.FAILED, error, retryable=False), end, facts)
     due = facts.now + max(0.0, float(later.after_s))
-    return _again(node, end, "later", "not now", due, replace(node.standing, laters=laters))
+    text = f"not now: {later.why}" if later.why else "not now"
+    return _again(node, end, "later", text, due, replace(node.standing, laters=laters))
 
 
 def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptEnd | None, facts: Facts) -> Draft:

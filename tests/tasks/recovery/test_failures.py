@@ -247,6 +247,22 @@ def test_later_is_said_ten_times_and_the_eleventh_time_it_has_failed() -> None:
     assert report.failed == {"x": "a has put it off 11 times; 10 are the most for one subtask"}
 
 
+def test_what_has_put_an_attempt_off_is_told_each_time_and_at_the_end() -> None:
+    def busy(_: Any, __: Any) -> None:
+        raise Later(0.0) from ConnectionError("slow down")
+
+    def closed(_: Any, __: Any) -> None:
+        raise Later(0.0, "the office opens at nine")
+
+    for code, why in ((busy, "ConnectionError: slow down"), (closed, "the office opens at nine")):
+        with shop(ONE, WorkerSpec(id="a", execute=code), on_failure=[]) as it:
+            it.submit()
+            it.advance(0.1)
+            report, told = it.report(), [event.error for event in it.events(SubtaskRetrying)]
+        assert told == [f"not now: {why}"] * 10
+        assert report.failed["x"].endswith(f"10 are the most for one subtask. The last time: {why}")
+
+
 def test_asking_for_a_person_where_the_ladder_has_none_is_a_failed_attempt() -> None:
     script, a = worker("a", Escalated("may I?"), "done")
     report = run(ONE, a)

@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from agents import Agent as OpenAI
+from agents import function_tool
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from openai import RateLimitError
 from pydantic import BaseModel
 from pydantic_ai import Agent, ModelHTTPError, ModelRetry, RequestUsage
 from pydantic_ai.messages import ModelResponse, TextPart
@@ -22,8 +25,9 @@ from pydantic_ai.profiles import ModelProfile
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
+from tests.support.resuming import NotingStore, settle_orchestrators
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
-from tests.trees.agents.openai_fakes import says
+from tests.trees.agents.openai_fakes import calls, says
 from trees import (
     ModelPlanner,
     ModelReviewer,
@@ -390,6 +394,48 @@ def test_usage_of_requests_before_the_one_that_fails_counts() -> None:
 
     report, _ = ended(planner=agent)
     assert report.usage_by_role["planner"].tokens == 2 * 42
+
+
+@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
+def test_a_provider_that_is_never_ready_is_named_by_the_error(role: str, made: Any, answer: Any) -> None:
+    response = httpx.Response(429, headers={"retry-after": "0"}, request=httpx.Request("POST", "http://model.test"))
+    busy = RateLimitError("all lines are busy", response=response, body=None)
+    report, _ = ended(**{role: OpenAI(name="it", model=FakeOpenAI(*[busy] * 9))})
+
+    assert "RateLimitError: all lines are busy" in str(report.error)
+
+
+@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
+def test_requests_of_an_openai_agent_before_the_one_in_which_its_process_dies_count(
+    role: str, made: Any, answer: Any
+) -> None:
+    def spec(hangs: threading.Event | None) -> SupervisorSpec:
+        async def hang(said: Any) -> Any:
+            assert hangs is not None
+            hangs.set()
+            await asyncio.Event().wait()
+
+        last = says(answer if isinstance(answer, str) else json.dumps(answer), tokens=30) if hangs is None else hang
+        agent = OpenAI(name="it", model=FakeOpenAI(calls(("look", {}), tokens=50), last), tools=[function_tool(look)])
+        roles: dict[str, Any] = {"planner": StaticPlan([Subtask("x", worker="w")]), role: agent}
+        worker = WorkerSpec(id="w", execute=lambda task, context: "done")
+        return SupervisorSpec(id="p", tasks=Tasks(**roles), children=[worker])
+
+    store, hangs = NotingStore(), threading.Event()
+    with start(spec(hangs), store=store) as tree:
+        tree.submit(Task("go", id="t"))
+        assert hangs.wait(LONG_S)
+        settle_orchestrators(tree)
+        cut = list(store.changes)
+    with start(spec(None), store=NotingStore(cut)) as tree:
+        report = tree.task("t").result(LONG_S)
+
+    assert report.usage_by_role[role].tokens == 50 + 50 + 30
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
 
 
 def test_a_stream_of_tasks_shares_one_call() -> None:
