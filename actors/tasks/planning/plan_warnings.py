@@ -30,7 +30,9 @@ _LONGEST: Final = 2_000
 def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
     """Warnings about a plan."""
     goal = goal[:_MOST_OF_A_GOAL]
-    found = [] if has_order(goal) else _needless_lines(subtasks)
+    found = _needless_lines(subtasks)
+    if found and has_order(goal):  # a goal is long to read, and most plans have no line that it would have to explain
+        found = []
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
     only = {row.id for row in rows if row.is_only}

@@ -12,6 +12,7 @@ from actors.model.errors import Problem
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Budget, Plan, Subtask
 from actors.tasks.planning.plan_validation import Candidates, check_plan, resolved_plan
+from tests.support.operations import counted_here
 from tests.tasks.planning.test_planners import row
 
 ROWS = (row("search", "find"), row("code", "write", "find"), row("review", state="parked"))
@@ -395,3 +396,14 @@ def test_a_plan_of_a_thousand_subtasks_is_checked_in_no_time(kind: str) -> None:
 
     assert time.process_time() - began < 0.25
     assert bool(problems) == (kind in {"unknown", "ghosts"})
+
+
+def test_a_goal_is_read_only_where_a_line_needs_a_reason() -> None:
+    def cost(goal: str) -> int:
+        with counted_here() as operations:
+            assert not check(Subtask("a", worker="search"), Subtask("b", worker="code"), goal=goal)[1]
+        return operations.count
+
+    cost("go")  # what is made once
+
+    assert cost("find it, then " * 200) == cost("go")
