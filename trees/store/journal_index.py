@@ -150,12 +150,19 @@ class JournalIndex:
         self._tops.pop(stream, None)
         self.journals[stream] = records
 
-    def add_finished(self, stream: str, end: FinishedStream, whole: str | None = None) -> None:
-        """One of which no more than its name is at hand. Those that are not finished must be known before."""
-        self.ends[stream] = end
-        self._join(stream, whole)
-        if stream not in self._wholes:
-            self._tops[stream] = None
+    def add_finished(self, found: Iterable[tuple[str, FinishedStream, str | None]]) -> None:
+        """Add those that have a row only, each with what it is a part of, where its name does not say so.
+
+        Those that are not finished must be known before.
+        """
+        ends, tops = self.ends, self._tops
+        for stream, end, whole in found:
+            ends[stream] = end
+            if whole is not None or MARK in stream:  # else it is a part of nothing, as almost all are
+                self._join(stream, whole)
+                if stream in self._wholes:
+                    continue
+            tops[stream] = None
 
     def join_parts(self, wholes: Iterable[tuple[str, str]]) -> None:
         """Parts that were known before what they are parts of."""

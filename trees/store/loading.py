@@ -57,14 +57,16 @@ def load(connection: Connection, root: str) -> tuple[JournalIndex, Loaded]:
             loaded.times.append(getattr(found.records[-1], "at", 0.0))
             if found.whole is not None:
                 wholes.append((found.id, found.whole))
-    at = 0.0
-    for id_, owner, seq, whole, ended, last in record_reader.finished(connection, root):
-        loaded.count(seq)
-        at = ended if isinstance(ended, float) else 0.0  # a file of SQLite takes anything
-        index.add_finished(id_, FinishedStream(owner, at, last), whole)
-        if whole is not None:
-            wholes.append((id_, whole))
-    loaded.times.append(at)
+    finished = record_reader.finished(connection, root)
+    index.add_finished(
+        # A file of SQLite takes anything.
+        (id_, FinishedStream(owner, ended if isinstance(ended, float) else 0.0, last), whole)
+        for id_, owner, _, whole, ended, last in finished
+    )
+    wholes += [(id_, whole) for id_, _, _, whole, _, _ in finished if whole is not None]
+    loaded.count(max((seq for _, _, seq, *_ in finished if isinstance(seq, int)), default=0))
+    if finished:
+        loaded.times.append(index.ends[finished[-1][0]].at)
     index.join_parts(wholes)
     for stream in index.parts_at_hand():
         try:

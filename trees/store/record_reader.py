@@ -13,6 +13,7 @@ each is read, and no record.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -57,11 +58,13 @@ _UNFINISHED: Final = (
     .where(streams.c.root == bindparam("root"), streams.c.finished_at.is_(None))
     .order_by(streams.c.seq)
 )
-_FINISHED: Final = (
-    select(streams.c.id, streams.c.owner, streams.c.seq, streams.c.whole, streams.c.finished_at, streams.c.last)
-    .where(streams.c.root == bindparam("root"), streams.c.finished_at.is_not(None))
-    .order_by(streams.c.finished_at, streams.c.seq)
-)
+_FINISHED: Final = select(
+    streams.c.id, streams.c.owner, streams.c.seq, streams.c.whole, streams.c.finished_at, streams.c.last
+).where(streams.c.root == bindparam("root"), streams.c.finished_at.is_not(None))
+"""Without an order: in that of ``regrow_streams_finished`` each row would be looked up by itself."""
+_SEQ: Final = 2
+_ENDED_AT: Final = 4
+"""Places of these columns in a row of it."""
 _FIRSTS: Final = _TEXTS.where(records.c.root == bindparam("root"), records.c.stream.in_(_NAMES), records.c.n == 0)
 _ENDS: Final = select(streams.c.id, streams.c.last).where(
     streams.c.root == bindparam("root"), streams.c.id.in_(_NAMES), streams.c.finished_at.is_not(None)
@@ -166,10 +169,10 @@ def last(connection: Connection, root: str, stream: str) -> Event | None:
 
 def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
     """All streams that are not finished, in the order of their creation."""
-    found = _plain(connection, _UNFINISHED, {"root": root})
+    found, unfolded = _plain(connection, _UNFINISHED, {"root": root}), _unfolded()
     for at in range(0, len(found), _AT_ONCE):
         group = found[at : at + _AT_ONCE]
-        given = {"root": root, "names": [id_ for id_, *_ in group], "unfolded": _unfolded()}
+        given = {"root": root, "names": [id_ for id_, *_ in group], "unfolded": unfolded}
         rows = _plain(connection, _MANY, given)
         texts = {stream: list(of) for stream, of in groupby(rows, itemgetter(0))}
         for id_, owner, seq, whole in group:
@@ -178,7 +181,15 @@ def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
 
 def finished(connection: Connection, root: str) -> Sequence[tuple[Any, ...]]:
     """One row for each stream that is finished, the first that finished first: id, owner, seq, whole, when, last."""
-    return _plain(connection, _FINISHED, {"root": root})
+    found = _plain(connection, _FINISHED, {"root": root})
+    try:
+        return sorted(found, key=itemgetter(_ENDED_AT, _SEQ))
+    except TypeError:  # a file of SQLite takes anything: what is no number stands before those that are
+        return sorted(found, key=lambda row: (_number(row[_ENDED_AT]), _number(row[_SEQ])))
+
+
+def _number(found: object) -> float:
+    return found if isinstance(found, (int, float)) else -math.inf
 
 
 def _plain(connection: Connection, query: Select[Any], given: dict[str, Any]) -> Sequence[tuple[Any, ...]]:
@@ -204,11 +215,7 @@ def _decoded(connection: Connection, root: str, rows: Sequence[Any], start: int)
 
 def _outlined(connection: Connection, root: str, rows: Sequence[Any], start: int) -> list[Event]:
     _require_all(rows, start)
-    names = frozenset(_unfolded())
-    return [
-        _record(row, None) if row[4] is None else _without_apart(connection, root, row, is_unfolded=row[2] in names)
-        for row in rows
-    ]
+    return [_record(row, None) if row[4] is None else _without_apart(connection, root, row) for row in rows]
 
 
 def _require_all(rows: Sequence[Any], start: int) -> None:
@@ -229,10 +236,10 @@ def _unfolded() -> list[str]:
     return [kind.__name__ for kind in kinds() if kind.journalled and kind.unfolded]
 
 
-def _without_apart(connection: Connection, root: str, row: Sequence[Any], *, is_unfolded: bool) -> Event:
+def _without_apart(connection: Connection, root: str, row: Sequence[Any]) -> Event:
     """A record with a value that is kept apart, without what is large."""
-    stream, n, _, _, digest, _, count, there = row
-    if not is_unfolded:
+    stream, n, kind, _, digest, _, count, there = row
+    if kind not in _unfolded():
         return without_large(_record(row, _apart(connection, root, row)), stream, n)
     if there is None:
         raise _damaged(stream, f"lacks the value of record {n}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import json
+import marshal
 import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +34,7 @@ from actors.model.events import Event, journalled_kind, require_journalled
 from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
+from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import StoreError
 
 _FieldReader: TypeAlias = Callable[[Any], Any]
@@ -311,10 +313,37 @@ def _reader(hint: Any) -> _FieldReader:  # noqa: PLR0911 - a table
     if issubclass(kind, Enum):
         return kind
     if issubclass(kind, BaseModel):
-        return lambda value: kind(**value)
+        return _plan if kind is Plan else lambda value: kind(**value)
     if is_dataclass(kind):
         return lambda value: _form(kind).build(value)
     return functools.partial(_of, kind)
+
+
+_LONGEST_PLAN: Final = 8 * 1024
+"""Bytes of a plan up to which it is looked for among those that were read before."""
+
+
+def _plan(value: Any) -> Plan:
+    """A plan; the very same one where one of the last that were read says the same.
+
+    Most tasks of a supervisor have the plan of one planner, and to check it takes longer than all else of its record. A
+    plan is frozen, and a planner gives one to all its tasks as well. What is the same is decided by bytes that tell
+    ``1``, ``1.0`` and ``True`` apart.
+    """
+    try:
+        text = marshal.dumps(value, _NO_REFERENCES)
+    except ValueError:  # too deep for it
+        return Plan(**value)
+    return _plan_of(text) if len(text) <= _LONGEST_PLAN else Plan(**value)
+
+
+_NO_REFERENCES: Final = 2
+"""Form in which equal values give equal bytes, whoever else holds a part of them."""
+
+
+@functools.lru_cache(maxsize=64)
+def _plan_of(text: bytes) -> Plan:
+    return Plan(**marshal.loads(text))  # noqa: S302 - made a moment ago, here
 
 
 def _only_checks(read: _FieldReader) -> bool:

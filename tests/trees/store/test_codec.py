@@ -331,3 +331,41 @@ def test_what_is_no_record_is_refused_by_its_kind_and_shows_nothing_of_it(
 
     assert not re.search("secret|levitating|soon", str(caught.value))
     assert caught.value.__cause__ is None
+
+
+# -- plans that are alike --------------------------------------------------------------------------------------------
+
+
+def _planned(**inputs: Any) -> task_events.Planned:
+    return task_events.Planned("p", "t", 1.0, Plan([Subtask("s", worker="w", inputs=inputs)]))
+
+
+def _read(record: Event) -> Any:
+    return decode(*encode(record))
+
+
+def test_tasks_with_one_plan_share_it_when_their_journals_are_read() -> None:
+    first, second = _read(_planned(of="x")), _read(_planned(of="x"))
+
+    assert first.plan is second.plan
+    assert first is not second
+
+
+@pytest.mark.parametrize("other", [True, 1.0, "1"], ids=repr)
+def test_plans_that_only_compare_as_equal_are_read_as_two(other: Any) -> None:
+    assert type(_read(_planned(of=1)).plan.subtasks[0].inputs["of"]) is int
+    assert type(_read(_planned(of=other)).plan.subtasks[0].inputs["of"]) is type(other)
+
+
+def test_a_plan_that_is_refused_is_refused_each_time() -> None:
+    kind, body = encode(_planned(of="x"))
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Planned that is none"):
+            decode(kind, body.replace('"worker":"w"', '"worker":7'))
+
+
+def test_a_large_plan_is_not_held_for_those_to_come() -> None:
+    large = _planned(of="x" * 9_000)
+
+    assert _read(large).plan is not _read(large).plan
+    assert _read(large) == large

@@ -18,7 +18,8 @@ import pytest
 
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
-from tests.support.stores import OWNER, kept, opened, opened_and_closed, refusal, submitted
+from tests.support.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
+from tests.trees.store.test_migrations import execute
 from trees.store import Keep, MemoryStore, SqlStore, open_store
 
 ROOT = Path(__file__).parents[3]
@@ -311,3 +312,46 @@ def test_a_process_that_the_holder_has_forked_does_not_keep_it(sqlite_url: str) 
     finally:
         os.kill(child, signal.SIGKILL)
         process.communicate()
+
+
+# -- in which order --------------------------------------------------------------------------------------------------
+
+
+def _finished(store: Any, *names: str) -> None:
+    for name in names:
+        store.create(name, OWNER, submitted(name))
+        store.append(name, ended(name))
+        store.finish(name)
+    kept(store)
+
+
+def _times(url: str, times: dict[str, str]) -> None:
+    for name, at in times.items():
+        execute(url, f"UPDATE regrow_streams SET finished_at = {at} WHERE id = '{name}'")  # noqa: S608 - words of this test
+
+
+def test_what_finished_first_is_first_when_it_is_opened_again(store_url: str) -> None:
+    store = opened(store_url)
+    _finished(store, "d", "c", "b", "a")
+    store.close()
+    _times(store_url, {"a": "1.5", "b": "3.5", "c": "2.5", "d": "2.5"})  # of d and c, d was created first
+
+    store = opened(store_url)
+    try:
+        assert store.finished(OWNER) == ["a", "d", "c", "b"]
+    finally:
+        store.close()
+
+
+def test_a_time_that_is_none_counts_as_long_ago_and_all_others_keep_their_order(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'odd.db'}"
+    store = opened(url)
+    _finished(store, "a", "b", "c")
+    store.close()
+    _times(url, {"a": "7.0", "b": "'yesterday'", "c": "5.0"})
+
+    store = opened(url)
+    try:
+        assert store.finished(OWNER) == ["b", "c", "a"]
+    finally:
+        store.close()
