@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Final, TypeGuard
+from typing import Any, TypeGuard
 
 import pykka
 
@@ -64,7 +64,8 @@ class Worker(ManagedActor):
     def on_receive(self, message: Any) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
         name = type(self).__name__
-        close = get_close_matches("on_receive", [each for each in dir(self) if each not in _HOOKS], n=1, cutoff=0.7)
+        own = set(dir(self)).difference(dir(Worker))  # what stands in the base class is nobody's misspelling
+        close = get_close_matches("on_receive", own, n=1, cutoff=0.7)
         meant = f" Is its {close[0]!r} meant to be that?" if close else ""
         _unhandled(message, f"{name} handles no messages. Give it 'def on_receive(self, message)'.{meant}")
 
@@ -75,9 +76,6 @@ class Worker(ManagedActor):
         this object, and a failed attempt; ``raise Failed(...)`` is only the latter.
         """
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
-
-
-_HOOKS: Final = frozenset({"on_receive", "on_start", "on_stop", "on_failure", "_regrow_receive"})
 
 
 def _unhandled(message: Any, why: str) -> None:

@@ -36,7 +36,10 @@ ChildErrorCode: TypeAlias = Literal[
 
 
 class ActorsError(Exception):
-    """The base of every error that this library raises."""
+    """The base of every error that this library raises. Its ``repr`` has its text, not the arguments it is made of."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 # -- the author of the tree --------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ class Problem:
     """Remedy: what to do."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.what}. {self.hint}"
+        return f"{self.path}: {self.what.removesuffix('.')}. {self.hint}"
 
 
 class ConfigError(ActorsError):

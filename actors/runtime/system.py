@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from actors.concurrency.disposal import disposal_on
@@ -385,11 +386,13 @@ class System:
         return self.bus.published + sum(box.runs for box in boxes)
 
     def near(self, path: str) -> tuple[str, ...]:
-        """Paths that may have been meant."""
-        known = list(self.boxes)[:_LOOK]
+        """Paths that may have been meant, then others beside it; of a pool its own, unless a member was meant."""
+        member, above = "#" in str(path), str(path).rpartition("/")[0]
+        known = list(islice((each for each in list(self.boxes) if member or "#" not in each), _LOOK))
         below = [each for each in known if each.endswith(f"/{path}")]  # without the names above it
         close = difflib.get_close_matches(str(path), known, n=5, cutoff=0.5)
-        return tuple(dict.fromkeys([*below, *close]))[:5]
+        beside = [each for each in known if above and each.rpartition("/")[0] == above]
+        return tuple(dict.fromkeys([*below, *close, *beside]))[:5]
 
     def no_supervisor(self, path: str) -> UnknownPathError:
         """Return what to raise where ``path`` names no supervisor."""

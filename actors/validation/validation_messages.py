@@ -16,11 +16,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from actors.model.errors import ActorsError, Problem
+from actors.validation.error_text import in_brief
 from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
 
 T = TypeVar("T")
 
 _QUOTED = re.compile("'([^']*)'")
+_UNKNOWN_TYPE = re.compile(r"unknown type: <class '(?:[^']*\.)?([^'.]+)'>")
 _LONGEST_WORD = 40
 _LONGEST_INT_BITS = 64
 
@@ -28,6 +30,15 @@ _WRONG_TYPE: dict[str, tuple[str, str]] = {
     "string_type": ("a str", "Write it in quotes."),
     "bool_type": ("a bool", "Write True or False."),
     "int_type": ("an int", "Write a whole number."),
+    "float_type": ("a number", "Write a number."),
+    "list_type": ("a list", "Write [...]."),
+    "dict_type": ("a dict", "Write {...}."),
+}
+_BEYOND: dict[str, tuple[str, str, str]] = {
+    "greater_than_equal": ("too small", "at least", "ge"),
+    "greater_than": ("too small", "more than", "gt"),
+    "less_than_equal": ("too large", "at most", "le"),
+    "less_than": ("too large", "less than", "lt"),
 }
 
 
@@ -68,13 +79,30 @@ def require_callback(where: str, callback: object, hint: str) -> None:
 
 
 def type_phrase(value: object) -> str:
-    """Return what sort of thing a value is, and nothing of the value itself; a class by its name."""
+    """Return what sort of thing a value is, and nothing of the value; a class by its name. It runs no code of it."""
     if value is None:
         return "None"
-    if isinstance(value, type):
+    if issubclass(type(value), type) and isinstance(value, type):  # isinstance alone would ask the value for its class
         return f"the class {value.__qualname__}"
     name = type(value).__qualname__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return f"{_article(name)} {name}"
+
+
+def not_json_phrase(value: object, error: Exception) -> str:
+    """Return what sort of thing pydantic makes no JSON of, and what in it is the cause; nothing of the value."""
+    whole, text = type_phrase(value), in_brief(error)  # the error may be of a serializer of the user's
+    if isinstance(error, UnicodeDecodeError):
+        return f"{whole}{'' if issubclass(type(value), bytes) else ' with bytes in it'} that are no UTF-8"
+    if isinstance(error, RecursionError) or "Circular reference" in text or "depth exceeded" in text:
+        return f"{whole} that holds itself, or is nested too deeply,"
+    found = _UNKNOWN_TYPE.search(text)
+    if found is None or found[1] == type(value).__name__:
+        return whole
+    return f"{whole} with {_article(found[1])} {found[1]} in it"
+
+
+def _article(word: str) -> str:
+    return "an" if word[0].lower() in "aeiou" else "a"
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:
@@ -118,7 +146,7 @@ def from_pydantic(error: ValidationError, owner: str, spec: str, known: Mapping[
     """
     problems = []
     for detail in _united(error.errors(include_url=False)):
-        at = f"{owner}.{detail['loc'][0]}"
+        at = f"{owner}.{detail['loc'][0]}" + "".join(f"[{each}]" for each in detail["loc"][1:] if isinstance(each, int))
         if detail["type"] == "refused":
             problems += [Problem(at + place, what, hint) for place, what, hint in detail["ctx"]["found"]]
         else:
@@ -159,10 +187,15 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
             worded = f"{value} is not accepted", f"{close}Use {context['expected']}."
         case "string_pattern_mismatch":
             worded = f"expected an id, got {value}", "Use letters, digits, '_', '.' and '-', at least one of them."
-        case "greater_than_equal":
-            worded = f"{value} is too small", f"Use at least {context['ge']}."
-        case "is_instance_of":
-            worded = f"expected {context['class']}(...), got {value}", f"Write {context['class']}(...)."
+        case beyond if beyond in _BEYOND:
+            what, bound, limit = _BEYOND[beyond]
+            worded = f"{value} is {what}", f"Use {bound} {context[limit]}."
+        case "string_too_short":
+            least = context["min_length"]
+            worded = f"{value} is too short", f"Write at least {least} character{'s' * (least != 1)}."
+        case "is_instance_of" | "model_type":
+            wanted = context.get("class") or context["class_name"]
+            worded = f"expected {wanted}(...), got {value}", f"Write {wanted}(...)."
         case wrong_type if wrong_type in _WRONG_TYPE:
             wanted, hint = _WRONG_TYPE[wrong_type]
             worded = f"expected {wanted}, got {value}", hint
@@ -189,4 +222,4 @@ class PlacedError(ActorsError):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}. {self.hint}"
+        return f"{self.where}: {self.what.removesuffix('.')}. {self.hint}"

@@ -250,7 +250,8 @@ def _problems(server: Any, command: Any, env: Any, cwd: Any, url: Any, headers: 
     if len(given) != 1:
         yield Problem("MCP", f"{' and '.join(given)} together" if given else "names no server", _ONE)
     if isinstance(server, (str, bytes, Sequence)):
-        hint = "Write MCP(url='http://...')." if isinstance(server, str) else "Write MCP(command=['server', ...])."
+        is_url = isinstance(server, str) and "://" in server
+        hint = "Write MCP(url='http://...')." if is_url else "Write MCP(command=['server', ...])."
         yield Problem("MCP.server", f"{type_phrase(server)} is no server object", hint)
     words = isinstance(command, Sequence) and not isinstance(command, (str, bytes)) and len(command) > 0
     if command is not None and not (words and all(isinstance(word, (str, Path)) for word in command)):

@@ -24,7 +24,7 @@ from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
 from trees.command.serve import NotServedError, claim_wire, serving
-from trees.command.target import Program, TargetError, load
+from trees.command.target import Program, TargetError, load, require_inputs
 from trees.command.top_command import observe, top
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
@@ -134,7 +134,10 @@ def run(
         raise typer.BadParameter(f"{log_errors!r} is neither text nor type", param_hint="--log-errors")
     program = _loaded(target, inputs)
     try:
+        require_inputs(target, program.resume if resume else program.main)
         kept = store_choice(program.spec, store, chosen, resume=resume)
+    except TargetError as error:
+        raise _end(str(error)) from error
     except NothingToResumeError as error:
         raise typer.BadParameter(str(error), param_hint="--resume") from error
     page = None if web is None else Web(port=web)

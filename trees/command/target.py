@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from actors.model.errors import ActorsError, ConfigError
-from actors.validation.validation_messages import PlacedError, nearest, type_phrase
+from actors.validation.validation_messages import PlacedError, listed, nearest, type_phrase
 from trees.declaration.specs import SupervisorSpec
 
 DEFAULT = "TREE"
@@ -214,6 +214,24 @@ def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, str
         return dict(inputs)
     named = {name for name, each in parameters.items() if each.kind in {each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD}}
     return {name: value for name, value in inputs.items() if name in named and name != "tree"}
+
+
+def require_inputs(target: str, call: Callable[[Any], Any] | None) -> None:
+    """Refuse to begin what lacks an input: of ``main`` and ``resume`` this shows only once it is known which is called.
+
+    Raises:
+        TargetError: a parameter without a default was given no input.
+    """
+    parameters = {} if call is None else inspect.signature(call).parameters
+    named = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    missing = [
+        name
+        for name, each in parameters.items()
+        if name != "tree" and each.default is each.empty and each.kind in named
+    ]
+    if missing:
+        given = " ".join(f"--input {name}=VALUE" for name in missing)
+        raise TargetError(target, f"needs the input {listed(missing, 'and')}", f"Add {given}.")
 
 
 def _refuse_strangers(place: str, inputs: Mapping[str, str], calls: list[Callable[..., Any]]) -> None:

@@ -138,7 +138,7 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
         if any(_can(row, to) for row in port.registry()):
             return TaskTarget(api, port, _subtask(port, to, timeout_s), max_in_flight)
     words = {word for port in ports.values() for row in port.registry() for word in (row.id, *row.capabilities)}
-    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)))
+    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
 
 
 def _subtask(port: OrchestratorPort, to: str, timeout_s: float | None) -> Subtask:

@@ -31,7 +31,7 @@ from actors.tasks.recovery.next_step import looked_at
 from actors.tasks.results.review import as_verdict, problems_of_person
 from actors.tasks.results.synthesis import json_form
 from actors.validation.missing_names import missing_name
-from actors.validation.validation_messages import require_seconds, value_phrase
+from actors.validation.validation_messages import not_json_phrase, require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
 from trees.host.text_stream import TextStream
@@ -238,7 +238,8 @@ class TaskHandle:
         asked = ((port, question) for port in self._desks() if (question := port.question(id)) is not None)
         port, question = next(asked, (self._port, None))
         if question is None or not self._is_mine(port, question.task):
-            raise EscalationError(id, f"task {self.id} has no such open question. Look at handle.escalations")
+            what = f"task {self.id} has no such open question: it was answered, its time is up, or it never was"
+            raise EscalationError(id, f"{what}. Look at handle.escalations; handle.events() begins with what is over")
         respond(port, id, answer)
 
     # -- looking -------------------------------------------------------------------------------------------
@@ -349,8 +350,10 @@ def storable(value: object) -> Any:
     """
     try:
         return json_form(value)
-    except Exception:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
-        what = f"a {type(value).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+    except Exception as error:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
+        what = (
+            f"{not_json_phrase(value, error)} cannot be stored: answers are JSON (dicts, lists, str, numbers, models)"
+        )
         raise ValueError(what) from None
 
 

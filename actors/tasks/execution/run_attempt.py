@@ -35,7 +35,7 @@ from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
-from actors.validation.validation_messages import type_phrase
+from actors.validation.validation_messages import not_json_phrase, type_phrase
 
 if TYPE_CHECKING:
     from actors.execution.crash_boundary import WorkerIncarnation
@@ -183,7 +183,8 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
             if inspect.iscoroutine(result):
                 result.close()  # else it complains that nobody has awaited it
             raise InvalidResultError(
-                f"a {type(result).__name__} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
+                f"{not_json_phrase(result, error)} cannot be stored: "
+                "results are JSON (dicts, lists, str, numbers, models)"
             ) from error
     try:
         require_length(result)
@@ -245,4 +246,4 @@ def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:
         )
         raise InvalidResultError(f"the result does not fit {error.title}: {wrong}") from error
     except (PydanticSerializationError, RecursionError) as error:
-        raise InvalidResultError(f"a {type(result).__name__} cannot be stored as JSON") from error
+        raise InvalidResultError(f"{not_json_phrase(result, error)} cannot be stored as JSON") from error

@@ -7,7 +7,7 @@ is found by ``actors.tasks.planning.plan_validation``. This module must never im
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -133,7 +133,9 @@ Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_metadata)]
 
 
 def _a_list(value: object) -> object:
-    return list(value) if isinstance(value, (tuple, set, frozenset)) else value
+    if isinstance(value, (str, bytes, Mapping, BaseModel)):  # going through a model would give its fields
+        return value
+    return list(value) if isinstance(value, Iterable) else value
 
 
 class Subtask(SpecModel, frozen=True, kw_only=False):

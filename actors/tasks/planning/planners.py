@@ -50,7 +50,8 @@ class StaticPlan:
     """Planner with one graph for every task; subtasks without an instruction get the goal as theirs."""
 
     def __init__(self, subtasks: Iterable[Subtask]) -> None:
-        self.fixed = Plan(list(subtasks))
+        given: Any = subtasks  # a plan takes any of them, and refuses what is none
+        self.fixed = Plan(given)
 
     def __repr__(self) -> str:
         return f"StaticPlan({', '.join(subtask.id for subtask in self.fixed.subtasks)})"

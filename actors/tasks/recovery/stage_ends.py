@@ -25,6 +25,7 @@ from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import RungFacts, TryAgain, Verdict
 from actors.tasks.model.task import Plan, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.planners import StaticPlan
 from actors.tasks.recovery.next_step import StageFacts, reviews_of
 from actors.tasks.results.review import findings, problems_of, told
 
@@ -58,7 +59,9 @@ def unreadable(where: str, error: Exception) -> Unreadable:
 def planned(state: TaskState, made: Checked | Unreadable, usage: Usage, facts: StageFacts) -> Draft:
     """A planner has returned."""
     if made.problems:
-        return _refused(state, made.problems, usage)
+        # What is fixed would be refused in the same words as often as it is asked for.
+        is_fixed = state.task.plan is not None or isinstance(facts.settings.planner, StaticPlan)
+        return _refused(state, made.problems, usage, is_last=is_fixed)
     assert isinstance(made, Checked)  # noqa: S101 - the other has problems
     each = facts.settings.review == "each" and facts.settings.reviewer is not None
     more: dict[str, Any] = {"review": "each" if each else "", "replan": state.replans, "kept": made.kept}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import trees
+from actors import Failed, UnknownPathError
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 RUN_S = 60.0
@@ -116,6 +118,11 @@ WRONG: dict[str, Turn] = {
         "    tree.ref('shop/w').ask(1)",
         "Is its 'on_recieve' meant to be that?",
     ),
+    "a path that is close to a pool of many members": Turn(
+        "pool = WorkerSpec(id='up', handle=str.upper, pool=4)\n"
+        "with start(SupervisorSpec(id='shop', children=[pool, *SHOP.children])) as tree: tree.ref('shop/pu')",
+        "Listed there: shop/up, shop, shop/parse. See",
+    ),
     "a blocking ask in an async worker": Turn(
         "async def ask(text):\n    return actors.ref('shop/parse').ask(text)\n"
         "asker = WorkerSpec(id='asker', handle=ask)\n"
@@ -168,6 +175,59 @@ WRONG: dict[str, Turn] = {
         "    WorkerSpec(id='pay', execute=lambda task, context: Escalate('Pay?'))])) as tree: tree.run('pay')",
         "raise Escalated('...')",
     ),
+    "a plan that is a list": Turn("Task('x', plan=[Subtask('a')])", "expected Plan(...), got a list. Write Plan(...)."),
+    "a plan of one subtask without a list": Turn(
+        "StaticPlan(Subtask('a'))", "Plan.subtasks: expected a list, got a Subtask. Write [...]."
+    ),
+    "a plan of ids": Turn("Plan(['a', 'b'])", "Plan.subtasks[1]: expected Subtask(...), got 'b'"),
+    "a dependency without a list": Turn(
+        "Subtask('a', depends_on='b')", "a.depends_on: expected a list, got 'b'. Write [...]."
+    ),
+    "a goal that is empty": Turn("Task('')", "Task.goal: '' is too short. Write at least 1 character."),
+    "a budget that is a number": Turn("Task('x', budget=100)", "expected Budget(...), got 100. Write Budget(...)."),
+    "a batch for nobody": Turn(
+        "with start(OFFICE) as tree: list(tree.map(['a'], to='zz'))",
+        "zz: no such path in this tree. Listed there: research.",
+    ),
+    "a planner that returns nothing": Turn(
+        "office = SupervisorSpec(id='office', tasks=Tasks(planner=lambda *_: None), children=OFFICE.children)\n"
+        "with start(office) as tree: tree.run('x')",
+        "worker='the id of a worker')]). Repair what is returned.",
+    ),
+    "something in a result that is no JSON": Turn(
+        "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
+        "    WorkerSpec(id='research', execute=lambda *_: {'a': [object()]})])) as tree: tree.run('research')",
+        "a dict with an object in it cannot be stored",
+    ),
+    "a result that is nested too deeply": Turn(
+        "deep = []\nfor _ in range(5000): deep = [deep]\n"
+        "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
+        "    WorkerSpec(id='research', execute=lambda task, context: deep)])) as tree: tree.run('research')",
+        "a list that holds itself, or is nested too deeply, cannot be stored",
+    ),
+    "a result that holds itself": Turn(
+        "round = []\nround.append(round)\n"
+        "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
+        "    WorkerSpec(id='research', execute=lambda task, context: round)])) as tree: tree.run('research')",
+        "a list that holds itself, or is nested too deeply, cannot be stored",
+    ),
+    "a result of bytes that are no text": Turn(
+        "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
+        "    WorkerSpec(id='research', execute=lambda task, context: {'a': b'\\xff'})])) as tree: tree.run('research')",
+        "a dict with bytes in it that are no UTF-8 cannot be stored",
+    ),
+    "an answer that is given again": Turn(
+        "from actors import Escalated, EscalationRaised\n"
+        "def pay(task, context):\n    if not context.feedback: raise Escalated('Pay?')\n"
+        "pay = WorkerSpec(id='pay', execute=pay, on_failure=[Escalate()])\n"
+        "with start(SupervisorSpec(id='office', tasks=Tasks(), children=[pay])) as tree:\n"
+        "    handle = tree.submit('pay')\n"
+        "    asked = next(event for event in handle.events() if isinstance(event, EscalationRaised))\n"
+        "    handle.respond(asked.escalation, Respond('yes'))\n"
+        "    handle.result(60)\n"
+        "    handle.respond(asked.escalation, Respond('yes'))",
+        "Look at handle.escalations; handle.events() begins with what is over",
+    ),
     "a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
         "    WorkerSpec(id='research', execute=lambda task, context: object())])) as tree: tree.run('research')",
@@ -194,6 +254,23 @@ def test_a_wrong_turn_ends_in_a_text_that_says_what_to_type(turn: str) -> None:
         typed(WRONG[turn].typed)
 
     assert WRONG[turn].says in str(caught.value)
+
+
+def test_a_class_that_handles_nothing_is_offered_no_method_of_its_base_class() -> None:
+    begin = "class Ledger(Worker):\n    def take(self, message):\n        return 1\n"
+    with pytest.raises(Failed, match=r"def on_receive\(self, message\)'\.$"):
+        typed(
+            f"{begin}with start(SupervisorSpec(id='shop', children=[WorkerSpec(id='w', actor=Ledger)])) as tree:\n"
+            "    tree.ref('shop/w').ask(1)"
+        )
+
+
+def test_the_repr_of_an_error_is_its_text_and_survives_a_pickle() -> None:
+    with pytest.raises(UnknownPathError) as caught:
+        typed("with start(SHOP) as tree: tree.ref('shop/prase')")
+
+    assert repr(caught.value) == f"UnknownPathError({str(caught.value)!r})"
+    assert repr(pickle.loads(pickle.dumps(caught.value))) == repr(caught.value)  # noqa: S301 - it is our own
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,10 @@ TYPED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {"execute": MCP("http://127.0.0.1:9/mcp")},
         r"MCP\.server: a str is no server object. Write MCP\(url='http://...'\)",
     ),
+    "a command that is one text": (
+        lambda: {"execute": MCP("python server.py")},
+        r"MCP\.server: a str is no server object. Write MCP\(command=\['server', ...\]\)",
+    ),
     "a command without its name": (
         lambda: {"execute": MCP(["python", "server.py"])},
         r"MCP\.server: a list is no server object. Write MCP\(command=\['server', ...\]\)",

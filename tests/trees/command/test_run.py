@@ -254,6 +254,17 @@ def test_an_input_that_nobody_takes_is_an_error(tmp_path: Path, inputs: list[str
     assert said in ran.stderr
 
 
+def test_a_main_that_lacks_an_input_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree, path, depth, *, kind='all'): print(path)"))
+
+    ran = regrow("run", made, "--input", "depth=3")
+
+    assert ran.returncode == 1
+    assert f"{made}: needs the input 'path'. Add --input path=VALUE." in ran.stderr
+    assert "made: up" not in ran.stdout
+    assert regrow("check", made).returncode == 0
+
+
 def test_on_a_terminal_the_tree_is_shown_live_and_the_dump_stays(shop: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "trees", "run", str(shop)]
