@@ -8,13 +8,11 @@ of what the places where things run have to tell, ``strays`` knows the incarnati
 
 from __future__ import annotations
 
-import difflib
 import random
 import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from actors.concurrency.disposal import disposal_on
@@ -51,6 +49,7 @@ from actors.runtime.dispatch_reports import DispatchReports
 from actors.runtime.dispatchers import Dispatchers
 from actors.runtime.event_bus import Bus
 from actors.runtime.loop_renewal import LoopRenewal
+from actors.runtime.near_paths import near_paths
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_table import child_form
@@ -61,7 +60,6 @@ CLOSE_S = 1.0
 """How long the end of a tree waits for its own threads and for slow subscribers."""
 GRACE_S = 2.0
 """How long a tree that cannot go on has for an end in order."""
-_LOOK = 2000
 
 
 class System:
@@ -386,13 +384,8 @@ class System:
         return self.bus.published + sum(box.runs for box in boxes)
 
     def near(self, path: str) -> tuple[str, ...]:
-        """Paths that may have been meant, then others beside it; of a pool its own, unless a member was meant."""
-        member, above = "#" in str(path), str(path).rpartition("/")[0]
-        known = list(islice((each for each in list(self.boxes) if member or "#" not in each), _LOOK))
-        below = [each for each in known if each.endswith(f"/{path}")]  # without the names above it
-        close = difflib.get_close_matches(str(path), known, n=5, cutoff=0.5)
-        beside = [each for each in known if above and each.rpartition("/")[0] == above]
-        return tuple(dict.fromkeys([*below, *close, *beside]))[:5]
+        """Paths that may have been meant."""
+        return near_paths(str(path), list(self.boxes))
 
     def no_supervisor(self, path: str) -> UnknownPathError:
         """Return what to raise where ``path`` names no supervisor."""
