@@ -13,6 +13,10 @@ A graph without a checkpointer begins anew in each attempt, but for the answer o
 when it asked comes back with the answer (``trees.agents.langgraph_state``).
 
 One question at a time: of several interrupts the first is asked, the graph goes on with its answer, and asks the next.
+
+An answer is given to a node once. Where that fails after it, the checkpointer has the answer with the node, which goes
+on with it by itself: given again, it would be taken for the answer to the next question that the node asks. So a
+question notes how many answers its node had by then.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from langgraph.types import Command
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import Command, StateSnapshot
 from pydantic_core import to_json
 
 from actors.model.errors import Escalated
@@ -34,6 +39,8 @@ from trees.agents.langgraph_state import HeldState
 from trees.agents.model_errors import given_up
 
 INTERRUPTS: Final = "__interrupt__"
+_RESUME: Final = "__resume__"
+"""Channel in which a checkpointer has the answers that a node was given."""
 _MARK: Final = "regrow_attempt"
 """Key of a checkpoint's metadata: the attempt that has made it."""
 _BREAKPOINT: Final = "breakpoint"
@@ -88,12 +95,12 @@ class GraphRun:
         if found is not None:
             self._events.knows(found.values)
             if found.interrupts or found.next:
-                return await self._run(self._answered(found))
+                return await self._run(await self._answered(found))
             if found.values and (found.metadata or {}).get(_MARK) == self._mark:
                 return found.values
         return await self._run(await told())
 
-    def _answered(self, found: Any) -> Any:
+    async def _answered(self, found: Any) -> Any:
         """Return what it goes on with; asks where an answer is needed, and not there."""
         pending = {interrupt.id: interrupt for interrupt in found.interrupts}
         place, answers = self._asked.get("answers", 0), self._context.answers
@@ -101,7 +108,10 @@ class GraphRun:
         asked = self._asked.get("interrupt")
         if pending:
             if given is None or asked not in pending:
-                self._ask(found.interrupts)
+                await self._ask(found.interrupts)
+            before, now = self._asked.get("received"), await self._received(str(asked))
+            if before is not None and now is not None and now > before:
+                return None  # its node has it, and has failed since
             return Command(resume={asked: resume_value(given)})
         if self._is_breakpoint(found.next):
             if given is None or asked != _BREAKPOINT or self._asked.get("next") != list(found.next):
@@ -127,15 +137,15 @@ class GraphRun:
                 self._ask_to_pass(found.next)
         return result
 
-    async def _snapshot(self) -> Any:
-        """Return what is kept of the thread; None: nothing."""
+    async def _snapshot(self, *, subgraphs: bool = False) -> Any:
+        """Return what is kept of the thread, and with it of subgraphs; None: nothing."""
         if self._graph.checkpointer is False or (self._held is not None and self._held.is_empty):
             return None
         try:
-            found = await self._graph.aget_state(self._config)
+            found = await self._graph.aget_state(self._config, subgraphs=subgraphs)
         except NotImplementedError:
             self._is_sync = True
-            found = await off_loop(partial(self._graph.get_state, self._config))
+            found = await off_loop(partial(self._graph.get_state, self._config, subgraphs=subgraphs))
         return found if found.created_at is not None else None
 
     # -- questions --------------------------------------------------------------------------------------------
@@ -143,13 +153,29 @@ class GraphRun:
     async def _ask_first(self, interrupts: Sequence[Any]) -> None:
         """Ask the first of these, which stand in the order in which their nodes came to them: any order at all."""
         found = await self._snapshot() if len(interrupts) > 1 and self._graph.checkpointer else None
-        self._ask(found.interrupts if found is not None and found.interrupts else interrupts)
+        await self._ask(found.interrupts if found is not None and found.interrupts else interrupts)
 
-    def _ask(self, interrupts: Iterable[Any]) -> None:
+    async def _ask(self, interrupts: Iterable[Any]) -> None:
         """Ask a person the first of these questions."""
         distinct = list({interrupt.id: interrupt for interrupt in interrupts}.values())
         more = f" (1 of {len(distinct)} questions)" if len(distinct) > 1 else ""
-        self._escalate(f"{_text(distinct[0].value)}{more}", {"interrupt": distinct[0].id})
+        first = distinct[0]
+        self._escalate(
+            f"{_text(first.value)}{more}", {"interrupt": first.id, "received": await self._received(first.id)}
+        )
+
+    async def _received(self, interrupt: str) -> int | None:
+        """Return how many answers the node was given that waits at an interrupt; None: that is not known."""
+        saver = self._graph.checkpointer
+        if not isinstance(saver, BaseCheckpointSaver):
+            return None
+        place = _place_of(await self._snapshot(subgraphs=True), interrupt)
+        if place is None:
+            return None
+        config, task = place
+        kept = await (off_loop(partial(saver.get_tuple, config)) if self._is_sync else saver.aget_tuple(config))
+        writes = () if kept is None else kept.pending_writes or ()
+        return sum(len(value) for of, channel, value in writes if (of, channel) == (task, _RESUME))
 
     def _ask_to_pass(self, nodes: Iterable[str]) -> None:
         """Ask a person whether the graph may go on at a node before or after which it stops."""
@@ -174,6 +200,15 @@ class GraphRun:
         """True where it may be that the graph stopped here because it was compiled to."""
         before, after = self._graph.interrupt_before_nodes, self._graph.interrupt_after_nodes
         return bool(after) or before == "*" or any(node in before for node in nodes)
+
+
+def _place_of(found: Any, interrupt: str) -> tuple[Any, str] | None:
+    """Return the task that waits at an interrupt, the innermost, and the config of its graph; None: none does."""
+    for task in () if found is None else found.tasks:
+        if any(each.id == interrupt for each in task.interrupts):
+            inner = _place_of(task.state, interrupt) if isinstance(task.state, StateSnapshot) else None
+            return inner or (found.config, task.id)
+    return None
 
 
 def _text(value: Any) -> str:

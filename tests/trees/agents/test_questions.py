@@ -141,6 +141,39 @@ def test_of_several_interrupts_at_once_each_is_a_question_of_its_own(saver: Any)
     assert sorted(ran) == ["a", "b", "c"]
 
 
+class SyncSaver(InMemorySaver):
+    """One that can be called from sync code only, as that of SQLite."""
+
+    async def aget_tuple(self, config: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("saver", [None, InMemorySaver, SyncSaver])
+@pytest.mark.parametrize("is_inner", [False, True], ids=["", "in a subgraph"])
+def test_a_node_that_fails_after_an_answer_is_not_given_it_for_its_next_question(saver: Any, *, is_inner: bool) -> None:
+    fails = ["between"]
+
+    def node(_state: Any) -> Any:
+        first = interrupt("Pay 7?")
+        if fails:
+            raise ConnectionError(fails.pop())
+        return {"lines": [f"7={first}", f"9={interrupt('Pay 9?')}"]}
+
+    graph = StateGraph(Lines)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    if is_inner:
+        inner, graph = graph.compile(), StateGraph(Lines)
+        graph.add_node("inner", inner)
+        graph.add_edge(START, "inner")
+    agent = LangChain(graph.compile(checkpointer=saver and saver()), input=lambda *_: {"lines": []})
+    person = Person(Approve(), Reject())
+    report = report_of(agent, person)
+
+    assert person.questions == ["Pay 7?", "Pay 9?"]
+    assert report.results["w"] == {"lines": ["7=True", "9=False"]}
+
+
 @SAVERS
 def test_an_interrupt_in_a_subgraph_is_asked_too(saver: Any) -> None:
     books = Books()
