@@ -47,6 +47,8 @@ def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[s
 def waiting_in_line(subtasks: list[Subtask], rows: Catalogue) -> list[tuple[str, int]]:
     """Return async workers that have several subtasks at the same time and take one, with how many."""
     alone = {row.id for row in rows if row.is_async and row.size == 1}
+    if not alone:
+        return []
     having = Counter(capability for row in rows for capability in row.capabilities)
     of = {capability: row.id for row in rows for capability in row.capabilities if having[capability] == 1}
     at_once = Counter[str]()
@@ -73,6 +75,8 @@ def _all_in_one(only: Subtask, rows: Catalogue, goal: str) -> list[str]:
 
 def _needless_lines(subtasks: list[Subtask]) -> list[str]:
     """Lines of subtasks that run one after the other although nothing says that they need each other's results."""
+    if sum(bool(one.instruction or one.inputs) for one in subtasks) < _LINE - 1:
+        return []  # a link has to say what it is about
     known = by_id(subtasks)
     needed = Counter(name for subtask in known.values() for name in set(subtask.depends_on))
     before: dict[str, str] = {}
