@@ -148,11 +148,12 @@ def bind(
         _hear_of_loss(heard, store)
         if not system.clock.manual:
             runtime.set_time(runtime.durable.time())
+    read = store.outline if isinstance(store, DurableStore) else store.read
     runtime.before = {
         stream: len(records)
         for path in task_paths(spec)
         for stream in store.streams(path)
-        if (records := _readable(store, stream)) and isinstance(records[0], TaskSubmitted)
+        if (records := _readable(read, stream)) and isinstance(records[0], TaskSubmitted)
     }
     if close:
         system.before_end(lambda: close_store(store))
@@ -173,10 +174,10 @@ def require_alone(system: System, store: Store) -> None:
             raise StoreBusyError(name, other.root_path, "another tree of this process, and a store serves one of them")
 
 
-def _readable(store: Store, stream: str) -> Sequence[Event]:
+def _readable(read: Callable[[str], Sequence[Event]], stream: str) -> Sequence[Event]:
     """The records of a stream; nothing of one that is damaged, which its orchestrator will say."""
     try:
-        return store.outline(stream) if isinstance(store, DurableStore) else store.read(stream)
+        return read(stream)
     except StoreError:
         return ()
 
