@@ -62,7 +62,7 @@ def _started(folder: Path, run: int, number: int, is_finished: bool) -> float:
 def _journal(task: str, is_finished: bool) -> list[Event]:
     at = 1_700_000_000.0
     begun: list[Event] = [
-        task_events.TaskSubmitted(ROOT, task, at, Task(goal="go"), None, ids=NEW_IDS),
+        task_events.TaskSubmitted(ROOT, task, at, Task(goal="go", id=task), None, ids=NEW_IDS),
         task_events.Planned(ROOT, task, at, Plan(PLAN)),
         task_events.SubtaskQueued(ROOT, task, at, "one"),
         task_events.SubtaskStarted(ROOT, task, at, "one", "w", 1, 1),
