@@ -1,14 +1,25 @@
-"""What it costs to write a record down, counted: a busy machine does not change that."""
+"""What it costs to write a record down, and to open a store, counted: a busy machine does not change that."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
 
 from actors.model.events import Event
 from actors.tasks.journal.codec import to_json
 from actors.tasks.model import task_events
 from actors.tasks.model.task import Plan, Subtask, Task, TaskStatus
 from tests.support.operations import counted_here
+from tests.support.stores import OWNER, ended, kept, opened, submitted
 from trees.store.batches import Batch, Change, ChangeKind
+from trees.store.database import Database
+from trees.store.loading import load
 
 OPERATIONS = 600
 """A tenth more than were counted."""
+TO_LOAD_FINISHED = 96
+TO_LOAD_UNFINISHED = 880
+"""The same, for each task."""
 
 
 def journal() -> list[Event]:
@@ -49,3 +60,38 @@ def test_to_make_json_of_a_value_no_encoder_is_made() -> None:
         to_json(value)
 
     assert operations.count < 60  # JSONEncoder.encode takes a hundred
+
+
+# -- opening a store -------------------------------------------------------------------------------------------------
+
+
+def operations_of_load(url: str, number: int, *, are_finished: bool) -> int:
+    """Operations that it takes to load a store of so many tasks of one planner."""
+    store = opened(url, f"of-{number}-{are_finished}")
+    for at in range(number):
+        name = f"t{at}"
+        store.create(name, OWNER, submitted(name))
+        store.append(name, task_events.Planned(OWNER, name, 2.0, Plan([Subtask("n", worker="w")])))
+        if are_finished:
+            store.append(name, ended(name))
+            store.finish(name)
+    kept(store)
+    store.close()
+
+    def counted(connection: Connection) -> int:
+        with counted_here() as operations:
+            index, _ = load(connection, f"of-{number}-{are_finished}")
+        assert len(index.ends if are_finished else index.owners) == number
+        return operations.count
+
+    return Database(url).read_much(counted)
+
+
+@pytest.mark.parametrize(("are_finished", "most"), [(True, TO_LOAD_FINISHED), (False, TO_LOAD_UNFINISHED)])
+def test_one_task_more_costs_a_store_that_is_opened_so_many_operations(
+    are_finished: bool, most: int, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    few, more = (operations_of_load(url, number, are_finished=are_finished) for number in (100, 200))
+
+    assert 0 < (more - few) / 100 <= most
