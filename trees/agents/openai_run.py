@@ -5,7 +5,8 @@ into the journal, as text, without the user's context object; the attempt after 
 whatever process. Of several calls that wait each is a question of its own; the run goes on when all are answered.
 
 A call that people have approved is a step that is kept for the subtask: the run that goes on is begun from there again
-where it fails after the call, and the approval was for one.
+where it fails after the call, and the approval was for one. Calls of an agent that is a tool are out of reach: its run
+is within that tool.
 
 Usage is counted request by request (``trees.agents.openai_models``). What agents have used that are tools of this one,
 with models that are not seen, stands in the run's own usage. It is added when the call of such a tool has ended, and
