@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,13 @@ def do(message: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one word, one act
             return threading.Lock()
         case "ask":
             return actors.ref(rest[0]).ask(rest[1], timeout=rest[2] if len(rest) > 2 else 5.0)
+        case "ask later":
+            return actors.ref(rest[0]).ask(rest[1], timeout=60.0, block=False).get(timeout=rest[2])
+        case "ask and go":
+            late = actors.ref(rest[0]).ask(rest[1], timeout=60.0, block=False)
+            with suppress(actors.ReplyTimeoutError):
+                late.get(timeout=0.01)
+            return actors.ref(rest[2]).ask(rest[3], timeout=60.0)
         case "tell":
             actors.ref(rest[0]).tell(rest[1])
         case "keep":

@@ -18,13 +18,15 @@ from actors.execution.incarnation import Stopping
 from actors.messaging.inbox import Refusal
 from actors.messaging.ref import Ref, ref_of
 from actors.messaging.reply import Reply
-from actors.model.errors import ActorsError, UnknownPathError
+from actors.messaging.wait_graph import enter, leave
+from actors.model.errors import ActorsError, RecursionDetectedError, UnknownPathError
 from actors.model.process_errors import NotPicklableError
 from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.dispatch.host.process_incarnation import ProcessIncarnation
+    from actors.messaging.envelope import CurrentMessage
 
 
 class BackCallServer:
@@ -39,6 +41,10 @@ class BackCallServer:
         self.steps: Any = None
         """Attempt as its steps see it; None: as above."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: dict[int, Reply] = {}
+        """Asks that began without a wait, by the number of their call."""
+        self._entered: dict[int, CurrentMessage | None] = {}
+        """Waits for them there that go on now: what to leave, by the same number."""
         self._refs = {self._path: Ref(incarnation.system, incarnation.mailbox)}
         """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
 
@@ -120,13 +126,31 @@ class BackCallServer:
         except ActorsError as error:  # a message that cannot be unpickled here
             self._incarnation.system.reports.callback_raised(self._path, error)
 
-    async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, parts: Parts) -> Any:
+    async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, number: int, parts: Parts) -> Any:
         ref, message = self._refs[path], self._message(path, kind, parts)
         if waits:
             return await ref.ask_async(message, timeout=left)
-        reply = ref.ask(message, timeout=left, block=False)
-        # Outside of the request: it does not wait for this.
-        return await asyncio.get_running_loop().create_task(_waited(reply), context=contextvars.Context())
+        reply = self._asked[number] = ref.ask(message, timeout=left, block=False)
+        try:
+            # Outside of the request: it does not wait for this, until ``_do_await``.
+            return await asyncio.get_running_loop().create_task(_waited(reply), context=contextvars.Context())
+        finally:
+            del self._asked[number]
+            leave(reply, self._entered.pop(number, None))
+
+    async def _do_await(self, number: int) -> None:
+        """Code of the request begins to wait for an ask. A task, as the ask is: so that has begun before."""
+        reply = self._asked.get(number)
+        if reply is not None:  # else it is answered
+            try:
+                self._entered[number] = enter(reply)
+            except RecursionDetectedError as error:
+                self._answer(number, error, is_value=False)
+
+    async def _do_await_no_more(self, number: int) -> None:
+        reply = self._asked.get(number)
+        if reply is not None:
+            leave(reply, self._entered.pop(number, None))
 
     def _message(self, path: str, kind: str, parts: Parts) -> Any:
         box = self._incarnation.system.boxes.get(path)

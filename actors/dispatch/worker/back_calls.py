@@ -4,13 +4,16 @@ Code of the worker asks and tells as anywhere: a ``Ref`` of this process puts wh
 (``PathAddress``). The host sends it on in the name of the message that is being handled here, so ancestry and deadlines
 are those of any worker. Who waits for whom is known by the host alone.
 
+An ask with ``block=False`` waits for nobody until its answer is waited for: that is told to the host as it begins and
+as it ends (``WaitersTold``). The host refuses it where it closes a circle: with an error in place of the answer.
+
 Code that waits for an answer first sees to it that the wire is read (``Link.listen_aside``).
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from actors.dispatch.remote import Kind, dumped, loaded, packed, parts_of, rebuilt
 from actors.messaging.envelope import own_copy
@@ -22,7 +25,7 @@ from actors.validation.introspection import type_name
 if TYPE_CHECKING:
     from actors.dispatch.remote import Frame, Parts
     from actors.dispatch.worker.worker_main import Link
-    from actors.messaging.envelope import Envelope
+    from actors.messaging.envelope import CurrentMessage, Envelope
     from actors.model.spec import Reason
 
 
@@ -41,7 +44,16 @@ class BackCallClient:
 
     def ask(self, reply: Reply, name: str, *args: Any, extra: Parts | None = None) -> None:
         """Call; the reply is completed with the answer."""
-        number = next(self._numbers)
+        self._ask(next(self._numbers), reply, name, *args, extra=extra)
+
+    def send(self, reply: Reply, *args: Any, extra: Parts) -> None:
+        """Ask a worker; where nobody waits for the reply, the host is told of whoever does later."""
+        number, waits = next(self._numbers), bool(reply.waiters)
+        if not waits:
+            reply.waiters = WaitersTold(self, number)
+        self._ask(number, reply, "ask", *args, waits, number, extra=extra)
+
+    def _ask(self, number: int, reply: Reply, name: str, *args: Any, extra: Parts | None = None) -> None:
         self._waiting[number] = reply
         self.listens()
         self._link.send(Kind.CALL, number, [*dumped((name, *args)), *(extra or ())])
@@ -72,6 +84,28 @@ class BackCallClient:
             reply.complete(value)
         else:
             reply.fail(rebuilt(value))
+
+
+class WaitersTold(set["CurrentMessage"]):
+    """Requests that wait for a reply now; the host is told whether there is any."""
+
+    def __init__(self, calls: BackCallClient, number: int) -> None:
+        super().__init__()
+        self._calls = calls
+        self._number = number
+
+    def add(self, current: CurrentMessage) -> None:
+        """A request begins to wait."""
+        if not self:
+            self._calls.tell("await", self._number)
+        super().add(current)
+
+    def discard(self, current: object) -> None:
+        """A request waits no longer."""
+        if current in self:
+            super().discard(cast("CurrentMessage", current))
+            if not self:
+                self._calls.tell("await_no_more", self._number)
 
 
 class PathAddress:
@@ -112,8 +146,7 @@ class PathAddress:
             self._calls.tell("tell", self.path, message.type_name, origin is None, extra=message.parts)
             return
         left = None if reply.expires is None else max(0.001, reply.expires - monotonic())
-        waits = bool(reply.waiters)
-        self._calls.ask(reply, "ask", self.path, message.type_name, left, waits, extra=message.parts)
+        self._calls.send(reply, self.path, message.type_name, left, extra=message.parts)
 
 
 class PathPeer:
