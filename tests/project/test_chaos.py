@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from actors import ChildExited, ChildStarted, DeadLetter, InternalError, Reply
+from actors.messaging.mailbox import Refusal
 from actors.model.spec import Reason
 from actors.testing import settle
 from tests.faults.chaos.audit import at_rest, books, come_to_rest, when_down
@@ -345,7 +346,7 @@ def test_a_member_that_is_left_of_a_pool_is_found(ground: Ground) -> None:
 
 
 def test_dead_letters_that_are_counted_and_not_published_are_found(ground: Ground) -> None:
-    ground.tree._system.dead_letters["stopped"] += 1
+    ground.tree._system.letters._counts[Refusal.STOPPED][0] += 1
 
     assert any("the tree counts the dead letters {'stopped': 1}" in problem for problem in audit(ground))
 
