@@ -350,7 +350,7 @@ class Numbered(Case):
         self.numbers: list[int] = []
 
     def begin(self) -> Any:
-        return self.steps._numbered("name", fingerprint((1,), {}), "attempt")
+        return self.steps._numbered("name", fingerprint((1,), {}), "attempt", self.steps._given_back)
 
     def do(self) -> None:
         self.numbers.append(self.begin().call.number)

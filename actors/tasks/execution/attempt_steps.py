@@ -35,11 +35,13 @@ that has its steps comes first in line; so does one that was preempted, or stopp
 dies leaves the attempt running. A retry, a failover, ``Later``, the answer of a person and a revision begin a new
 attempt: it has the steps with ``keep="subtask"`` only. See ``actors.tasks.journal.kept_steps``.
 
-**Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next
-call of the same name with the same arguments: so code that tries again by itself has the same numbers however often it
-had to. A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
-Calls that tasks of one loop make at once (``asyncio.gather``) have their numbers in the order in which they are made,
-however long their fingerprints take: else another run would give the same calls other numbers.
+**Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next call
+like it (name, arguments and ``keep``) that is made after that: so code that tries again by itself has the same numbers
+however often it had to. A call that was made before, and waits for its fingerprint, has no part in it: else it would
+depend on that time which number the calls behind it have. A step within a step belongs to that one: it has numbers of
+its own, since a replay of the outer one skips it. Calls that tasks of one loop make at once (``asyncio.gather``) have
+their numbers in the order in which they are made, however long their fingerprints take: else another run would give the
+same calls other numbers.
 
 **Where.** All of this is where the code of the worker runs. What belongs to the attempt (may it go on, its usage, its
 records) is its ``StepHost``: the attempt itself (``actors.tasks.execution.step_host``), or back-calls to that from the
@@ -184,7 +186,7 @@ def use_in_step(tokens: int, cost: float) -> bool:
 class AttemptSteps:
     """The steps of one run of an attempt."""
 
-    __slots__ = ("_free", "_idempotency_key", "_known", "_last", "_made", "_numbers", "host")
+    __slots__ = ("_free", "_given_back", "_idempotency_key", "_known", "_last", "_made", "_numbers", "host")
 
     def __init__(self, host: StepHost, idempotency_key: str) -> None:
         self.host = host
@@ -192,8 +194,10 @@ class AttemptSteps:
         self._known = host.known
         self._numbers: dict[str, Iterator[int]] = {}
         """By name, those that are free from here on."""
-        self._free: dict[tuple[str, str], list[int]] = {}
-        """By name and fingerprint, numbers of calls that have raised."""
+        self._free: dict[tuple[str, str, Keep], list[tuple[int, int]]] = {}
+        """By name, fingerprint and keep: when a call has raised, counted as ``_given_back``, and its number."""
+        self._given_back = 0
+        """How many numbers were given back so far."""
         self._made: dict[str, tuple[Any, Reply | None]] = {}
         """By key, results of calls that were cancelled while their record was written, and what says that it is."""
         self._last: dict[str, Reply] = {}
@@ -231,7 +235,8 @@ class AttemptSteps:
     def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on a thread."""
         require_thread(self.host.path, "await context.step(...)")
-        step = self._numbered(self._full_name(name, function, keep), fingerprint(args, kwargs), keep)
+        made_at = self._given_back
+        step = self._numbered(self._full_name(name, function, keep), fingerprint(args, kwargs), keep, made_at)
         leave = self.host.ask_leave(step.call.name)
         if leave is not None:
             leave.get()
@@ -256,42 +261,48 @@ class AttemptSteps:
 
     async def _begin(self, name: str, args: Any, kwargs: Any, keep: Keep) -> Step:
         """Number a call on a loop: behind those of its name that were made before, and have no fingerprint yet."""
-        behind, are_small = self._last.get(name), _are_small(args, kwargs)
+        behind, are_small, made_at = self._last.get(name), _are_small(args, kwargs), self._given_back
         if are_small and (behind is None or behind.done):
-            return self._numbered(name, fingerprint(args, kwargs), keep)
+            return self._numbered(name, fingerprint(args, kwargs), keep, made_at)
         turn = self._last[name] = Reply()
         try:
             make = partial(fingerprint, args, kwargs)
             print_ = make() if are_small else await off_loop(make)
             if behind is not None:
                 await behind
-            return self._numbered(name, print_, keep)
+            return self._numbered(name, print_, keep, made_at)
         finally:
             if behind is None:
                 turn.complete()
             else:
                 behind.when_done(turn.complete)  # one that is cancelled before its turn does not let others pass
 
-    def _numbered(self, name: str, print_: str, keep: Keep) -> Step:
-        """Give a call its number.
+    def _numbered(self, name: str, print_: str, keep: Keep, made_at: int) -> Step:
+        """Give a call its number; ``made_at``: how many numbers had been given back when it was made.
 
         Raises:
             StepMismatchError: a step of this key is recorded with other arguments.
         """
+        free = self._free.get((name, print_, keep))
         try:
-            number = self._free[name, print_].pop(0)
-        except (KeyError, IndexError):
-            number = next(self._numbers.get(name) or self._numbers.setdefault(name, count(1)))
+            again = free is not None and free[0][0] <= made_at
+            number = free.pop(0)[1] if free and again else self._next_number(name)
+        except IndexError:
+            number = self._next_number(name)
         step = Step(self, StepCall(name, number, print_, keep))
         recorded = self._known.fingerprints.get(step.key)
         if recorded is not None and recorded != print_:
             raise StepMismatchError(self.host.subtask, name, number, recorded, print_)
         return step
 
+    def _next_number(self, name: str) -> int:
+        return next(self._numbers.get(name) or self._numbers.setdefault(name, count(1)))
+
     def give_back(self, step: Step) -> None:
         """A call has raised: the next one like it is the same step."""
         call = step.call
-        self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
+        self._given_back += 1
+        self._free.setdefault((call.name, call.fingerprint, call.keep), []).append((self._given_back, call.number))
 
     def _replayed(self, step: Step) -> Any:
         return copied(self._known.results[step.key])

@@ -255,6 +255,52 @@ def test_calls_at_once_have_numbers_in_their_order_however_long_their_fingerprin
         assert sorted(stepped(it)) == [("look", at + 1, at) for at in range(4)]
 
 
+@pytest.mark.parametrize("raises_first", [True, False], ids=["before the fingerprint", "after it"])
+def test_who_was_called_before_a_call_raised_does_not_get_the_number_of_that(*, raises_first: bool) -> None:
+    """Else the numbers of those behind it would depend on which came first, the error or the fingerprint."""
+    slow, begun, raised = Told(), threading.Event(), threading.Event()
+
+    async def work(_: Any, context: Any) -> Any:
+        may_raise, tries = asyncio.Event(), 0
+
+        async def fragile(at: int) -> int:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                await may_raise.wait()
+                raise OSError
+            return at
+
+        async def until_it_works() -> Any:
+            with pytest.raises(OSError):  # noqa: PT011 - its own
+                await context.step("look", fragile, 1)
+            again = asyncio.ensure_future(context.step("look", fragile, 1))
+            await asyncio.sleep(0)
+            raised.set()
+            return await again
+
+        def look(at: Any) -> int:
+            return at if isinstance(at, int) else 0
+
+        calls = [asyncio.ensure_future(until_it_works())]
+        await asyncio.sleep(0)
+        calls += [asyncio.ensure_future(context.step("look", look, arg)) for arg in (slow, 1, 2)]
+        begun.set()
+        if not raises_first:
+            await asyncio.wait(calls[1:])
+        may_raise.set()
+        return await asyncio.gather(*calls)
+
+    with shop(ONE, works(work)) as it:
+        it.begin()
+        assert begun.wait(LONG_S)
+        if raises_first:
+            assert raised.wait(LONG_S)
+        slow.may.set()
+        assert it.report().results == {"x": [1, 0, 1, 2]}
+        assert sorted(stepped(it)) == [("look", 1, 1), ("look", 2, 0), ("look", 3, 1), ("look", 4, 2)]
+
+
 def test_a_call_that_is_cancelled_before_it_has_a_number_lets_no_later_one_pass_an_earlier_one() -> None:
     first, second, begun = Told(), Told(), threading.Event()
 

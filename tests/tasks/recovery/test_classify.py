@@ -92,9 +92,10 @@ def test_the_question_of_a_worker_goes_with_its_failure() -> None:
 
 
 def test_later_is_no_failure() -> None:
-    later = Later(3.0)
+    found = classify(raised(Later(3.0, "the model is busy")))
 
-    assert classify(raised(later)) is later
+    assert isinstance(found, Later)
+    assert (found.after_s, found.why) == (3.0, "the model is busy")
 
 
 @pytest.mark.parametrize(("ended_by", "phase", "limit_s"), [("timeout", "running", 5.0), ("idle", "idle", 2.0)])

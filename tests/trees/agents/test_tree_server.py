@@ -316,7 +316,7 @@ def test_a_question_that_somebody_else_answers_ends_the_wait_for_the_client(tree
             "get_task: there is no argument 'task_ids'. Did you mean 'task_id'? It takes task_id.",
         ),
         ("run_task", {"goal": 3}, "run_task: goal: input should be a valid string."),
-        ("run_task", {"goal": ""}, "goal: '' is refused"),
+        ("run_task", {"goal": ""}, "goal: '' is too short"),
         ("run_task", {"goal": "x", "inputs": [1]}, "run_task: inputs: input should be a valid dictionary."),
         ("run_task", {"goal": "x", "path": "shop/nowhere"}, "shop/nowhere: no such path"),
         ("run_task", {"goal": "x", "task_id": "a b"}, "Task.id"),
