@@ -16,6 +16,7 @@ import pytest
 from actors.dispatch.host.answer import Answer
 from actors.dispatch.host.forked_handle import ForkedHandle
 from actors.dispatch.remote import CHUNK, Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
+from tests.support.hardening import LONG_S
 from tests.support.process_trees import running, worker
 from trees import WorkerSpec
 
@@ -145,8 +146,15 @@ def test_what_a_worker_has_told_before_its_answer_is_in_the_mailbox_before_its_a
         busy.wait()
         for _ in range(20):
             reply = ask(("kept", "p/t", "tell", "more"), block=False, timeout=None)
-            reply.when_done(lambda: seen.append(target.depth))
+            heard = threading.Event()
+
+            def look(heard: threading.Event = heard) -> None:
+                seen.append(target.depth)
+                heard.set()
+
+            reply.when_done(look)
             reply.get()
+            assert heard.wait(LONG_S)  # who waits for the reply may be told of it first
         gate.set()
     assert seen == list(range(1, 21))
 
