@@ -285,9 +285,8 @@ class AttemptSteps:
         """
         free = self._free.get((name, print_, keep))
         try:
-            again = free is not None and free[0][0] <= made_at
-            number = free.pop(0)[1] if free and again else self._next_number(name)
-        except IndexError:
+            number = free.pop(0)[1] if free and free[0][0] <= made_at else self._next_number(name)
+        except IndexError:  # another thread was faster
             number = self._next_number(name)
         step = Step(self, StepCall(name, number, print_, keep))
         recorded = self._known.fingerprints.get(step.key)
