@@ -180,6 +180,23 @@ def settle_orchestrators(tree: Tree) -> None:
         assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
 
 
+def resumed_where_it_hung(spec: Callable[[threading.Event | None], SupervisorSpec], task: Task) -> Report:
+    """Cut a process off where a task hangs, and let a new one end the task.
+
+    Args:
+        spec: the declaration; with an event, its code sets that and hangs. With None it goes on.
+        task: it is submitted to the first process only.
+    """
+    store, hangs = NotingStore(), threading.Event()
+    with start(spec(hangs), store=store) as tree:
+        id_ = tree.submit(task).id
+        assert hangs.wait(LONG_S)
+        settle_orchestrators(tree)
+        cut = list(store.changes)
+    with start(spec(None), store=NotingStore(cut)) as tree:
+        return tree.task(id_).result(LONG_S)
+
+
 def records(store: Store, stream: str, *kinds: type[Any]) -> list[Any]:
     """Of a journal, those of these kinds."""
     return [record for record in store.read(stream) if isinstance(record, kinds)]

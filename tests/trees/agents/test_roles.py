@@ -25,7 +25,7 @@ from pydantic_ai.profiles import ModelProfile
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.resuming import NotingStore, settle_orchestrators
+from tests.support.resuming import resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
 from tests.trees.agents.openai_fakes import calls, says
 from trees import (
@@ -421,14 +421,7 @@ def test_requests_of_an_openai_agent_before_the_one_in_which_its_process_dies_co
         worker = WorkerSpec(id="w", execute=lambda task, context: "done")
         return SupervisorSpec(id="p", tasks=Tasks(**roles), children=[worker])
 
-    store, hangs = NotingStore(), threading.Event()
-    with start(spec(hangs), store=store) as tree:
-        tree.submit(Task("go", id="t"))
-        assert hangs.wait(LONG_S)
-        settle_orchestrators(tree)
-        cut = list(store.changes)
-    with start(spec(None), store=NotingStore(cut)) as tree:
-        report = tree.task("t").result(LONG_S)
+    report = resumed_where_it_hung(spec, Task("go", id="t"))
 
     assert report.usage_by_role[role].tokens == 50 + 50 + 30
 

@@ -20,7 +20,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from tests.support.attempts import LONG_S
-from tests.support.resuming import NotingStore, settle_orchestrators
+from tests.support.resuming import NotingStore, resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.agents import OpenAIAgent, PydanticAI
@@ -155,14 +155,7 @@ def test_what_agents_have_used_that_are_tools_is_counted_when_their_call_has_end
         worker = WorkerSpec(id="w", execute=PydanticAI(agent, durable=durable))
         return SupervisorSpec(id="p", tasks=tasks, children=[worker])
 
-    store, hangs = NotingStore(), threading.Event()
-    with start(spec(hangs), store=store) as tree:
-        tree.submit(Task("Say it", id="t"))
-        assert hangs.wait(LONG_S)
-        settle_orchestrators(tree)
-        cut = list(store.changes)
-    with start(spec(None), store=NotingStore(cut)) as tree:
-        report = tree.task("t").result(LONG_S)
+    report = resumed_where_it_hung(spec, Task("Say it", id="t"))
 
     assert report.results == {"x": "done"}
     assert report.usage.tokens == (120 if durable else 230)
@@ -186,14 +179,7 @@ def test_what_agents_of_openai_have_used_that_are_tools_is_counted_when_their_ca
         agent = OpenAI(name="outer", model=model, tools=[inner.as_tool("look", "Look.")])
         return SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=agent)])
 
-    store, hangs = NotingStore(), threading.Event()
-    with start(spec(hangs), store=store) as tree:
-        tree.submit(Task("Say it", id="t"))
-        assert hangs.wait(LONG_S)
-        settle_orchestrators(tree)
-        cut = list(store.changes)
-    with start(spec(None), store=NotingStore(cut)) as tree:
-        report = tree.task("t").result(LONG_S)
+    report = resumed_where_it_hung(spec, Task("Say it", id="t"))
 
     assert report.results == {"x": "done"}
     assert report.usage.tokens == 10 + 100 + 100 + 10
