@@ -45,18 +45,34 @@ class Shop:
     def __init__(self, tree: Tree, clock: ManualClock) -> None:
         self.tree = tree
         self.clock = clock
-        self.handle: TaskHandle = None  # type: ignore[assignment]  # submit() comes first
+        self._handles = list[TaskHandle]()
+        self._submitted = threading.Event()
+
+    @property
+    def handle(self) -> TaskHandle:
+        """The task submitted last. Work that begins before ``submit`` has returned waits here until it has."""
+        assert self._submitted.wait(LONG_S), "no task was submitted"
+        return self._handles[-1]
+
+    def take(self, handle: TaskHandle) -> TaskHandle:
+        """This is the task from here on."""
+        self._handles.append(handle)
+        self._submitted.set()
+        return handle
 
     def submit(self, **words: Any) -> TaskHandle:
         """The task, as far as it comes by itself."""
-        self.handle = self.tree.submit(Task(goal="sell", **words))
+        handle = self.begin(**words)
         settle(self.tree)
-        return self.handle
+        return handle
 
     def begin(self, **words: Any) -> TaskHandle:
         """The task, whose attempts may go on for long."""
-        self.handle = self.tree.submit(Task(goal="sell", **words))
-        return self.handle
+        self._submitted.clear()
+        try:
+            return self.take(self.tree.submit(Task(goal="sell", **words)))
+        finally:
+            self._submitted.set()
 
     def pass_(self, seconds: float = 0.0) -> None:
         """Let time pass, and the orchestrator look at what it has heard, while attempts go on."""

@@ -197,7 +197,7 @@ def test_the_first_error_of_what_was_put_off_is_the_one_that_is_told() -> None:
         submit(it, 1)
         it.advance(2.0)
         waits = first.dump()
-        it.handle = first
+        it.take(first)
         retries = it.events(SubtaskRetrying)
         first.cancel()
         settle(it.tree)
@@ -279,7 +279,7 @@ def test_bad_input_is_not_a_bad_worker() -> None:
     with shop((), WorkerSpec(id="a", execute=read), planner=planner, on_failure=[]) as it:
         ended = []
         for number in range(100):
-            it.handle = it.tree.submit(Task(str(number)))
+            it.take(it.tree.submit(Task(str(number))))
             ended.append(it.report().status)
         state = states(it)
 
