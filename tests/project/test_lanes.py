@@ -103,7 +103,9 @@ def run(folder: Path, program: str, *options: str, more: str = "") -> subprocess
     """Run pytest on one file in a folder of its own, with the rules of this suite."""
     (folder / "conftest.py").write_text(CONFTEST + more, encoding="utf-8")
     (folder / "test_it.py").write_text(program, encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = serial: one lane\n", encoding="utf-8")
+    (folder / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n    serial: one lane\n    together: one\n", encoding="utf-8"
+    )
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", MARK))}
     alone = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others' plugins take a second to load
     return subprocess.run(
@@ -246,11 +248,14 @@ def test_postgres(n, postgres_url): pass
 @pytest.mark.parametrize("store", ["postgres", "sqlite"])
 def test_both(store): pass
 
+@pytest.mark.together
+def test_with_the_others_of_this_file(): pass
+
 def test_free(): pass
 """
 
 
-def test_tests_on_postgresql_are_a_lane_and_other_serial_ones_another(tmp_path: Path) -> None:
+def test_tests_on_postgresql_are_a_lane_and_other_serial_ones_another_and_files_that_are_marked(tmp_path: Path) -> None:
     shown = "def pytest_collection_finish(session):\n"
     shown += "    for each in session.items: print('LANE', each.name, tests.support.lanes.lane_of(each) or 'none')\n"
 
@@ -261,6 +266,7 @@ def test_tests_on_postgresql_are_a_lane_and_other_serial_ones_another(tmp_path: 
         **{f"test_postgres[{n}]": "postgres" for n in range(3)},
         "test_both[postgres]": "postgres",
         "test_both[sqlite]": "serial",
+        "test_with_the_others_of_this_file": "test_it.py",
         "test_free": "none",
     }
 

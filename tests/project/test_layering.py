@@ -6,6 +6,7 @@ with the reason.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from tests.support.rooms import FILES, LEVELS, NOT_PURE, PURE, level_of, room_of
 
+pytestmark = pytest.mark.together  # each file of the library is parsed once
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
@@ -194,17 +196,26 @@ class Source:
     """Its path from the root, with slashes: ``actors/model/spec.py``."""
     text: str
 
-    def nodes(self) -> Iterator[ast.AST]:
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        """Its syntax. Nobody changes it."""
+        return ast.parse(self.text, self.name)
+
+    @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
         """Everything in it, also inside functions."""
-        return ast.walk(ast.parse(self.text, self.name))
+        return list(ast.walk(self.tree))
+
+    @functools.cached_property
+    def _nodes_that_run(self) -> list[ast.AST]:
+        return list(_walk_what_runs(self.tree))
 
     def imports(self, *, when_run: bool = False) -> Iterator[tuple[int, str]]:
         """Line and dotted name of everything it imports; ``from a import b`` gives ``a.b``.
 
         ``when_run`` leaves out what stands under ``if TYPE_CHECKING:``, which only names types.
         """
-        tree = _WithoutTypeChecking().visit(ast.parse(self.text, self.name)) if when_run else ast.parse(self.text)
-        for node in ast.walk(tree):
+        for node in self._nodes_that_run if when_run else self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node.lineno, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -212,8 +223,12 @@ class Source:
                 module = ".".join([*here, *([node.module] if node.module else [])])
                 yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
 
-    def arrows(self) -> Iterator[tuple[str, int]]:
+    @functools.cached_property
+    def arrows(self) -> list[tuple[str, int]]:
         """The files of the library that it imports or names in an annotation, and the line where."""
+        return list(self._arrows())
+
+    def _arrows(self) -> Iterator[tuple[str, int]]:
         for line, name in self.imports():
             for module in (name, name.rpartition(".")[0]):
                 target = MODULES.get(module)
@@ -226,10 +241,15 @@ class Source:
         return any(self.name == entry or (entry[-1] == "/" and self.name.startswith(entry)) for entry in files)
 
 
-class _WithoutTypeChecking(ast.NodeTransformer):
-    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
-        is_only_for_types = ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
-        return node.orelse if is_only_for_types else self.generic_visit(node)
+def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below this, but for what stands under ``if TYPE_CHECKING:``."""
+    yield node
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.If) and ast.unparse(each.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            for other in each.orelse:
+                yield from _walk_what_runs(other)
+        else:
+            yield from _walk_what_runs(each)
 
 
 def _top(dotted: str) -> str:
@@ -261,7 +281,7 @@ def knows_a_room_above(file: Source) -> list[str]:
     if room is None:
         return [f"{file.name}: stands in no room; give it one in tests/support/rooms.py"]
     found = []
-    for target, line in file.arrows():
+    for target, line in file.arrows:
         other = room_of(target)
         if other is not None and other != room and level_of(other) >= level_of(room):
             found.append(f"{file.name}:{line}: of {room}, knows {target}, of {other}")
@@ -280,7 +300,7 @@ def draws_from_the_global_random(file: Source) -> list[str]:
     used = [(line, name) for line, name in file.imports() if _top(name) == "random" and name != "random"]
     used += [
         (node.lineno, f"random.{node.attr}")
-        for node in file.nodes()
+        for node in file.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
     ]
     return [f"{file.name}:{line}: uses {name}" for line, name in used if name != "random.Random"]
@@ -294,7 +314,7 @@ def lists_the_items_of_a_dict(file: Source) -> list[str]:
     """
     return [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}; write d.copy().items()"
-        for node in file.nodes()
+        for node in file.nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("list", "tuple", "set")
@@ -308,7 +328,7 @@ def is_too_long(file: Source) -> list[str]:
         return []
     lines = file.text.count("\n")
     found = [f"{file.name}: {lines} lines, limit {MAX_FILE_LINES - 1}"] if lines >= MAX_FILE_LINES else []
-    for node in file.nodes():
+    for node in file.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length >= MAX_FUNCTION_LINES:
@@ -320,7 +340,7 @@ def is_too_long(file: Source) -> list[str]:
 
 def _top_of(file: Source) -> str:
     """What stands above the first statement that is not the docstring."""
-    body = ast.parse(file.text).body
+    body = file.tree.body
     has_docstring = bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
     rest = body[1:] if has_docstring else body
     return "\n".join(file.text.splitlines()[: rest[0].lineno - 1 if rest else None])
@@ -393,6 +413,7 @@ def _ids(rows: list[tuple[Rule, str, str]]) -> list[str]:
     return [f"{rule.__name__}-{number}" for number, (rule, _, _) in enumerate(rows)]
 
 
+@functools.cache
 def library() -> list[Source]:
     """Every file of the two packages that is there."""
     paths = sorted(path for package in ("actors", "trees") for path in (ROOT / package).rglob("*.py"))
@@ -457,7 +478,7 @@ def wrong_arrows() -> Iterator[tuple[str, str]]:
     """Each file that knows one of a room above its own, and that one."""
     for file in library():
         room = room_of(file.name)
-        for target, _ in file.arrows():
+        for target, _ in file.arrows:
             other = room_of(target)
             if room is not None and other is not None and other != room and level_of(other) >= level_of(room):
                 yield file.name, target
@@ -485,7 +506,7 @@ def test_no_file_knows_one_of_a_room_above_its_own() -> None:
 def test_no_part_of_an_orchestrator_has_the_orchestrator_in_its_hands() -> None:
     orchestrator, room = "actors/tasks/orchestration/orchestrator.py", "actors/tasks/orchestration/"
     files = [file for file in library() if file.name.startswith(room)]
-    knowing = {file.name for file in files if orchestrator in {target for target, _ in file.arrows()}}
+    knowing = {file.name for file in files if orchestrator in {target for target, _ in file.arrows}}
     assert knowing == {f"{room}orchestrator_recipe.py"}
     assert not [file.name for file in files if "self._to." in (ROOT / file.name).read_text(encoding="utf-8")]
 
@@ -495,7 +516,7 @@ def test_a_supervisor_knows_no_kind_of_incarnation_by_name() -> None:
         target
         for file in library()
         if room_of(file.name) in {"actors/supervision", "actors/runtime"}
-        for target, _ in file.arrows()
+        for target, _ in file.arrows
         if target.startswith("actors/dispatch/")
     }
     assert known == {"actors/dispatch/incarnation_types.py"}
@@ -519,7 +540,7 @@ LATE = frozenset(
 
 
 def test_no_circle_of_files_leaves_its_room() -> None:
-    known = {file.name: {each for each, _ in file.arrows()} for file in library()}
+    known = {file.name: {each for each, _ in file.arrows} for file in library()}
     for circle in _circles(known):
         rooms = {room_of(name) for name in circle}
         assert len(rooms) == 1, f"a circle through {rooms}: {sorted(circle)}"
@@ -530,7 +551,7 @@ def test_no_private_attribute_is_set_from_outside() -> None:
     found = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
         for file in library()
-        for node in file.nodes()
+        for node in file.nodes
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, (ast.Store, ast.Del))
         and re.fullmatch(r"_[^_].*", node.attr)
@@ -544,7 +565,7 @@ def test_private_attributes_are_read_from_outside_less_and_less() -> None:
     found = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
         for file in library()
-        for node in file.nodes()
+        for node in file.nodes
         if isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
         and re.fullmatch(r"_[^_].*", node.attr)
@@ -570,7 +591,7 @@ def test_no_import_hooks_anything_into_the_interpreter() -> None:
     found = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
         for file in library()
-        for statement in ast.parse(file.text).body
+        for statement in file.tree.body
         if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         for node in ast.walk(statement)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in hooks

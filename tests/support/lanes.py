@@ -4,7 +4,8 @@ A run of whole folders has ``PER_CORE`` processes for each core (up to ``MOST``)
 is a wait, for a thread, a lease or another process. They are forks of the one that collects
 (``tests.support.forked_run``). Three lanes go to one process each, one test after another, and first: tests that use
 the server of PostgreSQL (one server is enough), those that use a cluster of Ray, and all others that are marked
-``serial`` (real leases, measures of time or memory). Tests marked ``slow`` begin before all others, so that none of
+``serial`` (real leases, measures of time or memory). So do the tests of each file that is marked ``together``, whose
+tests share what is costly to make. Tests marked ``slow`` begin before all others, so that none of
 them is the last one. All other tests are handed out one by one, so no core is idle while there is work. A run of named
 files or tests, or on one core, stays in one process. ``-n`` of the caller wins.
 
@@ -41,6 +42,7 @@ except ImportError:  # it is of POSIX
 MARK = "REGROW_TEST_RUN"
 PROCESSES = "regrow_processes"
 SERIAL = "serial"
+TOGETHER = "together"
 SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
@@ -124,13 +126,15 @@ def units(items: Iterable[pytest.Item]) -> Iterator[list[int]]:
 
 
 def lane_of(item: pytest.Item) -> str:
-    """Return the lane of a test, or nothing: that of PostgreSQL, that of Ray, or that of what is marked."""
+    """Return the lane of a test, or nothing: that of PostgreSQL, that of Ray, that of its file or of what is marked."""
     row = item.callspec.params.values() if hasattr(item, "callspec") else ()
     uses = {*getattr(item, "fixturenames", ()), *(each for each in row if isinstance(each, str))}
     if CLUSTER in uses:  # first: a cluster takes longer to start than a server
         return CLUSTER
     if uses & {POSTGRES, f"{POSTGRES}_url"}:
         return POSTGRES
+    if item.get_closest_marker(TOGETHER) is not None:
+        return item.nodeid.partition("::")[0]
     return SERIAL if item.get_closest_marker(SERIAL) is not None else ""
 
 
