@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
     from actors.messaging.message_errors import ActorStoppedError
     from actors.messaging.pool_address import PoolAddress
+    from actors.messaging.proxy import Attribute
     from actors.messaging.pulse import Pulse
+    from actors.messaging.ref import Ref
     from actors.messaging.reply import Reply
     from actors.model.clock import Clock
     from actors.model.events import Event
@@ -72,6 +74,9 @@ class Addresses(Protocol):
 
     def actor_class(self, box: Mailbox | None) -> type[Any]:
         """The class of the actors at a path."""
+
+    def attribute(self, ref: Ref, names: tuple[str, ...]) -> Attribute:
+        """Look up what stands behind a name of the actors at a path, as a proxy sees it."""
 
     def refuse_own_end(self, path: str) -> None:
         """Raise where a worker would wait for its own end."""

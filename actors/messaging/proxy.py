@@ -1,8 +1,9 @@
 """Proxies: methods and attributes of an actor as messages, over every restart.
 
-Pykka's ``ActorProxy`` pins the actor object that it first saw. This one is built on the Ref: it looks at the class,
-and at the object that lives now, at each access. Calls are Pykka's own ``CallableProxy``, so ``proxy.method()`` gives
-a future and ``proxy.method.defer()`` tells.
+Pykka's ``ActorProxy`` pins the actor object that it first saw. This one is built on the Ref: it has the class, and
+the object that lives now, looked at where the tree is, at each access (``attribute_of``). So it is the same in a worker
+in a process, whose tree is elsewhere. Calls are Pykka's own ``CallableProxy``, so ``proxy.method()`` gives a future and
+``proxy.method.defer()`` tells.
 
 A name that neither the class nor the living object has is an ``AttributeError`` of the caller, as in Pykka: nothing is
 sent. While nothing lives, only the class is known; then the name is sent, and ``find`` looks for it in the worker. A
@@ -13,6 +14,8 @@ caller's mistake.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -25,8 +28,23 @@ if TYPE_CHECKING:
 
 MISSING = object()
 """No attribute of this name."""
-_UNKNOWN = object()
-"""No object lives, and its class has no attribute of this name: its ``__init__`` may set one."""
+
+
+class Attribute(Enum):
+    """Kind of what a proxy finds behind a name. Plain data: it crosses to a worker in a process."""
+
+    MISSING = "missing"
+    """The objects that live have no attribute of this name."""
+    UNKNOWN = "unknown"
+    """No object lives, and its class has no attribute of this name: its ``__init__`` may set one."""
+    INHERITED_STOP = "inherited_stop"
+    """The ``stop`` of every actor."""
+    TRAVERSABLE = "traversable"
+    CALLABLE = "callable"
+    VALUE = "value"
+
+
+_NO_STOP_OF_ITS_OWN = frozenset({Attribute.MISSING, Attribute.UNKNOWN, Attribute.INHERITED_STOP})
 
 
 class Proxy(pykka.ActorProxy[Any]):
@@ -59,14 +77,14 @@ class Proxy(pykka.ActorProxy[Any]):
             message = f"a proxy gives no access to the private name {name!r}"
             raise AttributeError(message)
         path = (*self._attr_path, name)
-        found = self._find(path)
-        if path == ("stop",) and (found is MISSING or found is _UNKNOWN or _is_inherited_stop(found)):
+        found = self._ref.attribute(path)
+        if path == ("stop",) and found in _NO_STOP_OF_ITS_OWN:
             return _Stop(self._ref)
-        if found is MISSING:
+        if found is Attribute.MISSING:
             raise own_copy(AttributeError(f"{self!r} has no attribute {name!r}"))
-        if any(find(found, (mark,)) is True for mark in ("_pykka_traversable", "pykka_traversable")):
+        if found is Attribute.TRAVERSABLE:
             return Proxy(actor_ref=self._ref, attr_path=path)
-        if callable(found) or isinstance(found, classmethod):
+        if found is Attribute.CALLABLE:
             return pykka.CallableProxy(actor_ref=self._ref, attr_path=path)
         return self._ref.ask(messages.ProxyGetAttr(attr_path=path), block=False)
 
@@ -85,21 +103,24 @@ class Proxy(pykka.ActorProxy[Any]):
         ref: Any = self.actor_ref
         return ref  # type: ignore[no-any-return]
 
-    def _find(self, path: tuple[str, ...]) -> Any:
-        """Look the attribute up; for a pool, in the first member that has it."""
-        objects = self._ref.living_actors()
-        for actor in objects:
-            found = find(actor, path)
-            if found is not MISSING:
-                return found
-        if objects:
-            return MISSING
-        found = find(self._ref.actor_class, path)
-        return _UNKNOWN if found is MISSING else found
 
+def attribute_of(actors: Sequence[Any], actor_class: type[Any], path: tuple[str, ...]) -> Attribute:
+    """Look up what stands behind a name, as a proxy sees it. None of the actor's code runs.
 
-def _is_inherited_stop(found: Any) -> bool:
-    return getattr(found, "__qualname__", "") in {"ManagedActor.stop", "Actor.stop"}
+    Args:
+        actors: objects that live now, several for a pool: the first that has the attribute counts.
+        actor_class: their class, which is looked at where none lives.
+        path: the name, after those of the attributes that lead to it.
+    """
+    looked_at = actors or [actor_class]
+    found = next((found for each in looked_at if (found := find(each, path)) is not MISSING), MISSING)
+    if found is MISSING:
+        return Attribute.MISSING if actors else Attribute.UNKNOWN
+    if path == ("stop",) and getattr(found, "__qualname__", "") in {"ManagedActor.stop", "Actor.stop"}:
+        return Attribute.INHERITED_STOP
+    if any(find(found, (mark,)) is True for mark in ("_pykka_traversable", "pykka_traversable")):
+        return Attribute.TRAVERSABLE
+    return Attribute.CALLABLE if callable(found) or isinstance(found, classmethod) else Attribute.VALUE
 
 
 class _Stop:

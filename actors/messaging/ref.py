@@ -32,8 +32,9 @@ from actors.messaging.inbox import Refusal
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
-from actors.messaging.proxy import Proxy
+from actors.messaging.proxy import Attribute, Proxy
 from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply_after import complete_after
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
 from actors.model.errors import UnknownPathError
@@ -205,7 +206,7 @@ class Ref(pykka.ActorRef[Any]):
             leave(done, enter(done))  # refused before the order is given where it would wait for this request
         current, attached = CURRENT.get(), self._attached()
         reason = Reason.NORMAL if current and current.incarnation in attached else Reason.SHUTDOWN
-        _complete_with(done, [each.request_stop(reason) for each in attached], value=bool(attached))
+        complete_after(done, [each.request_stop(reason) for each in attached], value=bool(attached))
         return done.get() if block else done
 
     # -- what Pykka's own code looks at --------------------------------------------------------------------
@@ -219,6 +220,10 @@ class Ref(pykka.ActorRef[Any]):
     def actor_urn(self) -> str:  # type: ignore[override]
         """Made of the path."""
         return f"urn:regrow:{self.path}"
+
+    def attribute(self, names: tuple[str, ...]) -> Attribute:
+        """Look up what stands behind a name of the actor, after those that lead to it, as a proxy sees it."""
+        return self._system.attribute(self, names)
 
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
@@ -383,17 +388,3 @@ def ref_of(system: Host, path: str) -> Ref:
     if box is None:
         raise UnknownPathError(path, system.near(path))
     return Ref(system, box)
-
-
-def _complete_with(done: Reply, ends: list[Reply], *, value: bool) -> None:
-    """Complete ``done`` with ``value`` when all of ``ends`` are."""
-    left = iter(ends)
-
-    def go_on() -> None:
-        for end in left:
-            if not end.done:
-                end.when_done(go_on)
-                return
-        done.complete(value)
-
-    go_on()

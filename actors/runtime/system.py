@@ -29,6 +29,7 @@ from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ports import Tracer
+from actors.messaging.proxy import Attribute, attribute_of
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply, require_thread
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
@@ -377,6 +378,10 @@ class System:
         """The class of the actors at a path."""
         child = self.children.get(box.path) if box is not None else None
         return getattr(child.spec.recipe, "actor_class", None) or Supervisor if child is not None else object
+
+    def attribute(self, ref: Ref, names: tuple[str, ...]) -> Attribute:
+        """Look up what stands behind a name of the actors at a path, as a proxy sees it."""
+        return attribute_of(ref.living_actors(), ref.actor_class, names)
 
     def activity(self) -> int:
         """Changes whenever a worker has handled something or anything has happened. For ``actors.testing.settle``."""

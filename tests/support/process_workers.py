@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,76 @@ class Counter(actors.Worker):
 
     def on_failure(self, kind: Any, value: Any, traceback: Any) -> None:
         self.note(f"on_failure {kind.__name__}")
+
+
+class Knob:
+    """A traversable attribute."""
+
+    pykka_traversable = True
+
+    def __init__(self) -> None:
+        self.volume = 3
+
+    def louder(self, by: int) -> int:
+        self.volume += by
+        return self.volume
+
+
+class Shown(actors.Worker):
+    """What a proxy shows."""
+
+    limit = 10
+    knob = Knob()
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, number: int, *, times: int = 1) -> int:
+        self.count += number * times
+        return self.count
+
+    def add_later(self, number: int) -> None:
+        """Leave work for itself."""
+        self.actor_ref.proxy().add(number)
+
+
+def by_proxy(message: tuple[str, str]) -> Any:
+    """Use the proxy of a path as a user would; what came of it. In any process."""
+    path, use = message
+    proxy = actors.ref(path).proxy()
+    return _USES[use](proxy) if use in _USES else getattr(proxy, use).get(timeout=60)
+
+
+def _set(proxy: Any) -> Any:
+    proxy.count = 5
+    return proxy.count.get(timeout=60), proxy.limit.get(timeout=60)
+
+
+def _traverse(proxy: Any) -> Any:
+    knob = proxy.knob
+    knob.volume = 7
+    return knob.louder(4).get(timeout=60), knob.volume.get(timeout=60)
+
+
+_LOOKED_FOR = {"add", "limit", "_regrow_incarnation"}
+_USES: dict[str, Callable[[Any], Any]] = {
+    "call": lambda proxy: proxy.add(2, times=3).get(timeout=60),
+    "defer": lambda proxy: (proxy.add.defer(10), proxy.count.get(timeout=60)),
+    "read and set": _set,
+    "traverse": _traverse,
+    "look": lambda proxy: (
+        [name for name in dir(proxy) if name in _LOOKED_FOR],
+        repr(proxy),
+    ),
+    "class": lambda proxy: proxy.actor_ref.actor_class.__name__,
+    "stop": lambda proxy: proxy.stop().get(timeout=60),
+}
+
+
+async def by_proxy_on_a_loop(message: tuple[str, str]) -> Any:
+    """As ``by_proxy``, for what does not wait."""
+    path, number = message
+    return await actors.ref(path).proxy().add(number)
 
 
 class Lingering(Counter):

@@ -27,6 +27,7 @@ from actors.validation.introspection import type_name
 if TYPE_CHECKING:
     from actors.dispatch.host.process_incarnation import ProcessIncarnation
     from actors.messaging.envelope import CurrentMessage
+    from actors.messaging.proxy import Attribute
 
 
 class BackCallServer:
@@ -115,6 +116,19 @@ class BackCallServer:
 
     def _do_is_alive(self, path: str) -> bool:
         return self._refs[path].is_alive()
+
+    def _do_attribute(self, path: str, names: tuple[str, ...]) -> Attribute:
+        return self._refs[path].attribute(names)
+
+    def _do_actor_class(self, path: str) -> type[Any]:
+        found = self._refs[path].actor_class
+        try:
+            dumped(found)
+        except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
+            why = reason(failed)
+        else:
+            return found
+        raise NotPicklableError(path, f"its class {type_name(found)}", why)
 
     async def _do_stop(self, path: str) -> Any:
         return await self._refs[path].stop(block=False)

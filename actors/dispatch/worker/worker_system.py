@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.concurrency.disposal import Disposal, disposal_on
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.remote import pack_error
-from actors.dispatch.worker.back_calls import BackCallClient, Paths
+from actors.dispatch.worker.back_calls import BackCallClient, PathAddress, Paths
 from actors.execution.loop import Loop
 from actors.messaging.dead_letters import stopped_error
 from actors.messaging.handled import Measures
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from actors.execution.dispatcher import Dispatcher
     from actors.messaging.envelope import Address, Envelope
     from actors.messaging.inbox import Refusal
-    from actors.messaging.mailbox import Mailbox
+    from actors.messaging.proxy import Attribute
+    from actors.messaging.ref import Ref
     from actors.model.spec import WorkerRecipe
 
 _MOST_HOPS: Final = 2**31
@@ -104,7 +105,7 @@ class WorkerSystem:
         self.letters, self.reports, self.strays = _Letters(calls), _Reports(calls), _Strays()
         self.boxes: Any = Paths(calls)
         self.loop = Loop(f"{path}-loop", blocked=lambda *_: None, failed=self.reports.internal_error)
-        self._place = place
+        self._place, self._calls = place, calls
 
     @property
     def timers(self) -> Any:
@@ -120,9 +121,19 @@ class WorkerSystem:
         near: tuple[str, ...] = self.boxes.near
         return near
 
-    def actor_class(self, box: Mailbox | None) -> type[Any]:  # noqa: ARG002 - the host knows it
-        """Class of the actor at a path: it is not known here, so a proxy sends any name."""
-        return object
+    def actor_class(self, box: PathAddress) -> type[Any]:
+        """Class of the actor at a path, which is imported here.
+
+        Raises:
+            NotPicklableError: it stands in no module, or not in one that is found here.
+        """
+        found: type[Any] = self._calls.get("actor_class", box.path)
+        return found
+
+    def attribute(self, ref: Ref, names: tuple[str, ...]) -> Attribute:
+        """Look up what stands behind a name of the actors at a path: looked up in the host, where they are known."""
+        found: Attribute = self._calls.get("attribute", ref.path, names)
+        return found
 
     def refuse_own_end(self, path: str) -> None:
         """Refuse nothing: the host does."""
