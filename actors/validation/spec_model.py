@@ -17,7 +17,7 @@ from actors.validation.validation_messages import from_pydantic
 
 CODE_FIELDS = ("output", "undo", "estimate", "lifespan")
 """Fields that hold, or may hold, a user's code, besides those that say what a worker does (``field_types.WORK``)."""
-_SECRET = frozenset({"args", "kwargs", "inputs", "metadata"})
+_SECRET = frozenset({"args", "kwargs", "inputs", "metadata", "token"})
 """Fields that no repr shows: secrets travel there."""
 
 

@@ -36,7 +36,7 @@ class TreeMetrics:
             if name != HANDLING
         }
         self._create_handling(meter)
-        for name, (tells, look) in GAUGES.items():
+        for name, (tells, look, _) in GAUGES.items():
             meter.create_observable_gauge(name, [self._observed(look)], description=tells)
         meter_of_tree = TreeMeter(system, self, attempts=False)
         self.hear, self.end = meter_of_tree.hear, meter_of_tree.end

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from operator import add
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from actors.messaging.handled import waited_s
@@ -336,21 +337,26 @@ def _restarts_left(system: System) -> Iterable[Value]:
         yield {"path": path}, max(0, window.limit.max_restarts - window.count(now))
 
 
-GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]]]]] = {
-    "regrow_children": ("Children by state", _children),
-    "regrow_mailbox_depth": ("Messages that wait, by the path of a worker or pool", _mailboxes),
+Combine: TypeAlias = "Callable[[float, float], float]"
+"""How two values of one series become one, where trees of a process share its labels."""
+
+GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]], Combine]]] = {
+    "regrow_children": ("Children by state", _children, add),
+    "regrow_mailbox_depth": ("Messages that wait, by the path of a worker or pool", _mailboxes, add),
     "regrow_oldest_message_seconds": (
         "Seconds for which the oldest message has waited at least, by the path of a worker or pool",
         _oldest_messages,
+        max,
     ),
-    "regrow_busy_threads": ("Workers that are running code now", lambda system: [({}, busy_workers(system))]),
-    "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned),
-    "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished),
-    "regrow_tasks_by_status": ("Tasks that go on, by status", _task_statuses),
-    "regrow_subtasks_unfinished": ("Subtasks of tasks that go on, by status", _subtasks),
-    "regrow_oldest_queued_seconds": ("Age of the subtask that is queued for longest", _oldest_subtask),
-    "regrow_breaker_state": ("Breaker of a worker: 0 closed, 1 half open, 2 open", _breakers),
-    "regrow_role": ("1 for the part that this process plays: leader, or standby", _role),
-    "regrow_restarts_left": ("Restarts that a supervisor has left in its period", _restarts_left),
+    "regrow_busy_threads": ("Workers that are running code now", lambda system: [({}, busy_workers(system))], add),
+    "regrow_abandoned": ("Incarnations that were left to themselves and still run", _abandoned, add),
+    "regrow_tasks_unfinished": ("Tasks that go on, by the path of their supervisor", _unfinished, add),
+    "regrow_tasks_by_status": ("Tasks that go on, by status", _task_statuses, add),
+    "regrow_subtasks_unfinished": ("Subtasks of tasks that go on, by status", _subtasks, add),
+    "regrow_oldest_queued_seconds": ("Age of the subtask that is queued for longest", _oldest_subtask, max),
+    "regrow_breaker_state": ("Breaker of a worker: 0 closed, 1 half open, 2 open", _breakers, max),
+    "regrow_role": ("1 for the part that this process plays: leader, or standby", _role, max),
+    "regrow_restarts_left": ("Restarts that a supervisor has left in its period", _restarts_left, min),
 }
-"""By the name of a gauge: what it tells, and a look at a tree for it."""
+"""By the name of a gauge: what it tells, a look at a tree for it, and how several trees are one: what is counted is
+added, of a state and of an age the worst is told."""

@@ -13,13 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-from urllib.error import HTTPError
 
 from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
 from actors.validation.introspection import not_awaited
 from trees.observe.alerts import Webhook
+from trees.observe.webhook_post import StatusError
 
 if TYPE_CHECKING:
     from trees.observe.alert_conditions import Look
@@ -192,4 +192,4 @@ def _may_pass(target: object, error: BaseException) -> bool:
     """Say whether it is worth another try: a webhook that may answer later."""
     if not isinstance(target, Webhook) or not isinstance(error, OSError):
         return False
-    return not isinstance(error, HTTPError) or error.code not in _FINAL_STATUS or error.code in _PASSING_STATUS
+    return not isinstance(error, StatusError) or error.status not in _FINAL_STATUS or error.status in _PASSING_STATUS

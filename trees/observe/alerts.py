@@ -6,14 +6,12 @@ They are declared here; ``trees.observe.alert_notifier`` watches, on a thread th
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, Literal, TypeAlias
-from urllib.error import HTTPError
+from typing import Annotated, Any, Literal, TypeAlias
 
 from loguru import logger
-from pydantic import AfterValidator, Field, InstanceOf
+from pydantic import AfterValidator, Field, InstanceOf, PlainValidator
 
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
@@ -33,6 +31,8 @@ from trees.observe.alert_conditions import (
     task_failed,
 )
 from trees.observe.alert_state import Told
+from trees.observe.webhook_post import address, post
+from trees.observe.webhook_post import headers as headers_of
 from trees.views.snapshot import TreeSnapshot
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
 ]
 
 Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-_OK: Final = range(200, 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +75,18 @@ class AlertNotice:
         return {"version": 1, **asdict(self)}
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses a redirect: urllib would follow it with a GET, without the notice and with all headers."""
-
-    def redirect_request(self, req: urllib.request.Request, fp: Any, *told: Any) -> None:
-        """Say so instead.
-
-        Raises:
-            HTTPError: always.
-        """
-        code, text, headers, _ = told
-        what = f"{text}. A redirect is not followed: give the address that it leads to"
-        raise HTTPError(req.full_url, code, what, headers, fp)
-
-
 class Webhook(SpecModel, frozen=True, kw_only=False):
     """Address that is told of alerts: a POST of JSON, tried again with growing pauses where it fails.
 
     Raises ``ConfigError`` with every problem of it.
     """
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
-    """Where to. No log line and no error shows it: it may hold a secret."""
-    headers: dict[str, str] | None = None
-    """Headers beside those of JSON, such as ``Authorization``."""
+    url: Annotated[str, PlainValidator(address)]
+    """Where to, in ASCII. No log line and no error shows it: it may hold a secret."""
+    headers: Annotated[dict[str, str] | None, PlainValidator(headers_of)] = None
+    """Headers beside those of JSON, such as ``Authorization``. No log line and no error shows a value."""
     timeout_s: field_types.Period = 5.0
-    """Seconds for one try."""
+    """Seconds for one try, from the connection to the end of the answer's head."""
 
     def __repr_args__(self) -> Iterator[tuple[str, object]]:
         """Show neither address nor headers: they may hold secrets."""
@@ -111,15 +96,11 @@ class Webhook(SpecModel, frozen=True, kw_only=False):
         """Tell it once.
 
         Raises:
-            OSError: nobody answered in time, or with another status than 2xx. A redirect is not followed.
+            OSError: nobody answered in time, or not in HTTP, or with another status than 2xx. A redirect is not
+                followed.
         """
-        body = json.dumps(notice.as_dict()).encode()
-        headers = {"Content-Type": "application/json", **(self.headers or {})}
-        request = urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310 - the pattern is http
-        opener = urllib.request.build_opener(_NoRedirect)
-        with opener.open(request, timeout=self.timeout_s) as answer:
-            if answer.status not in _OK:
-                raise OSError(f"it answered with status {answer.status}")
+        fields = {"Content-Type": "application/json", **(self.headers or {})}
+        post(self.url, json.dumps(notice.as_dict()).encode(), fields, self.timeout_s)
 
 
 class Log(SpecModel, frozen=True, kw_only=False):

@@ -14,7 +14,6 @@ counters of a process never fall.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -206,12 +205,13 @@ def _histograms(total: _Tables) -> Iterator[Any]:
 def _gauges(systems: list[System]) -> Iterator[Any]:
     from prometheus_client import core  # noqa: PLC0415 - needs the extra
 
-    for name, (tells, look) in GAUGES.items():
+    for name, (tells, look, combine) in GAUGES.items():
         found = core.GaugeMetricFamily(name, tells)
-        values: Counter[Labels] = Counter()
+        values: dict[Labels, float] = {}
         for system in systems:
             for labels, value in look(system):
-                values[tuple(labels.copy().items())] += value  # type: ignore[assignment]
+                key = tuple(labels.copy().items())
+                values[key] = combine(values[key], value) if key in values else value
         for key, value in values.items():
             found.add_sample(name, dict(key), value)
         yield found

@@ -21,7 +21,7 @@ from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.command import runtime
 from tests.support.hardening import eventually
-from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, Web, WorkerSpec, start
 from trees.command.top.picture import head_line
 from trees.host.console import ConsoleSource, find
 from trees.observe import alert_notifier, alert_threads, alerts
@@ -498,6 +498,83 @@ def test_a_webhook_that_refuses_or_redirects_is_told_once_and_that_is_an_event(s
         assert str(status) in str(event.error)
         assert got.get(timeout=LONG_S)
         assert got.empty()
+
+
+@contextmanager
+def drips() -> Iterator[str]:
+    """A server that never comes to the end of the head of its answer, and never lets a read wait for long."""
+    gate, busy = threading.Event(), list[threading.Thread]()
+
+    class Drips(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            busy.append(threading.current_thread())
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            while not gate.wait(0.02):
+                self.wfile.write(b"x")
+
+        def log_message(self, *_: Any) -> None:
+            """Write nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Drips) as served:
+        served.handle_error = lambda *_: None  # type: ignore[method-assign]  # the other side has gone
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{served.server_port}/hook?token=SECRET"
+        finally:
+            gate.set()
+            served.shutdown()
+            thread.join()
+
+
+SHORT = "SECRET"  # of a token that is too short
+NEWS = AlertNotice("down", "firing", "p", 1.0, 1.0)
+
+
+def test_a_webhook_that_answers_byte_by_byte_has_its_time_and_no_more() -> None:
+    with drips() as url, pytest.raises(TimeoutError):
+        Webhook(url, timeout_s=0.2)(NEWS)
+
+
+@pytest.mark.parametrize("status", [500, 404, 302])
+def test_the_error_of_a_webhook_holds_no_connection_and_nothing_of_its_address(status: int) -> None:
+    with server(status) as (url, _), pytest.raises(OSError, match=f"status {status}") as raised:
+        Webhook(f"{url}?token=SECRET")(NEWS)
+    assert raised.value.__cause__ is raised.value.__context__ is None
+    assert "SECRET" not in f"{raised.value!r} {vars(raised.value)}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Webhook("http://user:SECRET@host/hook"),
+        lambda: Webhook("http://host:SECRET/hook"),
+        lambda: Webhook("http://[SECRET/hook"),
+        lambda: Webhook("http:///SECRET"),
+        lambda: Webhook("ftp://host/SECRET"),
+        lambda: Webhook("http://host/?token=SECRET\x01"),
+        lambda: Webhook("http://host/?token=SECRET\n"),
+        lambda: Webhook("http://host/?token=SECRET\xfc"),
+        lambda: Webhook("http://host/", headers={"Authorization": "Bearer SECRET\n"}),
+        lambda: Webhook("http://host/", headers={"Authorization": "Bearer SECRET\u20ac"}),
+        lambda: Webhook("http://host/", headers={"Authorization: SECRET": "Bearer"}),
+        lambda: Webhook("http://host/", headers="SECRET"),  # type: ignore[arg-type]  # the mistake that is tried
+        lambda: Web(token=SHORT),
+        lambda: Web(token=f"{SHORT} with spaces"),
+    ],
+)
+def test_a_secret_that_could_not_be_sent_is_refused_at_once_and_not_shown(make: Callable[[], object]) -> None:
+    """What http.client refuses it shows: an address with a password, the value of a header with a line break."""
+    with pytest.raises(ConfigError) as raised:
+        make()
+    assert "SECRET" not in str(raised.value)
+    assert "an id" not in str(raised.value)
+
+
+def test_headers_and_addresses_that_can_be_sent_are_kept_as_they_are() -> None:
+    hook = Webhook("https://[::1]:8443/a%20b?c=d#e", headers={"X-Note": "caf\xe9\tau lait"})
+    assert (hook.url, hook.headers) == ("https://[::1]:8443/a%20b?c=d#e", {"X-Note": "caf\xe9\tau lait"})
+    assert SHORT not in repr(Web(token=3 * SHORT))
 
 
 def test_a_target_that_hangs_holds_up_no_other_and_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,20 @@ from actors.model.errors import ConfigError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
-from trees import HA, Breaker, Escalate, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
+from trees import (
+    HA,
+    Breaker,
+    Escalate,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, UNLABELLED, TreeMeter
 from trees.host.tree_source import TreeSource
 from trees.observe import metrics as door
@@ -476,6 +489,31 @@ def test_twice_is_as_once_and_several_trees_share_a_registry() -> None:
         found = read(registry)
     assert found["regrow_child_exits_total"] == {("one/w", "crashed"): 1, ("two/w", "crashed"): 1}
     assert found["regrow_children"] == {("running",): 4}
+
+
+def test_of_trees_that_share_labels_the_worst_state_is_told_and_no_sum_of_states() -> None:
+    """Two open breakers are 4 when they are added, which is no state of a breaker."""
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("no")
+
+    def failing(name: str) -> SupervisorSpec:
+        worker = WorkerSpec(id="w", execute=fails, on_failure=[], breaker=Breaker(failure_threshold=1))
+        return SupervisorSpec(id=name, tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+
+    registry = CollectorRegistry()
+    with start(failing("one")) as one, start(failing("two")) as two, start(failing("two")) as other:
+        for tree in (one, two, other):
+            metrics(tree, registry)
+        for tree in (one, two):
+            with pytest.raises(TaskFailedError):
+                tree.submit("go").result()
+            settle(tree)
+        found = read(registry)
+    assert found["regrow_breaker_state"] == {("w",): 2}
+    assert found["regrow_role"] == {("leader",): 1, ("standby",): 0}
+    assert found["regrow_restarts_left"] == {("one",): 3, ("two",): 3}
+    assert found["regrow_tasks_unfinished"] == {("one",): 0, ("two",): 0}
 
 
 def test_counters_stay_when_a_tree_is_down_and_nothing_holds_the_tree() -> None:

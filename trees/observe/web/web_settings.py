@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-from pydantic import Field, PlainValidator, StringConstraints
+from pydantic import Field, PlainValidator
 
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import PlacedError, type_phrase, validation_error, value_phrase
 
 PORT: Final = 8420
 HOST: Final = "127.0.0.1"
-_TOKEN: Final = r"[A-Za-z0-9._~-]+"  # noqa: S105 - a form, not a secret
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
@@ -27,6 +27,18 @@ def _hosts(value: object) -> tuple[str, ...]:
         if not isinstance(each, str) or len(each) > 255 or not _NAME.fullmatch(each):  # noqa: PLR2004 - of DNS
             raise validation_error(f"{value_phrase(each)} is not the name of a host", hint)
     return tuple(value)
+
+
+def _token(value: object) -> str | None:
+    """Return a token; no text shows what was given, which may be one with a mistake in it."""
+    if value is None:
+        return None
+    hint = "Use 16 to 200 letters, digits and '-._~', or None for a random one."
+    if not isinstance(value, str):
+        raise validation_error(f"expected a str, got {type_phrase(value)}", hint)
+    if not _TOKEN.fullmatch(value):
+        raise validation_error(f"expected a token, got another str of {len(value)} characters", hint)
+    return value
 
 
 class WebError(PlacedError):
@@ -47,7 +59,7 @@ class Web(SpecModel, frozen=True, kw_only=False):
     names: Annotated[Sequence[str], PlainValidator(_hosts)] = ()
     """Names of hosts, without a port, under which a proxy or a DNS server leads here: requests for any other are
     refused. With one, whoever looks needs the token, also on loopback."""
-    token: Annotated[str, StringConstraints(min_length=16, max_length=200, pattern=f"^{_TOKEN}$")] | None = None
+    token: Annotated[str | None, PlainValidator(_token)] = None
     """Secret that whoever operates the tree must have: 16 letters, digits or ``-._~`` at least. ``None``: a random one,
     which stands in ``.url``."""
     content: bool = False
