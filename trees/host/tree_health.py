@@ -44,8 +44,8 @@ class TreeHealth:
         """Look whether the tree is alive (``ok``) and may be given work (``ready``), and say what is wrong.
 
         Alive: the root is up, and each supervisor answers within 1 s. Ready: besides, no child is parked, restarting or
-        starting, the store writes, and this process leads. It takes 1 s at most: a supervisor that does not answer is
-        one of the ``problems``.
+        starting, the tree is not being stopped, the store writes, and this process leads. It takes 1 s at
+        most: a supervisor that does not answer is one of the ``problems``.
 
         Raises:
             BlockingAskError: called on the thread of a tree's event loop: ``await asyncio.to_thread(tree.health)``.
@@ -70,6 +70,7 @@ def health(system: System, leadership: Leadership) -> Health:
     facts = HealthFacts(
         root=system.root_path,
         down=None if not down else "is down" if system.cause is None else f"is down: {system.cause}",
+        is_ending=_is_ending(system),
         silent=_silent(system, monotonic() + WITHIN_S),
         within_s=WITHIN_S,
         unsettled={
@@ -82,6 +83,11 @@ def health(system: System, leadership: Leadership) -> Health:
         store_paused_s=None if durable is None else durable.paused_s,
     )
     return health_of(facts)
+
+
+def _is_ending(system: System) -> bool:
+    root = system.supervisors.get(system.root_path)
+    return root is not None and root.shutdown is not None
 
 
 def _unsettled(child: Child) -> str | None:

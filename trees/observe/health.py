@@ -3,7 +3,8 @@
 Comes in: facts of one moment. Goes out: ``Health``. Pure: ``trees.host.tree_health`` collects the facts.
 
 ``ok`` is for a probe that restarts what is dead (Kubernetes: liveness), ``ready`` for one that gives it no work for a
-while (readiness). A standby is ok and not ready; so is a tree with a child in its backoff.
+while (readiness). A standby is ok and not ready; so is a tree with a child in its backoff, and one that is being
+stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Health:
     ok: bool
     """True: the root is up, and each supervisor that is up has answered in time."""
     ready: bool
-    """True: it is ok, nothing of it is parked, restarting or starting, its store writes, and this process leads."""
+    """True: it is ok and not being stopped, nothing of it is parked, restarting or starting, its store writes, and this
+    process leads."""
     problems: tuple[HealthProblem, ...]
     """Reasons why it is not ok, or not ready; empty where it is both."""
 
@@ -58,6 +60,8 @@ class HealthFacts:
     """Leader, as far as this process knows."""
     store_paused_s: float | None
     """Seconds for which the store has written nothing; None: it writes, or there is none."""
+    is_ending: bool = False
+    """True: the root is being stopped, or stops its children because it gives up."""
 
 
 def health_of(facts: HealthFacts) -> Health:
@@ -74,6 +78,8 @@ def _hindrances(facts: HealthFacts) -> Iterator[HealthProblem]:
         leads = "nobody is known to lead" if facts.holder is None else f"{facts.holder} leads"
         yield HealthProblem(facts.root, f"{facts.role}: {leads}")
         return  # none of its children is up, which is as it should be
+    if facts.is_ending:
+        yield HealthProblem(facts.root, "is being stopped")
     if facts.store_paused_s is not None:
         yield HealthProblem(facts.root, f"its store has written nothing for {facts.store_paused_s:.1f} s")
     for number, (path, state) in enumerate(facts.unsettled.items()):

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import pytest
 
-from actors import BlockingAskError, RestartLimitError
+from actors import BlockingAskError, RestartLimitError, Worker
 from actors.messaging.reply import Reply
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
@@ -145,6 +145,50 @@ def test_a_tree_that_is_down_says_so_and_why() -> None:
     ok, ready, (problem,) = of(tree)
     assert (ok, ready) == (False, False)
     assert problem.startswith("p: is down: ")
+
+
+def test_a_tree_that_is_being_stopped_is_alive_and_gets_no_more_work() -> None:
+    """A stop may take as long as its workers have for it, and what they are given meanwhile is lost."""
+    begun, gate = threading.Event(), threading.Event()
+
+    class Lingers(Worker):
+        def on_stop(self) -> None:
+            begun.set()
+            gate.wait(LONG_S)
+
+    tree = start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=Lingers, shutdown=LONG_S)]))
+    stops = threading.Thread(target=tree.stop)
+    stops.start()
+    try:
+        assert begun.wait(LONG_S)
+        assert of(tree) == (True, False, ["p: is being stopped"])
+    finally:
+        gate.set()
+        stops.join()
+    assert of(tree) == (False, False, ["p: is down"])
+
+
+def test_a_tree_that_gives_up_is_alive_and_gets_no_more_work() -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    class Lingers(Worker):
+        def on_stop(self) -> None:
+            begun.set()
+            gate.wait(LONG_S)
+
+    lingers = WorkerSpec(id="l", actor=Lingers, shutdown=LONG_S)
+    tree = start(SupervisorSpec(id="p", max_restarts=0, children=[lingers, WorkerSpec(id="w", handle=fine)]))
+    tree.ref("p/w").tell("die")
+    try:
+        assert begun.wait(LONG_S)
+        ok, ready, problems = of(tree)
+    finally:
+        gate.set()
+    with pytest.raises(RestartLimitError):
+        tree.wait(LONG_S)
+    tree.stop()
+    assert (ok, ready) == (True, False)
+    assert "p: is being stopped" in problems
 
 
 def test_a_standby_is_ok_and_not_ready(tmp_path: Path) -> None:
