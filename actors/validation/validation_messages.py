@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from actors.model.errors import ActorsError, Problem
 from actors.validation.error_text import in_brief
 from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
+from actors.validation.json_form import LostInJsonError
 
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ def type_phrase(value: object) -> str:
 def not_json_phrase(value: object, error: Exception) -> str:
     """Return what sort of thing pydantic makes no JSON of, and what in it is the cause; nothing of the value."""
     whole, text = type_phrase(value), in_brief(error)  # the error may be of a serializer of the user's
+    if isinstance(error, LostInJsonError):
+        return f"{whole} {error.what}"
     if isinstance(error, UnicodeDecodeError):
         return f"{whole}{'' if issubclass(type(value), bytes) else ' with bytes in it'} that are no UTF-8"
     if isinstance(error, RecursionError) or "Circular reference" in text or "depth exceeded" in text:

@@ -10,10 +10,10 @@ import json
 from typing import Any
 
 from agents import AgentOutputSchemaBase, RunConfig, RunHooks, Runner
-from pydantic_core import to_jsonable_python
 
 from actors.tasks.model.model_call import Schema, report_usage
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.validation.json_form import json_form
 from trees.agents.model_errors import given_up, raise_outcome
 
 
@@ -42,7 +42,7 @@ async def ask_openai(agent: Any, options: dict[str, Any], prompt: str, schema: S
     if result.interruptions:
         wrong = "a tool of the agent waits for an approval, and a role has nobody to ask. Give it an agent without"
         raise given_up(TypeError(wrong))
-    return to_jsonable_python(result.final_output), meter.left()
+    return json_form(result.final_output), meter.left()
 
 
 class _Meter(RunHooks):

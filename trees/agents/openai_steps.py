@@ -26,6 +26,7 @@ from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic_core import to_jsonable_python
 
 from actors.tasks.execution.attempt_steps import MOST_NAME_CHARS
+from actors.validation.json_form import json_form
 from trees.agents.streamed_step import StreamedStep, request_name
 
 _VOLATILE: Final = frozenset({"created_at", "id", "output", "status"})
@@ -179,7 +180,7 @@ def _result(result: Any) -> Any:
     """Return what a tool has given, as it is recorded: the SDK takes JSON for its kinds of output, and texts."""
     if isinstance(result, (str, dict, list)) or hasattr(result, "model_dump"):
         try:
-            return to_jsonable_python(result, exclude_none=True)
+            return json_form(result, exclude_none=True)
         except ValueError:
             return str(result)
     return str(result)

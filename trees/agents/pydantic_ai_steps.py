@@ -21,8 +21,8 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import ToolReturn, ToolReturnContent, UserContent
 from pydantic_ai.toolsets import WrapperToolset
-from pydantic_core import to_jsonable_python
 
+from actors.validation.json_form import json_form, json_form_as
 from trees.agents.pydantic_ai_approval import question_number
 from trees.agents.pydantic_ai_requests import durable_model, hash_of
 
@@ -61,7 +61,7 @@ class _DurableToolset(WrapperToolset[Any]):
                 if self.count is not None:
                     self.count(ctx.usage)
             if isinstance(result, ToolReturn):
-                said = {"value": _plain(result.return_value), "metadata": to_jsonable_python(result.metadata)}
+                said = {"value": _plain(result.return_value), "metadata": json_form(result.metadata)}
                 return {"return": {**said, "content": _ASIDE.dump_python(result.content, mode="json", warnings=False)}}
             return {"value": _plain(result)}
 
@@ -81,4 +81,4 @@ class _DurableToolset(WrapperToolset[Any]):
 
 
 def _plain(value: Any) -> Any:
-    return _CONTENT.dump_python(value, mode="json", warnings=False)
+    return json_form_as(_CONTENT, value, warnings=False)

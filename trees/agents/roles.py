@@ -17,11 +17,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
-
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.model_call import Schema, report_usage
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.validation.json_form import json_form
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import model_errors, packages
 from trees.agents.recognise import AgentWrapper, bases_of
@@ -262,7 +261,7 @@ async def _run(agent: Any, prompt: str, options: dict[str, Any], meter: _Meter) 
                 raise
             return text
         output = run.result.output
-    return output if isinstance(output, (str, bool, int, float)) else to_jsonable_python(output)
+    return output if isinstance(output, (str, bool, int, float)) else json_form(output)
 
 
 def _last_text(run: Any) -> str:

@@ -29,7 +29,7 @@ from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetP
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.recovery.next_step import looked_at
 from actors.tasks.results.review import as_verdict, problems_of_person
-from actors.tasks.results.synthesis import json_form
+from actors.validation.json_form import json_form
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import not_json_phrase, require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents

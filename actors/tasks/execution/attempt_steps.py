@@ -65,7 +65,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from actors.messaging.reply import Reply, require_thread
 from actors.tasks.execution.fingerprint import fingerprint
@@ -76,6 +76,8 @@ from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.usage import Usage, usage_of
 from actors.tasks.model.write_checks import require_length
+from actors.validation.json_form import LostInJsonError, json_form
+from actors.validation.validation_messages import not_json_phrase
 
 Keep: TypeAlias = Literal["attempt", "subtask"]
 _KEEPS: Final = frozenset({"attempt", "subtask"})
@@ -352,7 +354,10 @@ def _as_json(step: Step, result: Any) -> Any:
     if type(result) in _SCALARS:
         return result
     try:
-        return to_jsonable_python(result)
+        return json_form(result)
+    except LostInJsonError as error:
+        what = f"{not_json_phrase(result, error)} cannot be recorded. {error.hint}"
+        raise InvalidResultError(f"the result of step {step.call.name!r}: {what}") from None
     except (PydanticSerializationError, ValueError, RecursionError):
         what = f"the result of step {step.call.name!r} cannot be recorded"
         raise InvalidResultError(f"{what}: a {name_of(result)} is not JSON (dicts, lists, str, models)") from None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, TypeAlias
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
 from actors.model.process_errors import RemoteTraceback
@@ -34,6 +34,7 @@ from actors.tasks.model.task_errors import (
 )
 from actors.tasks.model.write_checks import require_length
 from actors.validation.field_types import MAX_SECONDS
+from actors.validation.json_form import LostInJsonError, json_form
 
 
 class _Neutral(Enum):
@@ -96,11 +97,11 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
 def _escalated(error: Escalated) -> Failure:
     question: object = error.question
     try:
-        state = None if error.state is None else to_jsonable_python(error.state)
+        state = None if error.state is None else json_form(error.state)
         require_length(state)
     except (PydanticSerializationError, ValueError, RecursionError) as broken:
         what = f"Escalated(state=...) cannot be kept: a {name_of(error.state)} is given, and it takes JSON"
-        if type(broken) is ValueError:
+        if type(broken) in {ValueError, LostInJsonError}:
             what = f"Escalated(state=...) cannot be kept: {broken}"
         return Failure(FailureKind.FAILED, Failed(what, retryable=False), retryable=False)
     said = "" if question is None else plain_text(question)

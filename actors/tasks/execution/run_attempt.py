@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
@@ -31,10 +31,11 @@ from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.policy import Rung
-from actors.tasks.model.shared_values import is_small
+from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
+from actors.validation.json_form import LostInJsonError, is_whole, json_form, json_form_as
 from actors.validation.validation_messages import not_json_phrase, type_phrase
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _is_quick(attempt: Attempt, result: Any) -> bool:
     if attempt.spec.form is not None or attempt.spec.adapter is not None or attempt.owner.count_tokens is not None:
         return False
     value = result.value if type(result) is Done else result
-    return type(value) in _PLAIN or is_small(value, of_json=False)
+    return is_small(value, of_json=False)
 
 
 async def _looked_at(attempt: Attempt, result: Any) -> Done:
@@ -156,11 +157,18 @@ def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:
 
     Nothing of the user's is declared that would have to see it, and it came with nothing.
     """
-    if type(result) not in _PLAIN or (type(result) is str and len(result) > write_checks.MOST_CHARACTERS):
+    if type(result) not in _PLAIN or (type(result) is str and not _is_kept_as_it_is(result)):
         return None
     spec = attempt.spec
     is_bare = spec.form is None and spec.adapter is None and attempt.owner.count_tokens is None
     return Done(result, attempt.used) if is_bare else None
+
+
+def _is_kept_as_it_is(text: str) -> bool:
+    """True where a moment shows that a text can be kept, and is read back as it is written."""
+    if text.isascii():
+        return len(text) <= write_checks.MOST_CHARACTERS
+    return len(text) <= SMALL_CHARS and is_whole(text)
 
 
 def to_outcome(attempt: Attempt, result: Any) -> Done:
@@ -176,9 +184,9 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     adapter = attempt.spec.adapter
     if adapter is not None:
         result = _validated(adapter, result)
-    elif type(result) not in _PLAIN:
+    else:
         try:
-            result = to_jsonable_python(result)
+            result = json_form(result)
         except (PydanticSerializationError, ValueError, RecursionError) as error:
             if inspect.iscoroutine(result):
                 result.close()  # else it complains that nobody has awaited it
@@ -238,12 +246,12 @@ def _counted(told: object) -> Usage:
 
 def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:
     try:
-        return adapter.dump_python(adapter.validate_python(result), mode="json")
+        return json_form_as(adapter, adapter.validate_python(result))
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in detail['loc']) or 'result'}: {detail['msg']}"
             for detail in error.errors(include_input=False, include_url=False)
         )
         raise InvalidResultError(f"the result does not fit {error.title}: {wrong}") from error
-    except (PydanticSerializationError, RecursionError) as error:
+    except (PydanticSerializationError, LostInJsonError, RecursionError) as error:
         raise InvalidResultError(f"{not_json_phrase(result, error)} cannot be stored as JSON") from error

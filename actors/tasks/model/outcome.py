@@ -14,6 +14,7 @@ from typing import Any, Final
 from actors.model.errors import Failed
 from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
+from actors.validation.json_form import made_whole
 
 
 @record(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def plain_text(value: object, *, otherwise: str = "") -> str:
         InvalidResultError: there is none, and nothing is given for that.
     """
     try:
-        return str.__str__(value if isinstance(value, str) else str(value))
+        return made_whole(str.__str__(value if isinstance(value, str) else str(value)))
     except BaseException as broken:  # noqa: BLE001 - it is the user's code, and a text is all that is wanted of it
         if not otherwise:
             raise InvalidResultError(f"the text of a {name_of(value)} cannot be told ({name_of(broken)})") from None

@@ -13,13 +13,14 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from actors.tasks.model.ladder_record import RecordedLadder
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
+from actors.validation.json_form import LostInJsonError, json_form
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import type_phrase, validation_error
+from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
 
 __all__ = [
     "METADATA_CHARS",
@@ -97,7 +98,10 @@ def _as_json(value: object) -> object:
     if not value or not isinstance(value, dict):
         return value
     try:
-        return to_jsonable_python(value)
+        return json_form(value)
+    except LostInJsonError as error:
+        what = f"hold {not_json_phrase(value, error)} and cannot be kept as JSON"
+        raise validation_error(what, error.hint) from error
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
         raise validation_error("hold what cannot be kept as JSON", hint) from error

@@ -41,7 +41,7 @@ from actors.tasks.recovery.next_step import Step, planned_results
 from actors.tasks.recovery.stage_ends import Checked, Unreadable, unreadable
 from actors.tasks.results.review import as_verdict
 from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
-from actors.tasks.results.synthesis import json_form
+from actors.validation.json_form import json_form
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort

@@ -6,8 +6,6 @@ import inspect
 import json
 from typing import Any, Final
 
-from pydantic_core import to_jsonable_python
-
 from actors.model.errors import Failed
 from actors.tasks.model.model_call import answer_of, as_call, name_of_call
 from actors.tasks.model.task import Task
@@ -96,12 +94,3 @@ _SHIPPED: Final = frozenset({Verbatim, Last})
 def is_inline(synthesizer: object) -> bool:
     """True for those that are pure and quick."""
     return type(synthesizer) in _SHIPPED
-
-
-def json_form(value: object) -> Any:
-    """The output as it is kept.
-
-    Raises:
-        PydanticSerializationError: it is nothing that JSON can be made of.
-    """
-    return to_jsonable_python(value)

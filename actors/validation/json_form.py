@@ -1,0 +1,143 @@
+"""The JSON of what users give: the one form in which a value is recorded, and given to others.
+
+Comes in: a result, inputs, an answer, a state: anything. Goes out: dicts, lists, texts, numbers, bools and None, which
+a journal writes and reads back as they are. What has another type takes the form that pydantic gives it: a tuple is a
+list, a date its text, a key of a dict a text. That form is made once, at the door, so that whoever sees the value
+before it was written and whoever reads it later see the same.
+
+A form that leaves something out without a word is no form, and refused (``LostInJsonError``): two keys of a dict that
+are one key in JSON, and two halves of a character side by side, which are read back as one character. This module must
+never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+_ATOMS: Final = frozenset({int, float, bool, type(None)})
+_TEXTS: Final = frozenset({str})
+_HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_SAME_KEYS: Final = ("with two keys that are the same key in JSON, as 1 and '1' are,", "Use texts for keys.")
+_TWO_HALVES: Final = (
+    "with two halves of a character side by side, which would be read as one character,",
+    "Decode the bytes that it came from as one text.",
+)
+
+
+class LostInJsonError(ValueError):
+    """A value would not be read back as it was written.
+
+    ``what`` says what in it is lost, to go after what it is, and ``hint`` what to give in its place.
+    """
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(f"a value {what} cannot be kept as JSON. {hint}")
+        self.what = what
+        self.hint = hint
+
+
+def json_form(value: object, *, exclude_none: bool = False) -> Any:
+    """The JSON of a value; ``exclude_none`` leaves out the fields of models that are None.
+
+    Raises:
+        LostInJsonError: something of it would be lost.
+        PydanticSerializationError: it is nothing that JSON can be made of.
+        ValueError: the same.
+        RecursionError: it is nested too deeply.
+    """
+    made = to_jsonable_python(value, exclude_none=exclude_none)
+    return _kept(value, made, partial(to_json, exclude_none=exclude_none))
+
+
+def json_form_as(adapter: TypeAdapter[Any], value: object, *, warnings: bool = True) -> Any:
+    """The JSON of a value, as an adapter writes it; ``warnings`` tells of what does not fit that.
+
+    Raises:
+        LostInJsonError: something of it would be lost.
+        PydanticSerializationError: it is nothing that JSON can be made of.
+        RecursionError: it is nested too deeply.
+    """
+    made = adapter.dump_python(value, mode="json", warnings=warnings)
+    return _kept(value, made, partial(adapter.dump_json, warnings=False))
+
+
+def is_whole(text: str) -> bool:
+    """True where a text is read back as it is written: no two halves of a character stand side by side in it."""
+    return text.isascii() or _HALVES.search(text) is None
+
+
+def made_whole(text: str) -> str:
+    """Return a text that is read back as it is written: two halves of a character side by side are made that one."""
+    return text if is_whole(text) else _HALVES.sub(_joined, text)
+
+
+def _joined(halves: re.Match[str]) -> str:
+    return halves.group().encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def _kept(value: object, made: Any, text_of: Callable[[object], bytes]) -> Any:
+    """Return what was made of a value, where nothing of that is lost."""
+    if _has_objects(value):
+        _require_whole_texts(made)
+        _require_keys(value, text_of)
+    return made
+
+
+def _has_objects(value: object) -> bool:
+    """True where there is more in it than builtin containers, texts and atoms; these lose nothing.
+
+    Raises:
+        LostInJsonError: they do.
+    """
+    found, left = False, [value]
+    while left:
+        each: Any = left.pop()
+        kind = type(each)
+        if kind is str:
+            if not is_whole(each):
+                raise LostInJsonError(*_TWO_HALVES)
+        elif kind is dict:
+            if not _TEXTS.issuperset(map(type, each)):
+                _require_distinct(each)
+            left += each.values()
+        elif kind is list or kind is tuple:
+            left += each
+        elif kind not in _ATOMS:
+            found = True
+    return found
+
+
+def _require_distinct(entries: dict[Any, Any]) -> None:
+    if len(to_jsonable_python(dict.fromkeys(entries))) < len(entries):
+        raise LostInJsonError(*_SAME_KEYS)
+
+
+def _require_whole_texts(made: Any) -> None:
+    _has_objects(made)  # it has none, so each of its texts is looked at
+
+
+def _require_keys(value: object, text_of: Callable[[object], bytes]) -> None:
+    """Look for the same key twice in the text of it: the objects of a user's classes make dicts as they like."""
+    try:
+        text = text_of(value)
+    except (PydanticSerializationError, ValueError, RecursionError):
+        return  # half a character: pydantic makes no text of that, and nobody can look
+    _READER.decode(text.decode())
+
+
+def _require_other_keys(entries: list[tuple[str, Any]]) -> None:
+    if len(dict(entries)) < len(entries):
+        raise LostInJsonError(*_SAME_KEYS)
+
+
+_READER: Final = json.JSONDecoder(
+    object_pairs_hook=_require_other_keys, parse_int=len, parse_float=len, parse_constant=len
+)
+"""Makes nothing of what it reads, and no number of any length."""
