@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from actors.tasks.model.report import Report
     from actors.tasks.model.task import Usage
 
+SCOPE: Final = "regrow"
+"""Instrumentation scope of all spans and metrics."""
 MOST_CHARS: Final = 16_384
 """Characters of one attribute with content."""
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from actors.tasks.model.report import Report
     from trees.agents.telemetry_metrics import TreeMetrics
 
-SCOPE: Final = "regrow"
-"""Instrumentation scope of all spans and metrics."""
 _MOST_KEPT: Final = 4_096
 """Spans of a kind that wait for something; of more the oldest is dropped."""
 _NOTED: Final = (ChildRestarting, SupervisorGaveUp, BreakerOpened, BreakerHalfOpened, BreakerClosed, DeadLetter)
@@ -97,7 +95,7 @@ class TreeSpans:
 
     def __init__(self, system: System, provider: TracerProvider | None, metrics: TreeMetrics, *, content: bool) -> None:
         self._system = system
-        self._tracer = trace.get_tracer(SCOPE, tracer_provider=provider)
+        self._tracer = trace.get_tracer(names.SCOPE, tracer_provider=provider)
         self.metrics = metrics
         self.content = content
         self._tasks: dict[str, OpenSpan] = {}

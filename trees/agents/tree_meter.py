@@ -360,3 +360,15 @@ GAUGES: Final[Mapping[str, tuple[str, Callable[[System], Iterable[Value]], Combi
 }
 """By the name of a gauge: what it tells, a look at a tree for it, and how several trees are one: what is counted is
 added, of a state and of an age the worst is told."""
+
+
+def combined(
+    look: Callable[[System], Iterable[Value]], combine: Combine, systems: Iterable[System]
+) -> dict[Labels, float]:
+    """Return the series of a gauge, of several trees."""
+    values: dict[Labels, float] = {}
+    for system in systems:
+        for labels, value in look(system):
+            key = tuple(labels.copy().items())
+            values[key] = combine(values[key], value) if key in values else value
+    return values

@@ -23,7 +23,7 @@ from actors.concurrency.change_lock import LookLock
 from actors.messaging.handled import BOUNDS
 from actors.runtime.handle import system_of
 from trees.agents.packages import Package, require
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
+from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter, combined
 
 if TYPE_CHECKING:
     from actors.runtime.handle import Handle
@@ -207,12 +207,7 @@ def _gauges(systems: list[System]) -> Iterator[Any]:
 
     for name, (tells, look, combine) in GAUGES.items():
         found = core.GaugeMetricFamily(name, tells)
-        values: dict[Labels, float] = {}
-        for system in systems:
-            for labels, value in look(system):
-                key = tuple(labels.copy().items())
-                values[key] = combine(values[key], value) if key in values else value
-        for key, value in values.items():
+        for key, value in combined(look, combine, systems).items():
             found.add_sample(name, dict(key), value)
         yield found
 

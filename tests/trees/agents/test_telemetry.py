@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
@@ -601,6 +603,56 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
     assert numbers["regrow_children"]["running",] >= 5
     assert numbers["regrow_handling_seconds_count"].items() >= {("p/h",): 1, ("p/w",): 2}.items()
     assert 0.0 < numbers["regrow_handling_seconds_sum"]["p/w",] < LONG_S
+
+
+def small(name: str) -> SupervisorSpec:
+    return SupervisorSpec(id=name, children=[WorkerSpec(id="w", handle=int)])
+
+
+def test_a_tree_that_follows_another_is_read_in_its_place_and_the_first_is_freed() -> None:
+    """A meter drops the callbacks of an instrument that it has already: the first tree would be read for ever."""
+    seen, systems = Telescope(), list[Any]()
+    for number in range(1, 3):
+        with start(small("p")) as tree:
+            systems.append(weakref.ref(tree._system))
+            seen.watch(tree)
+            assert tree.ref("p/w").ask("7") == 7
+            settle(tree)
+            numbers = seen.numbers()
+        assert numbers["regrow_children"] == {("running",): 2}
+        assert numbers["regrow_handling_seconds_count"] == {("p/w",): number}
+        down = seen.numbers()
+        assert "regrow_children" not in down
+        assert down["regrow_handling_seconds_count"] == {("p/w",): number}
+    del tree
+    gc.collect()
+    assert [each() for each in systems] == [None, None]
+
+
+def test_trees_of_one_provider_are_read_together() -> None:
+    seen = Telescope()
+    with start(small("one")) as one, start(small("two")) as two:
+        for tree in (one, two):
+            seen.watch(tree)
+            tree.ref(f"{tree.spec.id}/w").ask("7")
+            settle(tree)
+        numbers = seen.numbers()
+    assert numbers["regrow_children"] == {("running",): 4}
+    assert numbers["regrow_restarts_left"] == {("one",): 3, ("two",): 3}
+    assert numbers["regrow_role"] == {("leader",): 1, ("standby",): 0}
+    assert numbers["regrow_handling_seconds_count"] == {("one/w",): 1, ("two/w",): 1}
+
+
+def test_what_was_handled_is_counted_once_where_it_is_ended_and_begun_again() -> None:
+    seen = Telescope()
+    with start(small("p")) as tree:
+        for number in range(1, 4):
+            watch = seen.watch(tree)
+            tree.ref("p/w").ask("7")
+            settle(tree)
+            assert seen.numbers()["regrow_handling_seconds_count"] == {("p/w",): number}
+            watch.stop()
+        assert seen.numbers()["regrow_handling_seconds_count"] == {("p/w",): 3}
 
 
 # -- whoever watches hurts nobody ------------------------------------------------------------------------------
