@@ -94,9 +94,12 @@ class TaskLifecycle:
         self.advance(state)
 
     def watch(self, state: TaskState) -> None:
-        """End it when its time is up, which does not pass while it is paused."""
+        """End it when its time is up, which does not pass while it is paused.
+
+        Also where it is ending: what runs of it may finish over a budget, and not beyond its time.
+        """
         self._unwatch(state)
-        if state.deadline is None or state.paused or state.ending is not None:
+        if state.deadline is None or state.paused:
             return
         if state.deadline <= self._acts.time():
             self._too_late(state)  # before anything of it is begun

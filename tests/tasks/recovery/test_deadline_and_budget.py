@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.tasks.model.task import NO_USAGE
+from actors.tasks.model.task_events import TaskEnding
 from actors.testing import Hang, ScriptedExecutable, Slow
 from tests.support.attempts import LONG_S, SLOWLY, no, shop
 from tests.support.scripted import CHAIN, ONE, loop, sync
@@ -132,6 +133,28 @@ def test_cancelling_reaches_what_still_runs_after_the_budget_was_used_up() -> No
 
     assert [call.ended for call in script.calls] == ["CancelledError"]
     assert report.results == {"x": "done"}
+
+
+@pytest.mark.parametrize("how", ["lives", "crash", "replace"])
+def test_what_may_finish_over_the_budget_ends_when_the_time_of_its_task_is_up(how: str) -> None:
+    script, slow = loop("slow", Hang())
+    with shop(
+        [Subtask("slow", worker="slow"), *CHAIN[:2]],
+        slow,
+        sync("a", Done("done", Usage(tokens=11)))[1],
+        sync("b")[1],
+        max_parallel=2,
+    ) as it:
+        it.begin(budget=Budget(tokens=10), deadline_s=60)
+        script.wait_for_calls(1)
+        it.until(TaskEnding)
+        it.pass_()
+        if how != "lives":
+            it.crash_orchestrator(settled=False) if how == "crash" else it.replace_orchestrator(settled=False)
+        it.pass_(60.0)
+        with pytest.raises(BudgetExceededError):
+            it.handle.result(timeout=LONG_S)
+    assert [call.ended for call in script.calls] == ["CancelledError"]
 
 
 def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> None:
