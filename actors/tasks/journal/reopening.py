@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.tasks.journal.revisions import UNREVISED
 from actors.tasks.journal.stage_state import StageState
 from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.model import task_events
@@ -73,13 +72,11 @@ def replan(state: TaskState, event: task_events.Planned) -> None:
         known = old.get(id_)
         node = old[id_] = known or SubtaskState(spec)
         if known is not None and id_ not in kept:
-            before, act = node.spec, node.act
-            node.begins_anew()
-            if spec != before:
-                node.act += node.act == act and bool(node.acts)
-                node.kept = None
-                node.revisions, node.value, node.tokens, node.reviews = UNREVISED, None, None, 0
-            node.spec, node.dropped = spec, False
+            if spec == node.spec:
+                node.begins_anew()
+                node.dropped = False
+            else:
+                node.becomes(spec)
     _count(state)
 
 

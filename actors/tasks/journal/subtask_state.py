@@ -18,18 +18,12 @@ from actors.tasks.model.task import NO_USAGE, PENDING, RUNNING, SUCCEEDED, Subta
 from actors.tasks.model.task_ids import part_id
 
 _DONE: Final = frozenset(
-    {
-        SUCCEEDED,
-        SubtaskStatus.FAILED,
-        SubtaskStatus.CANCELLED,
-        SubtaskStatus.SKIPPED,
-        SubtaskStatus.COMPENSATED,
-    }
+    {SUCCEEDED, SubtaskStatus.FAILED, SubtaskStatus.CANCELLED, SubtaskStatus.SKIPPED, SubtaskStatus.COMPENSATED}
 )
-
 
 FRESH: Final = task_events.LadderPosition()
 """At the foot of the ladder."""
+_NOTHING_USED: Final = NO_USAGE, 0.0
 UNBEGUN: Final = "it had not begun"
 """Why an attempt is queued again that nobody had begun: it had no effect for sure."""
 UNWANTED: Final = "nobody waits for it"
@@ -115,6 +109,7 @@ class SubtaskState:
         "ask",
         "asked",
         "attempt",
+        "before",
         "chain",
         "compensating",
         "counted",
@@ -183,7 +178,7 @@ class SubtaskState:
         """Losses: processes that have ended one after the other with an attempt at it. Reviews: of its results."""
         self.queued_at = self.started_at = self.ended_at = 0.0
         self.queued_s = self.running_s = 0.0
-        self.usage = NO_USAGE
+        self.usage, self.before = NO_USAGE, _NOTHING_USED  # before: usage and running_s of other work of this id
         self.parent: str | None = None
         """The subtask that asked for it; None: it is in the plan."""
         self.ask: str | None = None
@@ -219,8 +214,11 @@ class SubtaskState:
 
     @property
     def total_usage(self) -> Usage:
-        """Usage of all its attempts together. A team tells itself how long its members ran."""
-        return self.usage if self.usage.seconds else self.usage + usage_of(0, 0.0, self.running_s)
+        """Usage of all attempts at this work together. A team tells itself how long its members ran."""
+        used, (before, before_s) = self.usage, self.before
+        if before is not NO_USAGE:
+            used = usage_of(used.tokens - before.tokens, used.cost - before.cost, used.seconds - before.seconds)
+        return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
 
     def begins(self, event: task_events.SubtaskStarted, seq: int) -> None:
         """An attempt is about to be given to a worker."""
@@ -295,6 +293,18 @@ class SubtaskState:
             self.kept = None
         self.status, self.standing, self.due, self.answered = PENDING, FRESH, None, None
         self.error = self.kind = self.undo_error = ""
+
+    def becomes(self, spec: Subtask) -> None:
+        """Begin as another piece of work of the same id: nothing of the former one is about it, but what it has used.
+
+        Its number of an act goes on, so that no key comes back. What the former one had done was undone, or stands.
+        """
+        fresh = SubtaskState(spec)
+        fresh.act = self.act + bool(self.acts)
+        fresh.queued_s, fresh.running_s, fresh.usage = self.queued_s, self.running_s, self.usage
+        fresh.before = self.usage, self.running_s
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
 
     def has_asked(self, node: SubtaskState, ask: str) -> None:
         """An attempt has asked for a subtask, for the first time or once more."""

@@ -35,7 +35,7 @@ from actors.tasks.orchestration.stage_code import StageCode, code_of
 from actors.tasks.planning.keyword_planner import KeywordPlanner, known_of, left_out
 from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
-from actors.tasks.planning.replanning import merged, new_of, replan_feedback, taken_ids
+from actors.tasks.planning.replanning import ReplanFeedback, merged, new_of, replan_feedback, taken_ids
 from actors.tasks.recovery import stage_ends
 from actors.tasks.recovery.next_step import Step, planned_results
 from actors.tasks.recovery.stage_ends import Checked, Unreadable, unreadable
@@ -354,7 +354,9 @@ def _needed(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[dict[str, Any
         changed(arg, inputs=dict(arg.inputs)) if isinstance(arg, Task) and any(lacking(arg.inputs)) else arg
         for arg in args
     )
-    held = (arg.inputs if isinstance(arg, Task) else arg for arg in own)
+    held = (
+        arg.inputs if isinstance(arg, Task) else arg.done if isinstance(arg, ReplanFeedback) else arg for arg in own
+    )
     return own, tuple(each for each in held if isinstance(each, dict))
 
 

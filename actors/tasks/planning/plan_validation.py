@@ -95,7 +95,7 @@ def check_plan(
     budget: Budget | None,
     ancestry: tuple[str, ...] = (),
     goal: str = "",
-    done: Collection[str] = (),
+    done: Mapping[str, Subtask] = MappingProxyType({}),
     metadata: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Problem], list[str]]:
     """Everything that is wrong with a plan, and what is merely doubtful.
@@ -108,13 +108,13 @@ def check_plan(
         budget: what the whole task may use up; None: as much as it likes.
         ancestry: paths of those who wait for this task; nobody of them can be given a part of it.
         goal: what the plan is for; only warnings look at it.
-        done: ids of what an earlier plan has done, and this one may build on.
+        done: what an earlier plan has done, and this one may build on, by id.
         metadata: of the task; that of each subtask lies over it, and both together are limited.
     """
     index = Candidates(rows)
     subtasks = index.all_resolved(plan)
     problems = _problems(
-        _PlanCheck(f"task {task_id}", index, subtasks, ancestry, frozenset(done), metadata),
+        _PlanCheck(f"task {task_id}", index, subtasks, ancestry, done, metadata),
         subtasks,
         max_subtasks,
         budget,
@@ -156,7 +156,7 @@ class _PlanCheck:
         index: Candidates,
         subtasks: list[Subtask],
         ancestry: tuple[str, ...],
-        done: frozenset[str] = frozenset(),
+        done: Mapping[str, Subtask] = MappingProxyType({}),
         metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.problems: list[Problem] = []
@@ -299,11 +299,15 @@ class _PlanCheck:
             self._problem(subtask, "metadata", what, "Give it less; inputs= takes what is large.")
 
     def cycles(self) -> None:
-        """Nothing waits for itself through others. Of each knot one round is named."""
+        """Nothing waits for itself through others. Of each knot one round is named.
+
+        What is done counts: it may have been done without a subtask that had failed, and that this plan has once more.
+        """
         if self._in_order():
             return
-        needs: dict[str, dict[str, None]] = {name: {} for name in self._ids}
-        for subtask in self._subtasks:
+        needs: dict[str, dict[str, None]] = {name: {} for name in [*self._ids, *self._done]}
+        order = list(needs)
+        for subtask in [*self._subtasks, *self._done.values()]:
             needs[subtask.id] |= {name: None for name in subtask.depends_on if name in needs and name != subtask.id}
         for _ in range(_MOST_CYCLES):
             try:
@@ -312,7 +316,7 @@ class _PlanCheck:
                 knot: list[str] = error.args[1][:0:-1]  # backwards: each depends on the next
             else:
                 return
-            first = knot.index(min(knot, key=list(self._ids).index)) if len(knot) < _MOST_LISTED else 0
+            first = knot.index(min(knot, key=order.index)) if len(knot) < _MOST_LISTED else 0
             around = [*knot[first:], *knot[:first]]
             shown_names = [*around, around[0]] if len(around) < _MOST_LISTED else [*around[:_MOST_LISTED], "..."]
             what = f"a cycle: {' > '.join(shown_names)}, each depends on the next"
@@ -324,6 +328,8 @@ class _PlanCheck:
 
     def _in_order(self) -> bool:
         """True where everything depends on what stands before it: most plans do, and then there is no cycle."""
+        if any(name in self._ids for spec in self._done.values() for name in spec.depends_on):
+            return False
         before = set(self._done)
         for subtask in self._subtasks:
             if not before.issuperset(subtask.depends_on):

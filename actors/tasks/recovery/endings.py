@@ -15,10 +15,15 @@ from actors.tasks.model.task import SubtaskStatus, TaskStatus
 
 def over_budget(state: TaskState) -> Draft | None:
     """End a task whose budget is used up, as long as there is something left to save."""
-    unfinished = state.open or state.phase == "planning"
-    budget = state.task.budget if unfinished else None
-    over = budget.exceeded_by(total_usage(state)) if budget is not None and state.ending is None else ""
+    unfinished = state.open or state.phase in {"planning", "replanning"}
+    over = exceeded(state) if unfinished and state.ending is None else ""
     return draft(task_events.TaskEnding, TaskStatus.FAILED, "budget", over) if over else None
+
+
+def exceeded(state: TaskState) -> str:
+    """Say what of the budget of a task is used up and how far, or nothing."""
+    budget = state.task.budget
+    return budget.exceeded_by(total_usage(state)) if budget is not None else ""
 
 
 def skipped(node: SubtaskState, kind: str) -> Draft:

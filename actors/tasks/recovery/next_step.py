@@ -36,6 +36,7 @@ from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task import SUCCEEDED, SubtaskStatus, TaskStatus
 from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.recovery.endings import exceeded
 from actors.tasks.results.review import as_verdict, findings
 
 
@@ -153,6 +154,8 @@ def _running(state: TaskState, facts: StageFacts) -> Next:
 def _all_done(state: TaskState, facts: StageFacts) -> Next:
     """Every subtask has ended, and nothing has ended the task yet."""
     settings, those = facts.settings, missing(state)
+    if those and state.replans < settings.replan and (over := exceeded(state)):
+        return _end("budget", over)  # nobody plans what may use up nothing any more
     if those and state.replans < settings.replan:
         failed = tuple(node.id for node in those if node.status is SubtaskStatus.FAILED)
         return draft(task_events.Replanning, state.replans + 1, failed)
