@@ -44,6 +44,7 @@ from actors.tasks.model.usage import Usage
 from actors.tasks.orchestration import stream_relay, unkept_events
 from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.testing import ManualClock
+from tests.support.sizes import size
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, submitted
 from trees.observe import metrics
@@ -872,7 +873,10 @@ class OnDisk(Case):
 
 
 def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the_same_thread(tmp_path: Path) -> None:
-    """What is refused can be done a moment later; and what the store says is what stands in the database."""
+    """What is refused can be done a moment later; and what the store says is what stands in the database.
+
+    A sample takes one step in three.
+    """
     store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
     store.open()
     OnDisk.stores = [store]
@@ -881,7 +885,7 @@ def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the
     def all_steps() -> None:
         number, steps = 0, [1]
         while steps[0] > number:
-            number += 1
+            number += size(1, 3, 3)
             cases.append(case := OnDisk())
             with at_step(number, case.between, case.files) as steps:
                 case.do()

@@ -23,6 +23,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task_ids import BREAKER
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S, essence, require_whole, twice
+from tests.support.sizes import sampled
 from trees import Report, SupervisorSpec, Task, TaskCancelledError, TaskFailedError, Tree, start
 from trees.store import MemoryStore
 
@@ -275,7 +276,7 @@ def same_from_every_change(
     wanted, reports = scenario.run(store(()))
     changes = list(wanted.store.changes)
     assert twice(wanted.store) == []  # type: ignore[arg-type]
-    for at in range(1, len(changes) + 1, every):
+    for at in sampled(range(1, len(changes) + 1, every), -(-3 // every)):
         where = f"change {at} of {len(changes)}: {changes[at - 1]}"
         done = wanted.by(at)
 

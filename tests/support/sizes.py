@@ -1,8 +1,8 @@
 """How much the tests try: a sample by default, most with ``REGROW_TESTS=most`` (``.ci/run``), all with ``=all``.
 
 A sample tries each kind of case. What is sampled: crowds of many thousands, every record at which something may end,
-random walks and plans, orders of threads. Of what is tried record by record, ``most`` takes one in three, and no
-bench that takes long.
+random walks and plans, orders of threads. ``most`` takes no bench that takes long, and of what is tried record by
+record as few as the sample.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def size(all_: int, most: int, sample: int) -> int:
 
 
 def sampled(rows: Sequence[Row], one_in: int, first: int = 0) -> list[Row]:
-    """Return all rows, or one in some of them (in ``most``: one in three), spread evenly, and always the last."""
+    """Return all rows, or one in some of them, spread evenly, and always the last."""
     if ALL or not rows:
         return list(rows)
-    return [*rows[first : -1 : min(one_in, 3) if MOST else one_in], rows[-1]]
+    return [*rows[first:-1:one_in], rows[-1]]
