@@ -43,6 +43,19 @@ def test_folder_and_environment_are_its_own(tmp_path: Path) -> None:
     assert shown.splitlines()[0] == f"{tmp_path} 1 ['check', 'looks'] False"
 
 
+def test_it_runs_on_the_cores_of_who_starts_it(tmp_path: Path) -> None:
+    (tmp_path / "looks.py").write_text("import os\nprint(sorted(os.sched_getaffinity(0)))\n")
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(mine)})
+    try:
+        with python("looks.py", cwd=tmp_path) as process:
+            shown, _ = process.communicate(WAIT_S)
+    finally:
+        os.sched_setaffinity(0, mine)
+
+    assert shown == f"[{max(mine)}]\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 def test_one_that_a_signal_ends_says_which(shop: Path, number: int) -> None:
     with running(shop) as (process, _):

@@ -163,10 +163,12 @@ def test_it(tmp_path):
     assert "process" in tmp_path.parent.name
     with (PLACE / "runs").open("a") as notes:
         notes.write(f"{__name__}\\n")
+    if hasattr(os, "sched_getaffinity"):
+        assert len(os.sched_getaffinity(0)) == 1
 """
 
 
-def test_each_file_is_imported_once_and_each_process_has_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_each_file_is_imported_once_and_each_process_has_a_folder_and_a_core_of_its_own(tmp_path: Path) -> None:
     names = ["test_a", "test_b", "test_c"]
     for name in names:
         (tmp_path / f"{name}.py").write_text(NOTES, encoding="utf-8")

@@ -149,8 +149,9 @@ class Hatchery:
         return int(answer)
 
     def hatch(self, args: list[str], cwd: Path, env: Mapping[str, str], out: int, err: int) -> int:
-        """Fork a process; its number."""
-        return self._order({"args": args, "cwd": str(cwd), "env": dict(env)}, [out, err])
+        """Fork a process; its number. It has the cores of this one, as a child of it would."""
+        cores = sorted(os.sched_getaffinity(0))
+        return self._order({"args": args, "cwd": str(cwd), "env": dict(env), "cores": cores}, [out, err])
 
     def exit_code(self, pid: int) -> int:
         """How a process that has ended did: as ``subprocess`` tells it."""
@@ -269,6 +270,7 @@ def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["cwd"])
+    os.sched_setaffinity(0, order["cores"])
     tempfile.tempdir = None  # found anew, in its own environment
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests were started by nohup
