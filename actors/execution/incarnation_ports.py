@@ -43,6 +43,10 @@ class IncarnationHost(Host, Protocol):
     """Tree, as an incarnation sees it: where it runs, and where it reports what becomes of it."""
 
     @property
+    def epoch(self) -> float:
+        """Seconds since 1970 at which the tree's clock stood at 0."""
+
+    @property
     def pool(self) -> JobRunner:
         """Runs what may block."""
 

@@ -31,10 +31,6 @@ class Registry(IncarnationHost, Protocol):
         """Watches the workers that may hang."""
 
     @property
-    def epoch(self) -> float:
-        """Seconds since 1970 at which the tree's clock stood at 0."""
-
-    @property
     def random(self) -> RandomSource:
         """Source of jitter."""
 

@@ -72,11 +72,12 @@ def capture(
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
     tasks = task_runtime_of(system)
-    look = _Capture(system, system.now(), stacks, fold, streams, tasks.ports, room, keep)
+    now = system.now()
+    look = _Capture(system, now, stacks, fold, streams, tasks.ports, room, keep)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
-        taken_at=system.clock.wall(),
+        taken_at=system.epoch + now,
         gave_up=None if system.cause is None else str(system.cause),
         store_paused_s=None if tasks.durable is None else tasks.durable.paused_s,
         dead_letters=_by_name(system.dead_letters),

@@ -194,7 +194,7 @@ class CommandIncarnation(Incarnation):
 
     def wrote(self, stream: Stream, lines: list[str]) -> None:
         """Pass lines on."""
-        at, path, publish = self.system.clock.wall(), self.mailbox.path, self.system.publish
+        at, path, publish = self.system.epoch + self.system.now(), self.mailbox.path, self.system.publish
         for line in lines:
             publish(CommandOutput(path, at, stream, line))
         if self._listener is not None:

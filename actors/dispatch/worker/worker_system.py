@@ -100,6 +100,7 @@ class WorkerSystem:
         self.tracer = None
         self.clock = SystemClock()
         self.now = self.clock.now
+        self.epoch = self.clock.wall() - self.now()
         self.pool = _Runner()
         self.disposal: Disposal = disposal_on(self.pool)
         self.letters, self.reports, self.strays = _Letters(calls), _Reports(calls), _Strays()

@@ -20,7 +20,7 @@ from loguru import logger
 from actors import ActorStoppedError, ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
 from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.groups.process_reader import READER
-from actors.model.clock import monotonic
+from actors.model.clock import SystemClock, monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
@@ -378,6 +378,23 @@ def test_each_line_of_its_output_is_an_event_and_given_to_on_line_and_the_last_2
     assert len(exit_.output) == 20
     assert out[0].path == "p/m"
     assert out[0].at > 1e9
+
+
+def test_a_line_has_the_time_of_the_trees_clock_as_every_event_has() -> None:
+    class SetByHand(SystemClock):
+        ahead_s = 0.0
+
+        def wall(self) -> float:
+            return super().wall() + self.ahead_s
+
+    clock = SetByHand()
+    with start(SupervisorSpec(id="p"), clock=clock) as tree:
+        seen = Seen(tree)
+        clock.ahead_s = 3600.0
+        tree.start_child("p", WorkerSpec(id="m", command=python("print('up')"), restart="temporary"))
+        exit_ = seen.exit()
+        (line,) = eventually(lambda: seen.of(CommandOutput))
+    assert line.at <= exit_.at
     assert "output" not in repr(exit_)
     assert "29" not in seen.tree.dump()
 

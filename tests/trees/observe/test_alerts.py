@@ -64,7 +64,7 @@ def test_without_resolve_its_end_is_not_told() -> None:
 class Stage:
     """A tree with a manual clock, its alerts, and what was told."""
 
-    def __init__(self, tree: Tree, clock: ManualClock, notifier: AlertNotifier, told: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, tree: Tree, clock: SetByHand, notifier: AlertNotifier, told: queue.SimpleQueue[Any]) -> None:
         self.tree, self.clock, self.notifier, self.told = tree, clock, notifier, told
 
     def look(self) -> None:
@@ -77,12 +77,21 @@ class Stage:
         return notice.name, notice.state
 
 
+class SetByHand(ManualClock):
+    """A clock whose machine is set to another time of day while the tree runs."""
+
+    ahead_s = 0.0
+
+    def wall(self) -> float:
+        return super().wall() + self.ahead_s
+
+
 @contextmanager
 def stage(monkeypatch: pytest.MonkeyPatch, spec: SupervisorSpec, when: Any, **more: Any) -> Iterator[Stage]:
     """The notifier's own thread does not look: the test does."""
     monkeypatch.setattr(alert_notifier, "LOOK_S", 3600.0)
     monkeypatch.setattr(alert_notifier, "SOON_S", 3600.0)
-    clock, told = ManualClock(), queue.SimpleQueue[Any]()
+    clock, told = SetByHand(), queue.SimpleQueue[Any]()
     with start(spec, clock=clock) as tree:
         notifier = tree.watch_alerts([Alert("it", when, told.put, **more)])
         yield Stage(tree, clock, notifier, told)
@@ -116,6 +125,36 @@ def test_restarts_over_counts_within_its_period(monkeypatch: pytest.MonkeyPatch)
         played.clock.advance(31.0)
         played.look()
         assert played.news() == ("it", "resolved")
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+def test_what_has_happened_is_told_at_whatever_time_of_day_the_machine_is_set_to(
+    monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    with stage(monkeypatch, one(), alerts.restarts_over(0, 30.0)) as played:
+        played.clock.ahead_s = ahead_s
+        played.tree.ref("p/w").tell("die")
+        played.look()
+        assert played.news() == ("it", "firing")
+        played.clock.advance(31.0)
+        played.look()
+        assert played.news() == ("it", "resolved")
+
+
+def test_how_long_an_alert_holds_is_not_known_by_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    always = Condition(lambda: Seen(lambda _: True))
+    with stage(monkeypatch, one(), always, for_s=60.0, every_s=60.0) as played:
+        played.look()
+        played.clock.ahead_s = 3600.0
+        played.look()
+        assert played.notifier.firing() == [], "it has held for no time at all"
+        played.clock.advance(60.0)
+        played.look()
+        assert played.news() == ("it", "firing")
+        played.clock.ahead_s = -3600.0
+        played.clock.advance(60.0)
+        played.look()
+        assert played.news() == ("it", "still_firing")
 
 
 def test_parked_holds_while_a_child_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
