@@ -1,7 +1,11 @@
-"""Counting what a thread does, in operations of the interpreter: a cost that a busy machine does not change."""
+"""Counting what a thread does, in operations of the interpreter: a cost that a busy machine does not change.
+
+No garbage is collected meanwhile: the finalizers of what earlier tests have left would be counted.
+"""
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,22 +34,34 @@ class Operations:
 def counted_here() -> Iterator[Operations]:
     """What this thread does in the block."""
     operations, before = Operations(), sys.gettrace()
-    sys.settrace(operations.trace)
-    try:
-        yield operations
-    finally:
-        sys.settrace(before)
+    with _no_garbage():
+        sys.settrace(operations.trace)
+        try:
+            yield operations
+        finally:
+            sys.settrace(before)
 
 
 @contextmanager
 def counted_on_loop(tree: Tree) -> Iterator[Operations]:
     """What the tree's event loop does in the block."""
     operations = Operations()
-    _on_loop(tree, operations.trace)
+    with _no_garbage():
+        _on_loop(tree, operations.trace)
+        try:
+            yield operations
+        finally:
+            _on_loop(tree, None)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
     try:
-        yield operations
+        yield
     finally:
-        _on_loop(tree, None)
+        gc.enable()
 
 
 def _on_loop(tree: Tree, trace: Any) -> None:

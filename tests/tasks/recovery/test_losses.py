@@ -68,7 +68,7 @@ def test_two_of_them_are_found_one_after_the_other() -> None:
     report = deadly.run_one(30)
 
     assert set(report.failed) >= {"poison0", "poison1"}
-    assert "slow0" in report.results or "slow1" in report.results
+    assert {*report.failed, *report.results} == set(ids)  # an innocent may lose its last chance to the other culprit
     assert deadly.deaths <= 12
 
 

@@ -15,7 +15,7 @@ import pytest
 from actors import ChildRestarting
 from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import unstopped
-from tests.support.crew import Record
+from tests.support.crew import LONG_S, Record
 from tests.support.mcp_trees import call, command, eventually, is_alive, office
 from trees import Plan, Subtask, Task, start
 from trees.agents import MCP, mcp_process, mcp_session
@@ -224,8 +224,10 @@ def test_a_start_that_is_cancelled_in_any_of_its_steps_leaves_no_process_and_no_
         before = files_open()
         for steps in range(1, 12):
             await cancelled_after(steps)
-        gc.collect()
-        assert files_open() <= before
+        async with asyncio.timeout(LONG_S):
+            while files_open() > before:  # a pipe is closed in a later turn of the loop than its transport
+                gc.collect()
+                await asyncio.sleep(0.01)
 
     asyncio.run(main())
     assert pids, "some were cancelled with a process"
