@@ -9,6 +9,7 @@ what happens                                     what follows
 the process ends, the connection is closed       a crash: the supervisor starts it again. A call in flight is a failed
                                                  attempt; its ladder tries it again where the tool says that it is read
                                                  only or idempotent, or where the call was never sent
+the answer to a call is cut off, or unreadable   as a call in flight: it may have been done
 the tool says that it has failed (``isError``)   a failed attempt: the server goes on
 an attempt is cancelled, or its time is up       the request is cancelled at the server, which goes on
 the server says that its tools have changed      they are listed anew, and the registry has them
@@ -127,6 +128,9 @@ class MCPWorker(Worker):
                     "may have been done: it is not called again. Look it up by its key"
                 )
                 raise UnknownEffectError(text) from error
+            if getattr(error, "goes_on", False):
+                self._calls_no_more()
+                raise Failed(str(error)) from None
             raise
         except BaseException:
             self._calls_no_more()

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -25,8 +24,9 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from actors.model.errors import Failed, StartError
+from actors.model.errors import Failed, Later, StartError
 from actors.tasks.model.executable import ToolInfo
+from trees.agents.mcp_http import HttpAnswers, is_cut
 from trees.agents.mcp_messages import flaws_of
 from trees.agents.mcp_process import ServerProcess
 
@@ -45,6 +45,10 @@ _LOGS: Final = ("httpx2", "mcp.client.streamable_http")
 """Loggers that tell the address of each request, with its query."""
 _CLOSED: Final = "Connection closed"
 """Text of the SDK's own error with the code ``CONNECTION_CLOSED``."""
+_CALL: Final = "tools/call"
+_LIST: Final = "tools/list"
+_FIRST: Final = ("initialize", _LIST)
+"""Methods of the requests with which a session begins."""
 _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_FOUND})
 """Codes of errors that come of every call of this kind."""
 
@@ -52,10 +56,12 @@ _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_
 class ConnectionLostError(ConnectionError):
     """The connection to the server is gone."""
 
-    def __init__(self, text: str, *, was_sent: bool = True) -> None:
+    def __init__(self, text: str, *, was_sent: bool = True, goes_on: bool = False) -> None:
         super().__init__(text)
         self.was_sent = was_sent
         """False where the request cannot have reached the server."""
+        self.goes_on = goes_on
+        """True where only the answer is lost: the connection is there."""
 
 
 class Session:
@@ -72,7 +78,10 @@ class Session:
         self._ready = asyncio.Event()
         self._stirred = asyncio.Event()
         """Set when there is something to look at: the process has ended, the tools have changed, it is to be closed."""
-        self._is_ready = self._is_closing = self._has_changed = self._is_forgotten = False
+        self._is_ready = self._is_closing = self._has_changed = False
+        self._http = HttpAnswers()
+        self._is_forgotten = False
+        """True where the server does not know this session: it was started anew."""
         self._must_list = False
         """True once the time has come to list tools that have changed."""
         self._next_list = 0.0
@@ -156,7 +165,7 @@ class Session:
         elif server.url is not None:
             # A call may take as long as its attempt may: that is limited, and cancelled, by the orchestrator.
             timeout = httpx2.Timeout(30.0, read=None)
-            hooks: Any = {"response": [self._looks_at]}
+            hooks: Any = {"response": [self._http.look_at]}
             made = partial(httpx2.AsyncClient, headers=server.headers, timeout=timeout, event_hooks=hooks)
             with server.secrets.kept_out_of_logs(*_LOGS):
                 async with await asyncio.to_thread(made) as http:  # apart: it reads certificates
@@ -188,12 +197,6 @@ class Session:
                 await asyncio.wait({lists}, timeout=_CLOSES_S)
                 if lists.done() and not lists.cancelled():
                     lists.exception()  # of a list that is not wanted any more: said nowhere
-
-    async def _looks_at(self, response: Any) -> None:
-        """Note that the server does not know this session, because it was started anew: what a 404 of a POST means."""
-        request = response.request
-        if response.status_code == HTTPStatus.NOT_FOUND and request.method == "POST":
-            self._is_forgotten = "mcp-session-id" in request.headers
 
     # -- what the server says ------------------------------------------------------------------------------
 
@@ -232,28 +235,52 @@ class Session:
 
         Raises:
             Failed: the tool, or the server, says that it has failed.
-            ConnectionLostError: the connection is gone.
+            Later: the server wants the call later, and has said when.
+            ConnectionLostError: the connection, or the answer, is gone.
         """
         task = self._task
         if task is None or task.done() or (self._process is not None and self._process.ended):
             raise await self._lost(was_sent=False)
         self._is_forgotten = False
+        self._http.begin(_CALL)
         try:
             result = await self._client.call_tool(tool.name, arguments)
         except MCPError as error:
-            is_unknown = error.code == mcp_types.METHOD_NOT_FOUND  # some say that with a 404, too
-            if self._is_closed_by(error) or (self._is_forgotten and not is_unknown):
-                raise await self._lost() from None
-            text = f"{tool.name}: {self._server.secrets.removed_from(error.error.message)}"
-            raise Failed(text, retryable=error.code not in _NEVER_AGAIN) from None
+            raise await self._error_of(tool, error) from None
         except (RuntimeError, ValidationError):
             await asyncio.wait({task}, timeout=_CLOSES_S)  # of a session that just ends the SDK says the same
             if task.done():
                 raise await self._lost() from None
-            raise Failed(f"{tool.name}: its result is not what MCP, or its output schema, says") from None
+            what = "its result is not what MCP, or its output schema, says"
+            raise ConnectionLostError(self._text(f"{tool.name}: {what}"), goes_on=True) from None
         if result.is_error:
             raise Failed(self._server.secrets.removed_from(_text_of(result)) or f"{tool.name} has failed")
         return _value_of(result)
+
+    async def _error_of(self, tool: ToolInfo, error: MCPError) -> Exception:
+        """Return what an error of the SDK means for a call: it is lost, was refused, or has failed."""
+        http = self._http
+        if error.code != mcp_types.METHOD_NOT_FOUND:  # some say that with a 404, too
+            self._is_forgotten = http.is_gone(_CALL) or (http.may_be_gone(_CALL) and await self._is_unknown())
+        if self._is_forgotten or self._is_closed_by(error):
+            return await self._lost()
+        if is_cut(error):
+            return ConnectionLostError(self._text("the connection was closed before it had answered"))
+        if lost := http.lost(_CALL, error):
+            return ConnectionLostError(self._text(lost), goes_on=True)
+        text = f"{tool.name}: {self._server.secrets.removed_from(http.said(_CALL, error))}"
+        if (after_s := http.after_s(_CALL)) is not None:
+            return Later(after_s, text)
+        return Failed(text, retryable=error.code not in _NEVER_AGAIN and http.is_worth_a_try(_CALL))
+
+    async def _is_unknown(self) -> bool:
+        """Ask a server that has refused a call for something else: whether it still knows the session."""
+        self._http.begin(_LIST)
+        try:
+            await self._client.list_tools()
+        except MCPError:
+            return self._http.may_be_gone(_LIST)
+        return False
 
     def _is_closed_by(self, error: MCPError) -> bool:
         """True where an error says that the connection is closed: servers have errors of their own with its code."""
@@ -304,7 +331,8 @@ class Session:
         if isinstance(cause, ConnectionLostError):
             return "the connection is closed"
         if isinstance(cause, MCPError):
-            return f"it answered: {cause.error.message}"
+            refused = next((each for each in _FIRST if self._http.status(each)), "")
+            return f"it answered: {cause.error.message}" if not refused else self._http.said(refused, cause)
         if isinstance(cause, ValidationError):
             return f"its answer is not what MCP says: {flaws_of(cause)}"
         return "the connection is closed" if cause is None else f"{type(cause).__name__}: {cause}"
