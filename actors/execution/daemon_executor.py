@@ -5,7 +5,12 @@ ends, also where the worker that had called ``to_thread`` was abandoned long ago
 child that never starts. So the loop of a tree, and that of its page, get an executor with daemon threads. asyncio takes
 nothing but a subclass of ``ThreadPoolExecutor``, so this is one; of what it inherits it uses the size only.
 
-Locking: ``_guard`` guards the number of threads and of those that wait for work. A job is put before a thread
+A call that hangs has its thread for ever. Where nobody waits for it any longer, because the attempt or the worker that
+did was ended, the thread is given up: it does not count, another one takes its place, and it ends with its call. So
+calls that hang keep nobody else's from running. Only so many are given up at a time; those beyond that count.
+
+Locking: ``_guard`` guards the number of threads, of those that wait for work, and of those that were given up, and
+whether a call has one, or is over. A job is put before a thread
 is looked for, and a thread counts itself as waiting before it takes one, so no job stays behind. A thread that has
 taken a job still counts as waiting for a moment; so when it does no longer it looks whether the others are enough for
 what waits now: a job that came in that moment must not wait for the one that was taken, which may never end.
@@ -35,21 +40,24 @@ IDLE_S = 5.0
 class DaemonExecutor(ThreadPoolExecutor):
     """A ``ThreadPoolExecutor`` whose threads are daemons."""
 
-    def __init__(self, name: str, idle_s: float = IDLE_S, most: int | None = None) -> None:
+    def __init__(self, name: str, idle_s: float = IDLE_S, most: int | None = None, most_given_up: int = 0) -> None:
         """Make it; no thread runs yet.
 
         Args:
             name: of its threads, before their numbers.
             idle_s: seconds after which a thread that had nothing to do ends.
             most: threads at a time. None: as many as a ``ThreadPoolExecutor`` would have.
+            most_given_up: threads beside these whose calls nobody waits for any longer.
         """
         super().__init__(most, thread_name_prefix=name)
         self._name = name
         self._idle_s = idle_s
         self._most = self._max_workers
+        self._most_given_up = most_given_up
         self._guard = threading.RLock()
         self._count = 0
         self._waiting = 0
+        self._given_up = 0
         self._over = False
         self._numbers = itertools.count()
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
@@ -60,8 +68,8 @@ class DaemonExecutor(ThreadPoolExecutor):
         Raises:
             RuntimeError: the loop is closed, or the machine gives not even one thread.
         """
-        future: Future[T] = Future()
-        call = _Call(future, lambda: fn(*args, **kwargs))
+        future: _CallFuture[T] = _CallFuture(self._give_up)
+        call = future.call = _Call(future, lambda: fn(*args, **kwargs))
         with self._guard:
             if self._over:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -76,6 +84,21 @@ class DaemonExecutor(ThreadPoolExecutor):
         grow = self._calls.qsize() > self._waiting and self._count < self._most
         self._count += grow
         return grow
+
+    def _give_up(self, call: _Call) -> None:
+        """Give up the thread that has a call which nobody waits for any longer, unless it ends just now.
+
+        Two orders: where the call ends first, its thread goes on as before; else it ends once the call does.
+        """
+        with self._guard:
+            if not call.has_thread or call.is_given_up or self._given_up >= self._most_given_up:
+                return
+            call.is_given_up = True
+            self._given_up += 1
+            self._count -= 1
+            grow = not self._over and self._counts_one_more()
+        if grow:
+            self._start()
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._main, name=f"{self._name}-{next(self._numbers)}", daemon=True)
@@ -102,10 +125,17 @@ class DaemonExecutor(ThreadPoolExecutor):
                     self._count -= 1
                     return
                 grow = call is not None and not self._over and self._counts_one_more()
+                if call is not None:
+                    call.has_thread = True
             if grow:
                 self._start()
             if call is not None:
                 call.run()
+                with self._guard:
+                    call.has_thread = False
+                    if call.is_given_up:
+                        self._given_up -= 1
+                        return
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take nothing more. What runs is left to itself: nobody waits for it, ever."""
@@ -122,6 +152,7 @@ class _Call:
     def __init__(self, future: Future[Any], call: Callable[[], Any]) -> None:
         self._future = future
         self._call = call
+        self.has_thread = self.is_given_up = False
 
     def run(self) -> None:
         """Call it, unless it was cancelled meanwhile."""
@@ -133,3 +164,20 @@ class _Call:
             self._future.set_exception(error)
         else:
             self._future.set_result(result)
+
+
+class _CallFuture(Future[T]):
+    """The future of a call: asyncio cancels it where whoever waits for it is cancelled."""
+
+    call: _Call
+
+    def __init__(self, gives_up: Callable[[_Call], None]) -> None:
+        super().__init__()
+        self._gives_up = gives_up
+
+    def cancel(self) -> bool:
+        """Cancel the call; where it runs already, nobody waits for it any longer. False: it cannot be cancelled."""
+        if super().cancel():
+            return True
+        self._gives_up(self.call)
+        return False

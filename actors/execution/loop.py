@@ -15,7 +15,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.thread_state import InterpreterEndsError, join_thread, never_waits, start_thread
 from actors.concurrency.wakeup import Turnstile
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from actors.concurrency.disposal import Disposal
     from actors.execution.crash_boundary import WorkerIncarnation
     from actors.execution.incarnation import Incarnation
+
+MOST_GIVEN_UP: Final = 256
+"""Threads of ``asyncio.to_thread`` whose calls hang, and are waited for by nobody. Further ones keep others waiting."""
 
 
 class Loop(LoopScheduler):
@@ -154,7 +157,7 @@ class Loop(LoopScheduler):
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ident = get_ident()
         asyncio.set_event_loop(loop)
-        loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread"))
+        loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread", most_given_up=MOST_GIVEN_UP))
         never_waits()
         try:
             self._run_until_closed(loop)
