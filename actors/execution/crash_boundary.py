@@ -272,7 +272,7 @@ class WorkerIncarnation(EndingIncarnation):
             if origin is not None:
                 late = origin.deadline is not None and origin.deadline < self.since
                 if late or (reply is not None and reply.is_abandoned):
-                    self._passes_over(envelope, times)
+                    due = self._passes_over(envelope, times)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
                 if origin.variables is not None:
@@ -304,10 +304,10 @@ class WorkerIncarnation(EndingIncarnation):
         self.current = None
         return True
 
-    def _passes_over(self, envelope: Envelope, times: Untimed) -> None:
-        """Drop a message whose asker waits no longer."""
-        times.skipped()
+    def _passes_over(self, envelope: Envelope, times: Untimed) -> float:
+        """Drop a message whose asker waits no longer. Returns when the next one is to be looked at (``times.due``)."""
         self.system.letters.expired(self.mailbox, envelope)
+        return times.skipped()
 
     def _gives_back(self, envelope: Envelope, times: Untimed) -> bool:
         """Leave a message to whoever comes next: there is an order to end. True: the incarnation is not over yet."""

@@ -3,7 +3,8 @@
 A message ends when the next one begins, and when that is stands in ``Incarnation.since`` anyway. So measuring adds one
 look at the clock, at the end of a batch. Of a message that takes no longer than ``QUICK_S`` nothing is noted but that
 there was one: a batch has a time by which all its messages so far were quick (``due``), and only a message that begins
-after it has somebody look at the one before.
+after it has somebody look at the one before. There is none where that was added already, was dropped, or belongs to the
+batch before: what passes in between is nobody's, and one that is looked at must be among those that are counted.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class Untimed:
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
         return inf
 
-    def skipped(self) -> None:
-        """Take note of a message that was taken, and is not handled."""
+    def skipped(self) -> float:
+        """Take note of a message that was taken, and is not handled. Returns the new ``due``."""
+        return inf
 
     def end(self, incarnation: Incarnation) -> None:
         """Add what was handled so far. More may follow."""
@@ -40,13 +42,15 @@ class Untimed:
 class BatchTimes(Untimed):
     """Batches that are measured, one after the other, of one incarnation."""
 
-    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_slow", "_source", "due")
+    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_skips", "_slow", "_source", "due")
 
     def __init__(self, incarnation: Incarnation) -> None:
         self._mailbox, self._now = incarnation.mailbox, incarnation.system.now
         self._measures = incarnation.system.reports.measures
         self._row = self._measures.row_of(self._mailbox.path)
         self._slow: list[float] = []
+        self._skips = False
+        """True where the message that was taken last is not handled."""
         self.begin()
 
     def begin(self) -> None:
@@ -58,27 +62,33 @@ class BatchTimes(Untimed):
 
     def passed(self, began: float, now: float) -> float:
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
-        took = now - max(began, self._began)  # what was before that was added already
-        if took > QUICK_S:
-            self._slow.append(took)
+        if self._left - length_hint(self._source) > 1 and not self._skips:  # the one that begins was taken, too
+            self._look(now - began)
+        self._skips = False
         return now + QUICK_S
 
-    def skipped(self) -> None:
-        """Take note of a message that was taken, and is not handled."""
+    def _look(self, took: float) -> None:
+        if took > QUICK_S:
+            self._slow.append(took)
+
+    def skipped(self) -> float:
+        """Take note of a message that was taken, and is not handled. Returns the new ``due``: the next one looks."""
         self._left -= 1
+        self._skips = True
+        return -inf
 
     def end(self, incarnation: Incarnation) -> None:
         """Add what was handled so far. More may follow."""
         now, left, began = self._now(), length_hint(self._source), self._began
         number = self._left - left
         if number > 0:
-            if now - began > QUICK_S:
-                self.passed(incarnation.since, now)
+            if now - began > QUICK_S and not self._skips:
+                self._look(now - incarnation.since)
             if self._mailbox.attached is incarnation:  # what an abandoned one has done does not count
                 self._measures.add(self._row, number, now - began, self._slow)
         if self._slow:
             self._slow = []
-        self._left, self._began = left, now
+        self._left, self._began, self._skips = left, now, False
 
 
 def begun(incarnation: Incarnation) -> BatchTimes:

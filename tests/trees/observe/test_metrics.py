@@ -16,8 +16,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors import ReplyTimeoutError, RestartLimitError, Worker
+from actors.execution.handling_times import BatchTimes
+from actors.messaging.dead_letters import DeadLetterOffice
 from actors.messaging.handled import MOST_BELOW
 from actors.model.errors import ConfigError
+from actors.runtime.dispatch_reports import DispatchReports
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
@@ -357,6 +360,48 @@ def test_what_nobody_waits_for_any_more_and_what_an_order_leaves_is_not_measured
         settle(tree)
         found = read(registry)
     assert handled(found, "p/w")[1:] == (1, 61.0)
+
+
+@pytest.mark.parametrize(
+    ("slow", "odd"),
+    [
+        ((BatchTimes, "begin"), None),
+        ((DeadLetterOffice, "expired"), "expired"),
+        ((DispatchReports, "request_failed"), KeyError("failed")),
+    ],
+)
+def test_what_passes_between_two_messages_is_the_time_of_none(
+    monkeypatch: pytest.MonkeyPatch, timed: tuple[ManualClock, Gate], slow: tuple[type[Any], str], odd: Any
+) -> None:
+    """Else it is one more slow message than there are, and the count of the quick ones falls."""
+    clock, gate = timed
+    registry, act = CollectorRegistry(), getattr(*slow)
+
+    def takes_long(*args: Any, **more: Any) -> Any:
+        done = act(*args, **more)
+        clock.advance(2.0)
+        return done
+
+    monkeypatch.setattr(*slow, takes_long)
+    worker = WorkerSpec(id="w", actor=Timed, expected=(KeyError,))
+    with start(SupervisorSpec(id="p", children=[worker]), clock=clock) as tree:
+        metrics(tree, registry)
+        tree.ref("p/w").tell("wait")
+        gate.wait_reached()
+        tree.ref("p/w").tell(5.0)
+        if odd == "expired":
+            with pytest.raises(ReplyTimeoutError):
+                tree.ref("p/w").ask(7.0, timeout=0.01)
+        elif odd is not None:
+            tree.ref("p/w").tell(odd)
+        for _ in range(3):
+            tree.ref("p/w").tell(0.0)
+        gate.open.set()
+        settle(tree)
+        each, number, _ = handled(read(registry), "p/w")
+    failed = {"1.0": 1} if isinstance(odd, KeyError) else {}
+    assert each == {"0.0001": 4, "5.0": 1, **failed}
+    assert number == sum(each.values())
 
 
 def test_members_of_a_pool_are_measured_as_their_pool_and_what_was_measured_stays_when_the_tree_is_down(
