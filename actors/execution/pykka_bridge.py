@@ -19,7 +19,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 from pykka import messages
@@ -29,6 +29,7 @@ from actors.messaging.proxy import require_attribute
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
 from actors.model.spec import Reason
+from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -168,11 +169,11 @@ def managed(cls: type[Any]) -> type[Any]:
     if hardened is None:
         names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
         hardened = type(cls.__name__, (StockActor, cls), names)
-        _MANAGED[cls] = weakref.ref(hardened)
+        _MANAGED.put(cls, weakref.ref(hardened))
     return hardened
 
 
-_MANAGED: weakref.WeakKeyDictionary[type[Any], weakref.ref[type[Any]]] = weakref.WeakKeyDictionary()
+_MANAGED: Final[WeakKeys[type[Any], weakref.ref[type[Any]]]] = WeakKeys()
 """Weak on both sides: a subclass keeps its base alive."""
 
 

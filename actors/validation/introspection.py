@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable
 from types import CodeType, CoroutineType, FunctionType
 from typing import Any, Final, TypeVar
+
+from actors.model.weak_tables import WeakKeys
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ def type_name(kind: type[Any]) -> str:
 _NAME: Any = vars(type)["__name__"]
 
 
-_SIGNATURES: weakref.WeakKeyDictionary[FunctionType, tuple[CodeType, inspect.Signature]] = weakref.WeakKeyDictionary()
+_SIGNATURES: Final[WeakKeys[FunctionType, tuple[CodeType, inspect.Signature]]] = WeakKeys()
 """Signatures of plain functions that hold no object which could hold the function: looked up for each child."""
 
 
@@ -68,7 +69,7 @@ def signature_of(call: Callable[..., Any]) -> inspect.Signature | None:
         return known[1]
     signature = _looked_up(call)
     if signature is not None:
-        _SIGNATURES[call] = (call.__code__, signature)
+        _SIGNATURES.put(call, (call.__code__, signature))
     return signature
 
 

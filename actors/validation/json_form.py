@@ -24,6 +24,8 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 _ATOMS: Final = frozenset({int, float, bool, type(None)})
 _TEXTS: Final = frozenset({str})
 _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_OF_A_FUNCTION: Final = "Error calling function"
+"""Beginning of the text where a function of a serializer has raised."""
 _SAME_KEYS: Final = ("with two keys that are the same key in JSON, as 1 and '1' are,", "Use texts for keys.")
 _TWO_HALVES: Final = (
     "with two halves of a character side by side, which would be read as one character,",
@@ -52,7 +54,11 @@ def json_form(value: object, *, exclude_none: bool = False) -> Any:
         ValueError: the same.
         RecursionError: it is nested too deeply.
     """
-    made = to_jsonable_python(value, exclude_none=exclude_none)
+    try:
+        made = to_jsonable_python(value, exclude_none=exclude_none)
+    except PydanticSerializationError as error:
+        raise_interrupt(error)
+        raise
     return _kept(value, made, partial(to_json, exclude_none=exclude_none))
 
 
@@ -64,8 +70,22 @@ def json_form_as(adapter: TypeAdapter[Any], value: object, *, warnings: bool = T
         PydanticSerializationError: it is nothing that JSON can be made of.
         RecursionError: it is nested too deeply.
     """
-    made = adapter.dump_python(value, mode="json", warnings=warnings)
+    try:
+        made = adapter.dump_python(value, mode="json", warnings=warnings)
+    except PydanticSerializationError as error:
+        raise_interrupt(error)
+        raise
     return _kept(value, made, partial(adapter.dump_json, warnings=False))
+
+
+def raise_interrupt(error: PydanticSerializationError) -> None:
+    """Raise what pydantic has made an error of its own, where that is none: a signal handler's Ctrl-C, most of all.
+
+    Whatever a function of a serializer raises becomes such an error, wherever a signal comes in that function.
+    """
+    cause = error.__cause__
+    if cause is not None and not isinstance(cause, Exception):
+        raise cause
 
 
 def is_whole(text: str) -> bool:
@@ -127,7 +147,9 @@ def _require_keys(value: object, text_of: Callable[[object], bytes]) -> None:
     """Look for the same key twice in the text of it: the objects of a user's classes make dicts as they like."""
     try:
         text = text_of(value)
-    except (PydanticSerializationError, ValueError, RecursionError):
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        if _OF_A_FUNCTION in str(error):  # it did not raise a moment ago: a Ctrl-C, as far as anybody can tell
+            raise
         return  # half a character: pydantic makes no text of that, and nobody can look
     _READER.decode(text.decode())
 

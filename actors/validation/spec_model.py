@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from actors.model.errors import ConfigError, DepthError, Problem
 from actors.validation import field_types
+from actors.validation.json_form import raise_interrupt
 from actors.validation.validation_messages import from_pydantic
 
 CODE_FIELDS = ("output", "undo", "estimate", "lifespan")
@@ -93,6 +95,14 @@ class SpecModel(BaseModel, frozen=True):
         if not update:
             return super().model_copy(deep=deep)
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | dict(update))
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Return its fields as pydantic does; a Ctrl-C meanwhile is that, and no error of pydantic's."""
+        try:
+            return super().model_dump(**options)
+        except PydanticSerializationError as error:
+            raise_interrupt(error)
+            raise
 
     if not TYPE_CHECKING:  # a type checker that saw these two would let any attribute be set
 

@@ -20,9 +20,9 @@ from itertools import chain
 from operator import is_, itemgetter
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, TypeAlias, cast
-from weakref import WeakValueDictionary
 
 from actors.model.spec import ChildSpec, WorkerRecipe
+from actors.model.weak_tables import WeakValues
 from actors.worker import Worker
 from trees.declaration.specs import Backoff, Mailbox, WorkerSpec
 
@@ -58,7 +58,7 @@ _VALUES: Final = frozenset(
 """Types of members that are quickly told: a class calls none of them, or makes an object of it."""
 _MEMBERS: Final[Any] = vars(type)["__dict__"]
 _MRO: Final[Any] = vars(type)["__mro__"]
-_KNOWN: Final[WeakValueDictionary[_Key, WorkerRecipe]] = WeakValueDictionary()
+_KNOWN: Final[WeakValues[_Key, WorkerRecipe]] = WeakValues()
 """The newest recipe by the identity of its code, which it keeps alive, by the field of that, by the fields given, and
 by the number of its args and the names of its kwargs. No lock: each change is one step of C, and a spec whose recipe
 was overwritten is only looked at once more."""
@@ -124,7 +124,7 @@ def origin_of(spec: WorkerSpec, common: dict[str, Any]) -> Origin | None:
 def remember(recipe: WorkerRecipe) -> None:
     """Have the recipe found by specs like its own, as long as somebody holds it."""
     if recipe.origin is not None:
-        _KNOWN[recipe.origin.key] = recipe
+        _KNOWN.put(recipe.origin.key, recipe)
 
 
 def child_spec(spec: WorkerSpec, recipe: WorkerRecipe) -> ChildSpec | None:

@@ -23,8 +23,8 @@ raised), the end of the tree (likewise: what was taken is accounted for, then ``
 under way is let go: messages that wait are not handled, tasks are cancelled, nothing more is taken.
 
 Threads: a batch belongs to one consumer at a time. Others only bring what has ended (``Arrivals``): they append, then
-complete the signal; the consumer renews the signal, then looks. So none is missed. ``Arrivals`` does not know the
-batch, so one that is dropped in the middle is closed at once.
+complete the signal; the consumer renews the signal, then looks. So none is missed. ``Arrivals`` and ``UnderWay`` do not
+know the batch: one that is dropped in the middle is gone at once, and a thread that waits for that lets go of the rest.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
+from actors.concurrency.let_go_watch import LetGoWatch
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
@@ -76,6 +77,29 @@ class Arrivals:
         return self.signal
 
 
+class UnderWay:
+    """Items of a batch that have been given, and the taking of the next one: what is let go of at its end."""
+
+    def __init__(self) -> None:
+        self.given: dict[GivenItem, None] = {}
+        """The oldest first."""
+        self.pull: asyncio.Task[Any] | None = None
+        """Takes the next item of an async source."""
+
+    def let_go(self) -> None:
+        """Let go of all of it. On any thread; never waits."""
+        given, self.given = self.given, {}
+        for each in given:
+            each.leave()
+        pull = self.pull
+        if pull is not None and not pull.done():
+            _cancel(pull)
+
+
+_DROPPED: Final = LetGoWatch("dropped batches")
+"""Lets go of what a batch has under way that nobody closed. It does not hold the batch."""
+
+
 class Batch(Generic[ItemT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
 
@@ -87,23 +111,21 @@ class Batch(Generic[ItemT]):
         self._total = len(items) if isinstance(items, Sized) else None
         self._target = target
         self._arrivals = Arrivals()
-        self._given: dict[GivenItem, None] = {}
-        """Under way, the oldest first."""
+        self._under_way = UnderWay()
         self._first = math.inf
         """When the time of the first of them may be up."""
         self._pending: Any = _NOTHING
         """An item that was taken and is yet to be given, with what is given for it."""
-        self._pull: asyncio.Task[Any] | None = None
-        """Takes the next item of an async source."""
         self._end: BaseException | None = None
         """Error to raise when all that was taken is handed out. ``StopIteration``: the items have ended."""
         self.done = 0
         """Results that were handed out."""
+        self._watched = _DROPPED.watch(self, self._under_way.let_go)
         self._closed = False
 
     def __repr__(self) -> str:
         total = "" if self._total is None else f" of {self._total}"
-        return f"<Batch {self._target.path} {self.done}{total} done, {len(self._given)} under way>"
+        return f"<Batch {self._target.path} {self.done}{total} done, {len(self._under_way.given)} under way>"
 
     # -- sync ----------------------------------------------------------------------------------------------
 
@@ -151,11 +173,11 @@ class Batch(Generic[ItemT]):
             raise StopAsyncIteration
         try:
             while (found := self._ended()) is None:
-                if self._has_room and self._pull is None:
+                if self._has_room and self._under_way.pull is None:
                     await self._take_async()
                     continue
                 signal = self._arrivals.renew()
-                if not self._arrivals.ended and (self._pull is None or not self._pull.done()):
+                if not self._arrivals.ended and (self._under_way.pull is None or not self._under_way.pull.done()):
                     await came(signal, self._left())
                 self._pulled()
             return self._handed_out(found)
@@ -171,8 +193,8 @@ class Batch(Generic[ItemT]):
     async def _take_async(self) -> None:
         """Give the next item, where it is there already; else have it taken."""
         if self._pending is _NOTHING and isinstance(self._source, AsyncIterator):
-            self._pull = asyncio.ensure_future(_next_of(self._source))
-            self._pull.add_done_callback(lambda _: self._arrivals.nudge())
+            self._under_way.pull = asyncio.ensure_future(_next_of(self._source))
+            self._under_way.pull.add_done_callback(partial(_nudge, self._arrivals))
             return
         if self._pending is _NOTHING and isinstance(self._source, Iterator):
             self._take(self._source)
@@ -189,10 +211,10 @@ class Batch(Generic[ItemT]):
 
     def _pulled(self) -> None:
         """Take what the async source has brought, if it has."""
-        pull = self._pull
+        pull = self._under_way.pull
         if pull is None or not pull.done():
             return
-        self._pull = None
+        self._under_way.pull = None
         try:
             item = pull.result()
         except BaseException as error:  # noqa: BLE001 - raised when all is handed out
@@ -205,7 +227,7 @@ class Batch(Generic[ItemT]):
     @property
     def _has_room(self) -> bool:
         """True where one more is to be given, or taken and given."""
-        return self._pending is not _NOTHING or (self._end is None and len(self._given) < self._target.limit)
+        return self._pending is not _NOTHING or (self._end is None and len(self._under_way.given) < self._target.limit)
 
     def _take(self, source: Iterator[ItemT]) -> None:
         try:
@@ -227,7 +249,7 @@ class Batch(Generic[ItemT]):
             self._failed(item, error)
 
     def _is_given(self, given: GivenItem) -> None:
-        self._given[given] = None
+        self._under_way.given[given] = None
         if given.expires is not None and given.expires < self._first:
             self._first = given.expires
         given.reply.when_done(partial(self._arrivals.bring, given))
@@ -243,7 +265,7 @@ class Batch(Generic[ItemT]):
         now = monotonic()
         if self._first <= now:
             first = math.inf
-            for given in self._given:
+            for given in self._under_way.given:
                 if given.expires is not None and given.expires <= now:
                     given.expires = given.time_is_up()
                 first = min(first, math.inf if given.expires is None else given.expires)
@@ -254,19 +276,19 @@ class Batch(Generic[ItemT]):
         """One that has ended; None: none has yet. At the end of all this raises how it ends."""
         if self._arrivals.ended:
             return self._arrivals.ended.popleft()
-        if self._end is not None and not self._given and self._pending is _NOTHING:
+        if self._end is not None and not self._under_way.given and self._pending is _NOTHING:
             raise self._end
         return None
 
     def _handed_out(self, given: GivenItem) -> tuple[ItemT, Any]:
-        self._given.pop(given, None)
+        self._under_way.given.pop(given, None)
         given.leave()
         self.done += 1
         failure: Exception | None = None
         try:
             result = given.result()
         except Exception as error:  # noqa: BLE001 - kept, or raised
-            result = failure = error
+            result = failure = _without_our_frames(error)
             if self._end is None:
                 self._end = self._target.down()
         self._tell_progress()
@@ -291,19 +313,16 @@ class Batch(Generic[ItemT]):
         if self._closed:
             return
         self._closed = True
-        given, self._given = self._given, {}
-        for each in given:
-            each.leave()
+        _DROPPED.forget(self._watched)
+        self._under_way.let_go()
         self._pending = _NOTHING
         self._source = iter(())  # a generator that nobody else has is closed by this
-        if self._pull is not None and not self._pull.done():
-            _cancel(self._pull)
 
     async def aclose(self) -> None:
         """``close``, under the name that async iterators have."""
         self.close()
-        if self._pull is not None:
-            await asyncio.wait([self._pull])
+        if self._under_way.pull is not None:
+            await asyncio.wait([self._under_way.pull])
 
     def __enter__(self) -> Self:
         return self
@@ -313,13 +332,27 @@ class Batch(Generic[ItemT]):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        self.close()
+
+def _without_our_frames(error: Exception) -> Exception:
+    """Return an error with the frames of the worker only: whoever keeps it does not keep the batch.
+
+    The first two are of who has caught it and of what has raised it. A frame also holds those that have called it, and
+    what is in them (``frame.f_back``), so both have to go.
+    """
+    frames = error.__traceback__
+    for _ in range(2):
+        frames = None if frames is None else frames.tb_next
+    return error.with_traceback(frames)
 
 
 async def _next_of(source: AsyncIterator[Any]) -> Any:
     """Return the next item of an async source, or the mark of its end."""
     return await anext(source, _END)
+
+
+def _nudge(arrivals: Arrivals, _: object) -> None:
+    """Wake the consumer of a batch; whoever holds this does not hold the batch."""
+    arrivals.nudge()
 
 
 def _cancel(pull: asyncio.Task[Any]) -> None:

@@ -17,10 +17,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from weakref import WeakKeyDictionary
 
 from actors.concurrency.change_lock import LookLock
 from actors.messaging.handled import BOUNDS
+from actors.model.weak_tables import WeakKeys
 from actors.runtime.handle import system_of
 from trees.agents.packages import Package, require
 from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter, combined
@@ -232,7 +232,7 @@ def _add_histogram(
     family.add_sample(f"{name}_sum", labels, total_s)
 
 
-_COLLECTORS: Final[WeakKeyDictionary[Any, TreeCollector]] = WeakKeyDictionary()
+_COLLECTORS: Final[WeakKeys[Any, TreeCollector]] = WeakKeys()
 _MAKING: Final = LookLock()
 """Guards that each registry has one collector, also where one is made in between, by a finalizer on the same thread.
 Nothing else is held meanwhile but the registry's own lock."""
@@ -245,8 +245,6 @@ def _collector_of(registry: Any) -> TreeCollector:
 def _find_or_make(registry: Any) -> TreeCollector:
     found = _COLLECTORS.get(registry)
     if found is None:
-        made = TreeCollector()
-        found = _COLLECTORS.setdefault(registry, made)
-        if found is made:
-            registry.register(made)
+        found = _COLLECTORS.put(registry, TreeCollector())
+        registry.register(found)
     return found

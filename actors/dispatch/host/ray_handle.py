@@ -30,12 +30,12 @@ import asyncio
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
 
 from actors.dispatch import ray as door
 from actors.dispatch.host.worker_handle import WorkerHandle
 from actors.dispatch.ray import ActorRequest
 from actors.dispatch.worker.ray_worker import PIECE
+from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,14 +96,14 @@ class SessionWatch:
             door.LOOK.begin()
 
 
-_WATCHES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, SessionWatch]] = WeakKeyDictionary()
+_WATCHES: Final[WeakKeys[asyncio.AbstractEventLoop, SessionWatch]] = WeakKeys()
 _WATCHES_GUARD: Final = threading.RLock()
 """Guards the table of watches: each loop has a thread of its own."""
 
 
 def _watch_of(loop: asyncio.AbstractEventLoop) -> SessionWatch:
     with _WATCHES_GUARD:
-        return _WATCHES.setdefault(loop, SessionWatch())
+        return _WATCHES.get(loop) or _WATCHES.put(loop, SessionWatch())
 
 
 class RayHandle(WorkerHandle):

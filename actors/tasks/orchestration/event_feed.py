@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from actors.concurrency.weak_registry import WeakRegistry
 from actors.model.events import Event, EventsLost, TreeStopped
 from actors.tasks.model.task_events import TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import MARK
@@ -45,7 +46,7 @@ class Follower(Protocol):
         """Something may have happened that nobody told of: look at the journal."""
 
 
-Followers: TypeAlias = "dict[int, weakref.ref[Follower]]"
+Followers: TypeAlias = WeakRegistry[Follower]
 
 
 class Feed:
@@ -66,13 +67,12 @@ class Feed:
             over: completed when nothing more will come.
         """
         self._subscribe()
-        mine: Followers = {}
+        mine = Followers()
         topic = self._topics.setdefault(task, mine)
-        key = id(follower)
-        topic[key] = weakref.ref(follower, lambda _: topic.pop(key, None))
+        topic.add(follower)
         if topic is mine:
             over.when_done(partial(self._over, task))
-        return partial(_leave, topic, key)
+        return partial(_leave, topic, weakref.ref(follower))
 
     def _subscribe(self) -> None:
         try:
@@ -82,7 +82,7 @@ class Feed:
         self._bus.subscribe(self._hear, lasting=True)
 
     def _over(self, task: str) -> None:
-        for follower in _those_of(self._topics.get(task, {})):  # not taken away: the event of the end may yet come
+        for follower in _those_of(self._topics.get(task)):  # not taken away: the event of the end may yet come
             follower.wake()
 
     def _hear(self, event: Event) -> None:
@@ -90,7 +90,7 @@ class Feed:
             for id_ in _with_wholes(event.task) if self._topics else ():
                 is_end = isinstance(event, TaskFinished) and event.task == id_
                 topic = self._topics.pop(id_, None) if is_end else self._topics.get(id_)
-                for follower in _those_of(topic or {}):
+                for follower in _those_of(topic):
                     follower.hear(event)
         elif isinstance(event, (EventsLost, TreeStopped)) or event.path.endswith(f"/{ORCHESTRATOR}"):
             everybody = isinstance(event, (EventsLost, TreeStopped))
@@ -108,9 +108,10 @@ def _with_wholes(task: str) -> tuple[str, ...]:
     return tuple(MARK.join(words[:size]) for size in range(1, len(words) + 1))
 
 
-def _leave(topic: Followers, key: int) -> None:
-    topic.pop(key, None)
+def _leave(topic: Followers, follower: weakref.ref[Follower]) -> None:
+    if (left := follower()) is not None:
+        topic.discard(left)
 
 
-def _those_of(topic: Followers) -> list[Follower]:
-    return [follower for ref in tuple(topic.values()) if (follower := ref()) is not None]
+def _those_of(topic: Followers | None) -> list[Follower]:
+    return [] if topic is None else topic.snapshot()

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
 
 from actors.messaging.reply import Reply
+from actors.model.weak_tables import WeakValues
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.dropped import Dropped, lacking
 
@@ -41,7 +41,7 @@ class Fetching:
 
     def __init__(self, fetch: Callable[[str, Collection[int]], Reply]) -> None:
         self._fetch = fetch
-        self._in_use: WeakValueDictionary[_Key, _Value] = WeakValueDictionary()
+        self._in_use: WeakValues[_Key, _Value] = WeakValues()
 
     def begin(self, effects: Sequence[Effect]) -> Fetched | None:
         """Fetch the values that these effects lack; None: they lack none."""
@@ -68,7 +68,7 @@ class Fetched:
         effects: Sequence[Effect],
         replies: dict[str, Reply],
         held: dict[_Key, _Value],
-        in_use: WeakValueDictionary[_Key, _Value],
+        in_use: WeakValues[_Key, _Value],
     ) -> None:
         self._effects = effects
         self._replies = replies
@@ -97,7 +97,7 @@ class Fetched:
                 value = self._held.get(_key(at))
                 if value is None:
                     value = self._held[_key(at)] = _Value(at.found_in(records[at.stream][at.number]))
-                    self._in_use[_key(at)] = value
+                    self._in_use.put(_key(at), value)
                 values[name] = value.value
                 if owner is not None:
                     owner.keep(value)

@@ -1,0 +1,135 @@
+"""What is to be done when a thing is gone is done on another thread, and no code runs where it goes."""
+
+from __future__ import annotations
+
+import gc
+import queue
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+import pytest
+
+from actors.concurrency.let_go_watch import LetGoThread, LetGoWatch
+from actors.model.weak_tables import WeakKeys, WeakValues
+from tests.support.hardening import LONG_S, eventually
+
+
+class Thing:
+    pass
+
+
+def waiting(name: str) -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if isinstance(each, LetGoThread) and each.name == name]
+
+
+def code_that_runs_in(act: Any) -> list[str]:
+    ran: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: ran.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return ran
+
+
+def test_what_a_signal_handler_raises_is_not_lost_where_a_watched_thing_goes() -> None:
+    watch, done = LetGoWatch("one"), queue.SimpleQueue[str]()
+    things = [Thing()]
+    watch.watch(things[0], lambda: done.put(threading.current_thread().name))
+
+    assert code_that_runs_in(things.clear) == []
+    assert done.get(timeout=LONG_S) == "one"
+
+
+def test_its_thread_ends_with_the_last_thing_and_another_begins_with_the_next() -> None:
+    watch, done = LetGoWatch("two"), queue.SimpleQueue[int]()
+    for number in range(3):
+        thing, forgotten = Thing(), Thing()
+        watch.watch(thing, lambda number=number: done.put(number))
+        found = watch.watch(forgotten, lambda: done.put(-1))
+        assert len(waiting("two")) == 1
+        del thing
+        assert done.get(timeout=LONG_S) == number
+        watch.forget(found)
+        watch.forget(found)
+        eventually(lambda: not waiting("two"))
+
+    assert done.empty()
+
+
+@pytest.mark.parametrize("who", ["the thread that looks once more", "a thread that begins"])
+def test_a_thing_that_comes_as_the_thread_finds_nothing_to_watch_is_watched(
+    who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The race of the two: the thread has given back its ticket, and has yet to look once more."""
+    watch, done = LetGoWatch("three"), queue.SimpleQueue[str]()
+    late, ticket, came = [Thing()], deque[None](), threading.Event()
+
+    class Returned:
+        """A ticket, and the thing that comes as it is given back."""
+
+        def append(self, _: None) -> None:
+            monkeypatch.setattr(watch, "_ticket", ticket)
+            if who == "a thread that begins":
+                ticket.append(None)  # who comes finds it
+            watch.watch(late[0], lambda: done.put(threading.current_thread().name))
+            if who != "a thread that begins":
+                ticket.append(None)
+            came.set()
+
+    things = [Thing()]
+    watch.watch(things[0], lambda: monkeypatch.setattr(watch, "_ticket", Returned()))
+    things.clear()
+    assert came.wait(LONG_S)
+    late.clear()
+
+    assert done.get(timeout=LONG_S) == "three"
+    eventually(lambda: not waiting("three"))
+
+
+def test_what_raises_is_told_and_those_behind_it_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    watch, done = LetGoWatch("four"), queue.SimpleQueue[str]()
+    things = [Thing(), Thing()]
+
+    def fails() -> None:
+        raise SystemExit("no")
+
+    watch.watch(things[0], fails)
+    watch.watch(things[1], lambda: done.put("done"))
+    things.clear()
+
+    assert done.get(timeout=LONG_S) == "done"
+    eventually(lambda: told)
+    assert told[0].exc_type is SystemExit
+
+
+def test_no_code_runs_where_a_thing_of_a_table_goes_and_what_is_left_of_it_does_not_pile_up() -> None:
+    values, keys = WeakValues[int, Thing](), WeakKeys[Thing, int]()
+    things = [Thing() for _ in range(40)]
+    for number, thing in enumerate(things):
+        values.put(number, thing)
+        keys.put(thing, number)
+    assert [values.get(7), keys.get(things[7])] == [things[7], 7]
+    del thing
+    assert code_that_runs_in(things.clear) == []
+
+    for number in range(1000):
+        values.put(number, Thing())
+        keys.put(Thing(), number)
+    gc.collect()
+    assert values.get(7) is None
+    assert len(values._refs) + len(keys._entries) <= 64
+
+
+def test_what_belonged_to_a_thing_that_is_gone_does_not_belong_to_another_one_in_its_place() -> None:
+    keys = WeakKeys[Thing, str]()
+    thing = Thing()
+    keys.put(thing, "its")
+    keys._entries[id(other := Thing())] = keys._entries[id(thing)]  # as where the memory of one is given to the other
+
+    assert keys.get(other) is None
