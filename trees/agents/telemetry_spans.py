@@ -104,6 +104,8 @@ class TreeSpans:
         """Spans of tasks that are being submitted, by the name of the trace."""
         self._ended: OrderedDict[str, OpenSpan] = OrderedDict()
         """Tasks that have ended, by id, until their last event is heard: those before it belong to them as well."""
+        self._heard_of: set[str] = set()
+        """Tasks whose last event was heard before their span has ended: events come on another thread."""
         self._attempts: dict[int, AttemptSpan] = {}
         self._waits: dict[str, tuple[str, Span]] = {}
         """Waits for people, each with the id of its task, by the id of the question."""
@@ -196,10 +198,13 @@ class TreeSpans:
     @_guarded
     def end_task(self, report: Report) -> None:
         """End the span of a task; before those who wait for it hear of its end."""
-        begun = self._tasks.pop(report.task_id, None)
+        begun = self._tasks.get(report.task_id)
         if begun is None:
             return
         _keep(self._ended, report.task_id, begun)
+        self._tasks.pop(report.task_id, None)
+        if report.task_id in self._heard_of:
+            self._forget_ended(report.task_id)
         span, error = begun.span, report.error
         if span.is_recording():
             span.set_attributes({names.STATUS: str(report.status), **names.of_usage(report.usage)})
@@ -308,10 +313,16 @@ class TreeSpans:
                 wait.set_attribute(names.STATUS, getattr(event, "answer", "expired"))
                 wait.end(nanoseconds(event.at))
         elif isinstance(event, TaskFinished):
-            self._ended.pop(event.task, None)
+            self._heard_of.add(event.task)
+            if event.task not in self._tasks:  # looked at after the mark, so one of the two threads forgets it
+                self._forget_ended(event.task)
             self._end_waits(event)
         else:
             self._note(event)
+
+    def _forget_ended(self, task: str) -> None:
+        self._ended.pop(task, None)
+        self._heard_of.discard(task)
 
     def _note(self, event: Event) -> None:
         """Tell the tasks of the supervisors above what has happened."""

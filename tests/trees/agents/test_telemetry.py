@@ -292,6 +292,36 @@ def test_a_wait_for_a_person_that_is_heard_of_after_the_end_of_its_task_has_its_
     assert wait.parent.span_id == seen.named("invoke_workflow p").context.span_id
 
 
+def test_a_task_whose_end_is_heard_of_before_its_span_has_ended_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen, hear, end_task = Telescope(), TreeSpans.hear, TreeSpans.end_task
+    told, ended = threading.Event(), threading.Event()
+
+    def tells(self: TreeSpans, event: Any) -> None:
+        hear(self, event)
+        if event.name == "task_finished":
+            told.set()
+
+    def slowly(self: TreeSpans, report: Any) -> None:
+        assert told.wait(LONG_S)
+        end_task(self, report)
+        ended.set()
+
+    monkeypatch.setattr(TreeSpans, "hear", tells)
+    monkeypatch.setattr(TreeSpans, "end_task", slowly)
+
+    async def hangs(task: Any, context: Any) -> None:
+        await asyncio.Event().wait()
+
+    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=hangs))) as tree:
+        spans = seen.watch(tree)._spans
+        tree.submit("go").cancel()
+        assert ended.wait(LONG_S)
+        assert (spans._tasks, spans._ended, spans._heard_of) == ({}, {}, set())
+    assert attributes(seen.named("invoke_workflow p"))["regrow.status"] == "cancelled"
+
+
 def test_the_end_of_a_task_ends_no_wait_of_another_whose_id_begins_like_its_own() -> None:
     seen = Telescope()
 
