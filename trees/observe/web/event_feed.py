@@ -2,7 +2,7 @@
 
 The tree's threads put events in; each browser reads on from its own place on the loop of the server. A browser has no
 queue: one that is slow falls behind the oldest event that is kept, and is told how many it has lost. So memory is
-bounded by ``KEPT`` events, however many look.
+bounded by ``KEPT`` events and ``MOST_BYTES``, however many look, and whatever an exception has to say.
 
 While nobody looks the feed is not subscribed: it costs nothing. It stays for ``LINGER_S`` after the last one has left,
 for browsers that come back; later ones are told that they have lost something.
@@ -25,6 +25,8 @@ from trees.observe.source import Source
 
 KEPT: Final = 4096
 """Events that are kept for browsers that are slow, or come back."""
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of these; the newest event is kept whatever it has."""
 MOST_AT_ONCE: Final = 256
 """Events of one piece that is sent."""
 GATHER_S: Final = 0.1
@@ -59,11 +61,16 @@ class _Hearing:
 class EventFeed:
     """Events of one source, on one event loop."""
 
-    def __init__(self, source: Source, *, kept: int = KEPT, linger_s: float = LINGER_S) -> None:
+    def __init__(
+        self, source: Source, *, kept: int = KEPT, most_bytes: int = MOST_BYTES, linger_s: float = LINGER_S
+    ) -> None:
         self._source = source
+        self._kept, self._most_bytes = kept, most_bytes
         self._linger_s = linger_s
         self._lock = threading.Lock()
-        self._ring: deque[bytes] = deque(maxlen=kept)
+        self._ring: deque[bytes] = deque()
+        self._bytes = 0
+        """Bytes in it."""
         self._last = 0
         """Number of the newest event; that of the oldest which is kept follows from it."""
         self._hearing: _Hearing | None = None
@@ -152,6 +159,7 @@ class EventFeed:
         with self._lock:
             hearing, self._hearing, self._closing = self._hearing, None, None
             self._ring.clear()
+            self._bytes = 0
         if hearing is not None and hearing.unsubscribe is not None:
             hearing.unsubscribe()
 
@@ -169,7 +177,11 @@ class EventFeed:
         """Take an event, on a thread of the tree."""
         with self._lock:
             number = self._last + 1
-            self._ring.append(sse("change", {"version": 1, **event, "id": number}, number))
+            piece = sse("change", {"version": 1, **event, "id": number}, number)
+            self._ring.append(piece)
+            self._bytes += len(piece)
+            while len(self._ring) > self._kept or (self._bytes > self._most_bytes and len(self._ring) > 1):
+                self._bytes -= len(self._ring.popleft())
             self._last = number
             tell, self._told = not self._told, True
             loop = self._loop

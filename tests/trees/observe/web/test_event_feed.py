@@ -163,6 +163,28 @@ def test_a_browser_that_is_slow_loses_the_oldest_and_is_told_how_many_and_others
     asyncio.run(main())
 
 
+def test_events_with_long_texts_are_as_few_as_memory_has_room_for_and_the_newest_is_among_them() -> None:
+    """An exception may have a text of any length: its events are kept by their bytes, and not only by their number."""
+
+    async def main() -> None:
+        shop = SlowShop()
+        shop.gate.set()
+        feed = EventFeed(shop, most_bytes=25_000)
+        pieces, first = await begun(feed)
+        assert await first == b""
+        for size in (10_000, 10_000, 10_000, 50_000, 100, 100):
+            shop.tell("child_exited", "shop/poller", error=size * "x")
+            assert sum(map(len, feed._ring)) == feed._bytes <= max(25_000, size + 1_000)
+        lost = await anext(pieces)
+        assert json.loads(lost.split(b"data: ")[1]) == {"version": 1, "lost": 4}
+        rest = [json.loads(each.splitlines()[0]) for each in (await anext(pieces)).split(b"data: ")[1:]]
+        assert [len(each["error"]) for each in rest] == [100, 100]
+        feed.close()
+        assert (len(feed._ring), feed._bytes) == (0, 0)
+
+    asyncio.run(main())
+
+
 def test_who_comes_back_from_an_earlier_server_has_all_of_this_one_and_is_told_of_a_loss() -> None:
     """[a tree that was started anew] Its number is one that this server has not come to yet."""
 
