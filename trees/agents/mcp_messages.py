@@ -1,4 +1,4 @@
-"""Messages of an MCP server, as they come on its stdout: one a line. Pure.
+"""Messages of an MCP server on its stdout, and of a client of ours on our stdin: one a line. Pure.
 
 What is no message at all is rubbish, such as a greeting. An answer is never passed over: whoever waits for it would
 wait for ever. So one that cannot be read is an error with the id of its request. Half of a surrogate pair in a text,
@@ -35,8 +35,33 @@ def message_of(line: bytes) -> SessionMessage | None:
     else:
         found = _read(json.dumps(content, ensure_ascii=False).encode(errors="replace"))
         id_ = None if "method" in content else content.get("id")
-    is_id = isinstance(id_, (int, str)) and not isinstance(id_, bool)
-    return _unreadable(id_) if found is None and is_id else found
+    if found is None and isinstance(id_, (int, str)) and not isinstance(id_, bool):
+        return _unreadable(id_)
+    return found
+
+
+def readable(line: bytes) -> bytes | int | str | None:
+    """Return a message of a client as one that can be read; the id of a request that cannot be; None: neither."""
+    if _read(line) is not None:
+        return line
+    try:
+        content = json.loads(line)
+        mended = json.dumps(content, ensure_ascii=False).encode(errors="replace")
+    except (ValueError, RecursionError):
+        return _id_in(line) if b'"method"' in line else None
+    if _read(mended) is not None:
+        return mended
+    id_ = content.get("id") if isinstance(content, dict) and "method" in content else None
+    return id_ if isinstance(id_, (int, str)) and not isinstance(id_, bool) else None
+
+
+def sendable(value: Any) -> Any:
+    """Return a value of JSON with a question mark for each half of a pair of surrogates: no message can have one."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {sendable(key): sendable(each) for key, each in value.items()}
+    return [sendable(each) for each in value] if isinstance(value, list) else value
 
 
 def flaws_of(error: ValidationError) -> str:
@@ -53,10 +78,13 @@ def _read(line: bytes) -> SessionMessage | None:
         return None
 
 
-def _id_in(line: bytes) -> Any:
+def _id_in(line: bytes) -> int | str | None:
     """Return the id in a line that is no JSON; None: there is none at its beginning or end."""
     found = _FIRST.match(line) or _LAST.search(line[-_END:])
-    return None if found is None else json.loads(found[1])
+    if found is None:
+        return None
+    id_: int | str = json.loads(found[1])
+    return id_
 
 
 def _unreadable(id_: int | str) -> SessionMessage:

@@ -9,6 +9,7 @@ waits for a read that cannot be given up.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -17,9 +18,11 @@ from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 import anyio
+import mcp_types as types
 import uvicorn
 from mcp.server.stdio import stdio_server
 
+from trees.agents.mcp_messages import readable
 from trees.agents.tree_server import TreeServer
 
 HOST: Final = "127.0.0.1"
@@ -27,6 +30,12 @@ MOST_LINE: Final = 64 * 1024 * 1024
 """Longest message that a client may send, in bytes."""
 GRACE_S: Final = 1
 """Seconds for calls over HTTP that are under way when the server is to end."""
+
+
+_UNREADABLE: Final = {
+    "code": types.PARSE_ERROR,
+    "message": "The request cannot be read: it is no message of MCP, or nested too deep.",
+}
 
 
 class Wire:
@@ -42,10 +51,14 @@ class Wire:
 
 
 class _Lines:
-    """Lines that come in, as the library reads them from a file."""
+    """Lines that come in, as the library reads them from a file.
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    A request that it could not read, and would pass over, is answered here: its client waits for that.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, out: Any) -> None:
         self._reader = reader
+        self._out = out
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while True:
@@ -58,7 +71,13 @@ class _Lines:
                 return
             if not line:
                 return
-            yield line.decode("utf-8", "replace")
+            text = line.decode("utf-8", "replace")
+            found = readable(text.encode())
+            if isinstance(found, (int, str)):
+                await self._out.write(f"{json.dumps({'jsonrpc': '2.0', 'id': found, 'error': _UNREADABLE})}\n")
+                await self._out.flush()
+            else:
+                yield text if found is None else found.decode()
 
 
 class _Out:
@@ -76,7 +95,8 @@ class _Out:
 
 async def serve_stdio(server: TreeServer, wire: Wire, stop: asyncio.Event) -> None:
     """Serve one client, until its input ends or ``stop`` is set."""
-    lines, out = await _reading(wire.reads), await _writing(wire.writes)
+    out = await _writing(wire.writes)
+    lines = await _reading(wire.reads, out)
 
     async def serve() -> None:
         async with stdio_server(lines, out) as (read, write):
@@ -123,14 +143,14 @@ async def _until(stop: asyncio.Event, serve: Callable[[], Any], asked: Callable[
         stopping.cancel()
 
 
-async def _reading(fd: int) -> Any:
+async def _reading(fd: int, out: Any) -> Any:
     """Lines of a pipe, a socket or a terminal without a thread; of a file in one."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=MOST_LINE)
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", buffering=0))
     except (ValueError, PermissionError):
         return anyio.wrap_file(os.fdopen(fd, encoding="utf-8", errors="replace", closefd=False))
-    return _Lines(reader)
+    return _Lines(reader, out)
 
 
 async def _writing(fd: int) -> Any:

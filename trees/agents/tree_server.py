@@ -46,6 +46,7 @@ from actors.tasks.model.task_events import (
     SubtaskSucceeded,
 )
 from actors.validation.validation_messages import nearest
+from trees.agents.mcp_messages import sendable
 
 FIRST_MODERN: Final = "2026-07-28"
 """First revision of the protocol in which a server asks by ``input_required``, not by a request of its own."""
@@ -120,7 +121,7 @@ class TreeServer(MCPServer[Any]):
             if isinstance(cause, ValidationError):
                 raise ToolError(f"{name}: {_sentence(cause)}") from None
             if type(error) is ToolError:
-                raise ToolError(str(error).removeprefix(f"Error executing tool {name}: ")) from None
+                raise ToolError(sendable(str(error).removeprefix(f"Error executing tool {name}: "))) from None
             raise
 
 
@@ -190,7 +191,7 @@ class _Tools:
     async def get_task(self, task_id: Id) -> dict[str, Any]:
         """Return how a task stands: status, result or error, open questions, and its graph with each subtask."""
         handle = await self._found(task_id)
-        return await asyncio.to_thread(lambda: _told(handle) | {"graph": handle.dump()})
+        return await asyncio.to_thread(lambda: _told(handle) | {"graph": sendable(handle.dump())})
 
     async def list_tasks(
         self, status: Annotated[str | None, Field(description="Only those that stand so, such as running.")] = None
@@ -239,7 +240,7 @@ class _Tools:
     ) -> str:
         """Show the tree: every supervisor and worker, how it is, how often it was restarted, and its tasks."""
         try:
-            return await asyncio.to_thread(lambda: self._tree.dump(path, format))
+            return str(sendable(await asyncio.to_thread(lambda: self._tree.dump(path, format))))
         except ActorsError as error:
             raise ToolError(str(error)) from None
 
@@ -374,7 +375,7 @@ def _told(handle: Any) -> dict[str, Any]:
     elif questions := handle.escalations:
         said |= {"status": "waiting", "questions": [_question(each) for each in questions]}
         said["next"] = "A person answers each with answer_question; then run_task with this task_id, or get_task."
-    return said
+    return dict(sendable(said))
 
 
 def _question(asked: Escalation) -> dict[str, Any]:
@@ -382,7 +383,7 @@ def _question(asked: Escalation) -> dict[str, Any]:
 
 
 def _text_of(asked: Escalation) -> str:
-    return f"{asked.question or asked.error} (task {asked.task}, {asked.subtask or asked.step})"
+    return str(sendable(f"{asked.question or asked.error} (task {asked.task}, {asked.subtask or asked.step})"))
 
 
 def _elicitation(asked: Escalation) -> types.ElicitRequest:
