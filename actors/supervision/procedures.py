@@ -321,7 +321,8 @@ def start_error(child: Child, exit_: Exit) -> StartError:
         limit, recipe = child.spec.start_timeout_s, child.spec.recipe
         still, later = "on_start still running", "Raise start_timeout_s, or do the slow part later"
         if getattr(recipe, "program", None) is not None:
-            still, later = "it is not ready", f"{later}."
+            asked = "" if exit_.error is None else f"; when it was asked last it raised {type_name(type(exit_.error))}"
+            still, later = f"it is not ready{asked}", f"{later}."
         elif isinstance(recipe, WorkerRecipe) and (exit_.what or recipe.waits_for):
             still, later = exit_.what or recipe.waits_for, "Raise start_timeout_s, or see what it waits for."
         else:

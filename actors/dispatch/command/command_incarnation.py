@@ -47,7 +47,7 @@ MOST_WAITING: Final = 10_000
 class CommandIncarnation(Incarnation):
     """One incarnation of a command."""
 
-    __slots__ = ("_begun", "_listener", "_pattern", "_process", "_program")
+    __slots__ = ("_begun", "_listener", "_pattern", "_process", "_program", "_raised")
 
     def __init__(self, system: IncarnationHost, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
         super().__init__(system, spec, mailbox, owner)
@@ -55,6 +55,8 @@ class CommandIncarnation(Incarnation):
         self._program: Program = spec.recipe.program
         self._process: CommandProcess | None = None
         self._begun = False
+        self._raised: BaseException | None = None
+        """Error of ``ready`` when it was asked last, the cause of a start that takes too long. One job asks."""
         ready = self._program.ready
         self._pattern = re.compile(ready) if isinstance(ready, str) else None
         on_line = self._program.on_line
@@ -177,8 +179,9 @@ class CommandIncarnation(Incarnation):
         if self._is_starting:
             self.system.run_apart(_Question(self))
 
-    def answered(self, *, ready: bool) -> None:
+    def answered(self, *, ready: bool, raised: BaseException | None = None) -> None:
         """Take the answer."""
+        self._raised = raised if self._is_starting else None
         if ready:
             self._is_up()
         else:
@@ -217,10 +220,12 @@ class CommandIncarnation(Incarnation):
             order, was_up = self.order, self.came_up
         code, number = (returncode, None) if returncode >= 0 else (None, named_signal(-returncode))
         path = self.mailbox.path
+        raised, self._raised = self._raised, None
         if order is not None:
-            exit_ = Exit(order, output=output)
+            exit_ = Exit(order, raised if order is Reason.KILLED and not was_up else None, output=output)
         elif not was_up and returncode in self._program.ok_codes and self._program.ready is not None:
             why = StartError(path, f"ended with exit code {returncode} before it was ready")
+            why.__cause__ = raised
             exit_ = Exit(Reason.CRASHED, why, output=output)
         elif returncode in self._program.ok_codes:
             exit_ = Exit(Reason.NORMAL, output=output)
@@ -243,10 +248,11 @@ class _Question:
     def run(self) -> bool:
         """Ask once."""
         try:
-            ready = bool(not_awaited(self._incarnation.question()))
-        except BaseException:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
-            ready = False
-        self._incarnation.answered(ready=ready)
+            ready, raised = bool(not_awaited(self._incarnation.question())), None
+        except BaseException as error:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
+            ready, raised = False, error
+        self._incarnation.answered(ready=ready, raised=raised)
+        del raised  # it holds this frame
         return False
 
 

@@ -243,6 +243,36 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
     eventually(lambda: pids and not runs(pids[0]))
 
 
+def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long() -> None:
+    asked = 0
+
+    def ready() -> bool:
+        nonlocal asked
+        asked += 1
+        raise ConnectionError(f"refused {asked}")
+
+    with pytest.raises(StartError, match=r"not ready; when it was asked last it raised ConnectionError\)") as raised:
+        start(spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=0.5))
+    chain = [raised.value]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)  # type: ignore[arg-type]
+    assert str(chain[-1]) == f"refused {asked}"
+
+
+def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -> None:
+    answers = iter([ConnectionError("refused"), True])
+
+    def ready() -> bool:
+        answer = next(answers)
+        if answer is True:
+            return True
+        raise answer
+
+    with running(Command(python(SLEEPS), ready=ready), shutdown="brutal_kill") as seen:
+        seen.tree.terminate_child("p/m")
+        assert seen.exit().error is None
+
+
 @pytest.mark.parametrize(("code", "said"), [(0, "exit code 0 before it was ready"), (3, "ProcessDiedError")])
 def test_what_ends_before_it_is_ready_is_a_start_error(code: int, said: str) -> None:
     with pytest.raises(StartError, match=said):
