@@ -25,6 +25,7 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.left_orders import settled_by_the_end
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.recovery.next_step import looked_at
@@ -188,17 +189,29 @@ class TaskHandle:
 
     # -- changing ------------------------------------------------------------------------------------------
 
-    def cancel(self, reason: str = "") -> None:
+    def cancel(self, reason: str = "") -> Reply:
         """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
 
-        Returns at once: ``status`` and ``result()`` tell when it has ended. Where its orchestrator is down that happens
-        as soon as it is up again; where the tree ends before that, the process that goes on with the task does it.
+        Returns at once, before that is recorded: ``status`` and ``result()`` tell when it has ended. Where its
+        orchestrator is down that happens as soon as it is up again; where the tree ends before that, the process that
+        goes on with the task does it. Only if the process is killed before it is recorded, it is lost, and the task
+        goes on in the next one.
+
+        Returns:
+            A future, which can be awaited: done once the cancel is recorded, so that no crash loses it, or the task has
+            ended. ``handle.cancel().get()`` waits for that, as long as it takes to write to the store. It fails where
+            the tree has ended before (``TreeDownError``), and the order was not kept.
 
         Raises:
             TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
-        if self.report is None:
-            self._port.order(Cancel(self.id, reason))
+        recorded = Reply()
+        if self.report is not None:
+            recorded.complete()
+            return recorded
+        self._port.order(Cancel(self.id, reason, recorded=recorded))
+        settled_by_the_end(recorded, self._port, self._port.waiting(self.id))
+        return recorded
 
     def set_priority(self, priority: int) -> None:
         """Give it another priority; smaller is sooner. A task that has ended keeps the one that it had.

@@ -10,6 +10,7 @@ What an orchestrator wants of another one is not kept: both find in their journa
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from actors.tasks.model.store_events import OrderDamaged
@@ -17,6 +18,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority
 
 if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 
 CANCEL: Final = "cancel"
@@ -51,6 +53,8 @@ def leave(port: OrchestratorPort) -> None:
         if not durable.leave_order(task, kind, body, port.time() if given is None else given):
             what = f"cannot keep {kind!r} of task {task}, which nobody had carried out. Order it again"
             port.system.publish(OrderDamaged(port.path, task, StoreError(durable.name, what)))
+        elif isinstance(command, Cancel) and command.recorded is not None:
+            port.system.ended.when_done(command.recorded.complete)  # the store is closed by then
 
 
 def take_back(port: OrchestratorPort, command: object) -> bool:
@@ -67,6 +71,27 @@ def take_back(port: OrchestratorPort, command: object) -> bool:
         except IndexError:
             continue  # others are taken from there meanwhile
         return True
+
+
+def settled_by_the_end(recorded: Reply, port: OrchestratorPort, done: Reply) -> None:
+    """Settle what tells that an order is recorded also where its task ends (``done``), or the tree before that.
+
+    At the end of a tree ``leave`` is called before those who wait for the task hear of it, so what is kept is recorded.
+    """
+
+    def look() -> None:
+        try:
+            done.outcome()
+        except Exception as error:  # noqa: BLE001 - whatever there is instead of a report
+            failed = partial(recorded.fail, error)
+            if port.system.is_down:
+                port.system.ended.when_done(failed)
+            else:
+                failed()
+        else:
+            recorded.complete()
+
+    done.when_done(look)
 
 
 def _goes_on(port: OrchestratorPort, task: str) -> bool:

@@ -40,6 +40,8 @@ class Cancel(SystemMessage):
     reason: str = ""
     attempt: int = 0
     """Number of the attempt of a team that it is about: a later one keeps the part. 0: whatever it is part of."""
+    recorded: Reply | None = None
+    """Completed once it is recorded. None: nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

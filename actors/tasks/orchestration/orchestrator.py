@@ -297,8 +297,10 @@ class Orchestrator(ManagedActor):
             return
         if isinstance(change, SetPriority):
             self.parts.lifecycle.prioritize(state, change.priority)
-        else:
-            self.parts.teams.cancel(state, change.reason, change.attempt)
+            return
+        self.parts.teams.cancel(state, change.reason, change.attempt)
+        if change.recorded is not None:
+            self.core.act(state.id, change.recorded.complete)
 
     def _on_waiter_joined(self, join: WaiterJoined) -> None:
         state = self.core.states.get(join.task)

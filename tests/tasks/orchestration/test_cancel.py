@@ -1,5 +1,6 @@
 """Cancelling a task wherever it stands, and the other two ends from outside: its deadline and its budget."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from actors import Later
 from actors.testing import AsyncScriptedExecutable, Hang, settle
 from tests.support.attempts import LONG_S, SLOWLY, Shop, no, shop
+from tests.support.late_store import LateStore
 from tests.support.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Escalate,
@@ -22,6 +24,7 @@ from trees import (
     Tasks,
     Verdict,
     WorkerSpec,
+    start,
 )
 
 
@@ -270,3 +273,42 @@ def test_a_cancelled_subtask_says_whether_it_may_have_had_its_effect() -> None:
         unknown = {event.subtask: event.unknown for event in it.events(SubtaskCancelled)}
 
     assert unknown == {"x": False, "z": True}
+
+
+# -- when it is recorded -------------------------------------------------------------------------------------
+
+
+def test_a_cancel_returns_before_it_is_recorded_and_what_it_returns_is_done_when_it_is() -> None:
+    held, store = Hang(), LateStore()
+    worker = WorkerSpec(id="a", execute=AsyncScriptedExecutable(held).execute)
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
+    with start(spec, store=store) as tree:
+        handle = tree.submit("do it")
+        held.wait_until_entered()
+        store.hold()
+        recorded = handle.cancel()
+        assert store.flushed.acquire(timeout=LONG_S)
+        was_recorded = recorded.wait(0.0)
+        store.keep()
+
+        assert not was_recorded
+        assert recorded.get(timeout=LONG_S) is None
+        with pytest.raises(TaskCancelledError):
+            handle.result(timeout=LONG_S)
+        assert handle.cancel().get(timeout=0) is None, "it has ended"
+
+
+def test_a_cancel_of_a_task_that_ends_meanwhile_is_settled_with_that() -> None:
+    held = Hang()
+    worker = WorkerSpec(id="a", execute=AsyncScriptedExecutable(held).execute)
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
+
+    async def awaited(handle: Any) -> None:
+        await handle.cancel()
+
+    with start(spec) as tree:
+        handle = tree.submit("do it")
+        held.wait_until_entered()
+        asyncio.run(awaited(handle))
+        with pytest.raises(TaskCancelledError):
+            handle.result(timeout=LONG_S)

@@ -104,6 +104,20 @@ def test_a_cancel_that_nobody_has_come_to_is_carried_out_by_the_next_process(
 
 
 @BEFORE
+def test_a_cancel_that_is_kept_at_the_end_of_the_tree_is_recorded_and_one_that_cannot_be_is_not(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, before: Callable[[Tree, pytest.MonkeyPatch], None]
+) -> None:
+    kept, lost = list[Any](), list[Any]()
+    ended_with(sqlite_url, before, lambda handle: kept.append(handle.cancel("enough")))
+    assert kept[0].get(timeout=LONG_S) is None
+
+    monkeypatch.setattr(SqlStore, "leave_order", DurableStore.leave_order)
+    ended_with(f"{sqlite_url}2", before, lambda handle: lost.append(handle.cancel("enough")))
+    with pytest.raises(TreeDownError):
+        lost[0].get(timeout=LONG_S)
+
+
+@BEFORE
 def test_of_two_priorities_the_later_one_counts_in_the_next_process(
     sqlite_url: str, before: Callable[[Tree, pytest.MonkeyPatch], None]
 ) -> None:
