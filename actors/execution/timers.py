@@ -3,7 +3,10 @@
 Timers only put messages into mailboxes or complete replies; they never run user code, so one thread serves a whole
 tree. A cancelled timer lets go of its callback at once, so that it keeps nothing alive.
 
-With a manual clock there is no waiting: moving the clock fires what is due, in order, in the thread that moves it.
+With a manual clock there is no waiting: moving the clock fires what is due, in order, in the thread that moves it. The
+race: *the clock is moved between the look at it and the setting of a timer*. A timer is entered first, then the clock
+is looked at; who moves the clock moves it first, then looks for timers. So one of the two finds the other. A timer that
+is due as it is set is fired by a thread of its own: whoever sets it may not expect that yet.
 
 Locking: ``_lock`` guards the heap. Callbacks run after it was released. It is re-entrant, because a finalizer or a
 signal handler may run at any step under it and set a timer: the heap is changed in steps of C only, and what was looked
@@ -19,10 +22,12 @@ import math
 import threading
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 
 from actors.concurrency.change_lock import LookLock
-from actors.concurrency.thread_state import join_thread, start_thread
+from actors.concurrency.thread_state import in_background, join_thread, start_thread
 from actors.concurrency.wakeup import Wakeup
+from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 
 LONGEST_S = 86_400.0
@@ -53,6 +58,9 @@ class Timers:
         self._lock = LookLock()
         self._wake = Wakeup()
         self._heap: list[tuple[float, int, Timer]] = []
+        self._firing: dict[Reply, None] = {}
+        self._fires_here: int | None = None
+        """Thread that is in a callback, and looks again after it; of several the last one that has begun."""
         self._numbers = itertools.count()
         self._purge_at = _PURGE
         self._thread: threading.Thread | None = None
@@ -62,9 +70,31 @@ class Timers:
     def call_at(self, due: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback()`` at ``due``, in seconds of the clock."""
         timer = Timer(callback)
-        if self._lock.look(partial(self._set, due, timer)) and not self._clock.manual:
-            self._wake.give()
+        is_next = self._lock.look(partial(self._set, due, timer))
+        if not self._clock.manual:
+            if is_next:
+                self._wake.give()
+        elif due <= self._clock.now() and not self._closed and self._fires_here != get_ident():
+            self._fire_apart()
         return timer
+
+    def _fire_apart(self) -> None:
+        fired = Reply()
+        self._firing[fired] = None
+
+        def fire() -> None:
+            try:
+                self.fire_due()
+            finally:
+                self._firing.pop(fired, None)
+                fired.complete()
+
+        in_background(self.name, fire)
+
+    @property
+    def firing(self) -> list[Reply]:
+        """Replies of those that fire timers apart just now, which were due as they were set."""
+        return list(self._firing.copy())
 
     def _set(self, due: float, timer: Timer) -> bool:
         """With the lock held: True where it is the next one."""
@@ -90,12 +120,19 @@ class Timers:
     def fire_due(self) -> None:
         """Call back all that is due by now, in order of their times."""
         while (timer := self._lock.look(self._pop_due)) is not None:
-            callback, timer.callback = timer.callback, None
-            if callback is not None:
-                try:
-                    callback()
-                except BaseException as error:
-                    self._failed(error)
+            self._fires_here = get_ident()  # what is set by a callback, and is due, is found by the next look
+            try:
+                self._fire(timer)
+            finally:
+                self._fires_here = None
+
+    def _fire(self, timer: Timer) -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is not None:
+            try:
+                callback()
+            except BaseException as error:
+                self._failed(error)
 
     def _pop_due(self) -> Timer | None:
         """With the lock held: the next one that is due, which is taken off the heap."""

@@ -6,9 +6,8 @@ looks in the table whose time is over. A limit that was lifted, or replaced, is 
 nothing, neither of this incarnation nor of a later one.
 
 *A limit that is set, against a timer that has gone off and was not heard of yet*: the entry is in the table before
-``overdue`` looks, which sets the next timer for what is left. *A clock that is moved by hand while nothing is set*: the
-timer is set first, and the clock is read after that. If it was moved before, this is found here; if after, the timer
-goes off. Where both happen there is one look more.
+``overdue`` looks, which sets the next timer for what is left. A timer that is due as it is set goes off at once, also
+where a clock is moved by hand (``actors.execution.timers``).
 
 Its supervisor uses it in its own turns only, so there is no lock.
 """
@@ -84,8 +83,6 @@ class TimeLimits:
         """Set the timer for what is left. Each look at what is overdue ends with this."""
         if self._ends:
             self._look_at(min(self._ends.values()))
-            if self._looks_at <= self._now():
-                self._box.post(LIMITS_DUE)
 
     def close(self) -> None:
         """Forget all: the supervisor has ended."""

@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 
 class ManualClock:
-    """A clock that stands still until ``advance`` moves it; what is due then happens in the thread that moves it."""
+    """A clock that stands still until ``advance`` moves it; what is due then happens in the thread that moves it.
+
+    What is set only then, by code that has looked at the clock before, and is due already, happens on another thread at
+    once. ``settle`` waits for it.
+    """
 
     manual = True
 

@@ -55,6 +55,8 @@ def _is_moving(child: Child) -> bool:
 
 
 def _round_trip(system: System, end: float) -> None:
+    for fired in system.timers.firing:
+        _wait(fired, system.root_path, end)
     for path in list(system.supervisors):
         _ping(system, path, end)
     for path, child in system.children.copy().items():

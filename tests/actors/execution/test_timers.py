@@ -74,6 +74,43 @@ def test_a_timer_that_is_set_by_a_timer_and_is_due_fires_at_once(clock: ManualCl
     assert fired == ["inner"]
 
 
+@pytest.mark.parametrize("first", ["the clock", "the timer"])
+def test_a_timer_fires_whether_the_clock_is_moved_before_it_is_set_or_after(
+    first: str, clock: ManualClock, timers: Timers
+) -> None:
+    """The race of who has looked at the clock, and is about to set a timer, and who moves it."""
+    fired, due = threading.Event(), clock.now() + 1
+    if first == "the clock":
+        clock.advance(2)
+        timers.call_at(due, fired.set)
+        for each in timers.firing:
+            each.wait(LONG_S)
+    else:
+        timers.call_at(due, fired.set)
+        assert not fired.is_set()
+        clock.advance(2)
+
+    assert fired.is_set()
+    assert timers.firing == []
+
+
+def test_what_is_due_as_it_is_set_fires_when_whoever_sets_it_has_it(clock: ManualClock, timers: Timers) -> None:
+    """On another thread, as with a clock that runs: under the locks of who sets it nothing is called."""
+    lock, threads = threading.Lock(), list[threading.Thread]()
+
+    def fire() -> None:
+        with lock:
+            threads.append(threading.current_thread())
+
+    with lock:
+        timers.call_at(clock.now() - 1, fire)
+    for each in timers.firing:
+        each.wait(LONG_S)
+
+    assert threads != []
+    assert threading.current_thread() not in threads
+
+
 def test_nothing_fires_any_more_once_it_was_closed(clock: ManualClock, timers: Timers) -> None:
     fired = []
     timers.call_at(1.0, lambda: fired.append(1))
@@ -84,7 +121,7 @@ def test_nothing_fires_any_more_once_it_was_closed(clock: ManualClock, timers: T
     assert fired == []
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.lists(st.integers(1, 9), max_size=9))
+@given(st.lists(st.tuples(st.integers(1, 20), st.booleans()), max_size=40), st.lists(st.integers(1, 9), max_size=9))
 def test_whatever_is_set_and_kept_fires_once_and_never_early(plan: list[tuple[int, bool]], steps: list[Any]) -> None:
     clock, fired = ManualClock(0.0), []
     timers = Timers("timers", clock, failed=lambda error: None)

@@ -11,7 +11,7 @@ from actors.execution.timers import Timers
 from actors.runtime.handle import system_of
 from actors.supervision.time_limits import AT_ONCE, LIMITS_DUE, TimeLimits
 from actors.testing import ManualClock
-from tests.support.hardening import Gate, eventually, in_thread, root
+from tests.support.hardening import LONG_S, Gate, eventually, in_thread, root
 from trees import Tree, WorkerSpec, start
 
 
@@ -28,6 +28,8 @@ class Stage:
 
     def news(self) -> list[Any]:
         """What was posted since the last time."""
+        for fired in self.timers.firing:
+            assert fired.wait(LONG_S)
         news, self.posted[:] = list(self.posted), ()
         return news
 
