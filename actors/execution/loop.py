@@ -12,6 +12,7 @@ the loop of its birth. So a late loop finds nothing but its own lists, and whoev
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from threading import get_ident
@@ -22,6 +23,7 @@ from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop_scheduler import LoopScheduler
 from actors.messaging.envelope import CURRENT
+from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
     from actors.concurrency.disposal import Disposal
@@ -61,6 +63,8 @@ class Loop(LoopScheduler):
         self._remains = remains
         self.is_given_up = False
         """True once it is left to itself: all that ran on it is over, or will be soon."""
+        self._paths: WeakKeys[asyncio.Task[Any], str] = WeakKeys()
+        """Paths of the workers whose code has made a task, where that does not tell its context."""
         self._starting = Turnstile()
         self._thread: threading.Thread | None = None
 
@@ -96,12 +100,7 @@ class Loop(LoopScheduler):
         """Return the incarnation whose code the blocked thread runs, also in a task that it has left behind."""
         loop = self._loop
         task: Any = None if loop is None else asyncio.current_task(loop)
-        found = None if task is None else self._tasks.get(task)
-        if found is None and hasattr(task, "get_context"):  # from Python 3.12 on
-            current: Any = task.get_context().get(CURRENT)
-            owner = None if current is None else current.incarnation
-            return owner if getattr(owner, "place", None) is self else None
-        return found
+        return None if task is None else self.owner_of(task)
 
     def residents(self) -> list[WorkerIncarnation]:
         """Return the incarnations that are at work on it, or wait for their turn, once it was given up."""
@@ -132,8 +131,23 @@ class Loop(LoopScheduler):
         self._wake_up()
         return self._loop is None and bool(self._ready)
 
+    def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
+        """Make a task, as the loop does by itself, and note whose code makes it."""
+        task = asyncio.Task(work, loop=loop, **given)
+        current = CURRENT.get()
+        if current is not None:
+            self._paths.put(task, current.incarnation.mailbox.path)
+        return task
+
+    def _name_of(self, task: asyncio.Task[Any] | None) -> str | None:
+        """Path of the worker whose code has made a task, where only that can be told; else its name."""
+        path = None if task is None else self._paths.get(task)
+        return super()._name_of(task) if path is None else path
+
     def _start_thread(self) -> None:
         loop = asyncio.new_event_loop()
+        if sys.version_info < (3, 12):  # from then on a task tells its context
+            loop.set_task_factory(self._make_task)
         thread = threading.Thread(target=self._main, args=(loop,), name=self.name, daemon=True)
         self._loop, self._thread = loop, thread
         try:

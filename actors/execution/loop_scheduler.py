@@ -31,10 +31,12 @@ from actors.concurrency.arrival import Arrival, landing_of
 from actors.concurrency.disposal import Disposal, let_go
 from actors.concurrency.thread_state import HERE, in_turn, stack_of
 from actors.execution.loop_watchdog import Watchdog
+from actors.messaging.envelope import CURRENT
 from actors.model.clock import monotonic
 
 if TYPE_CHECKING:
     from actors.execution.crash_boundary import WorkerIncarnation
+    from actors.execution.incarnation import Incarnation
     from actors.execution.residence import Residence
     from actors.messaging.envelope import Envelope
 
@@ -226,15 +228,24 @@ class LoopScheduler:
         loop = self._loop
         if loop is not None:
             task: asyncio.Task[Any] | None = asyncio.current_task(loop)
-            incarnation = None if task is None else self._tasks.get(task)
+            incarnation = None if task is None else self.owner_of(task)
             path = incarnation.mailbox.path if incarnation is not None else self._name_of(task)
             self._blocked(path, blocked_s, stack_of(self._ident or 0))
 
     def give_up(self, blocked_s: float) -> None:
         """Do nothing: a loop that is not the tree's own is its owner's to mend."""
 
+    def owner_of(self, task: asyncio.Task[Any]) -> Incarnation | None:
+        """Return the incarnation whose code a task runs, also one that this code has made or left behind."""
+        found = self._tasks.get(task)
+        if found is not None or not hasattr(task, "get_context"):  # from Python 3.12 on
+            return found
+        current: Any = task.get_context().get(CURRENT)
+        owner = None if current is None else current.incarnation
+        return owner if getattr(owner, "place", None) is self else None
+
     def _name_of(self, task: asyncio.Task[Any] | None) -> str | None:
-        """Name of a task that is no worker's: one that a worker has left behind says so itself."""
+        """Name of a task whose worker cannot be told."""
         return task.get_name() if task is not None else None
 
 

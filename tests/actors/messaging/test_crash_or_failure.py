@@ -41,7 +41,7 @@ from tests.support.hardening import (
     tree_of,
     worker,
 )
-from trees import start
+from trees import WorkerSpec, start
 
 # -- the line between them ---------------------------------------------------------------------------------
 
@@ -303,6 +303,31 @@ def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack() -> None:
 
         assert blocked.path == "t/w"
         assert "hold_up" in blocked.stack
+
+
+@pytest.mark.parametrize("how", ["wait_for", "create_task", "left behind"])
+def test_code_that_a_handler_runs_as_another_task_is_reported_under_the_path_of_its_worker(how: str) -> None:
+    """A task has a name of its own, ``Task-2``, and Python 3.11 tells no context of it."""
+
+    async def hold_up() -> None:
+        gate()
+
+    async def handle(message: object) -> None:
+        if how == "wait_for":
+            await asyncio.wait_for(hold_up(), LONG_S)
+        elif how == "create_task":
+            await asyncio.create_task(hold_up(), name="mine")
+        else:
+            left.append(asyncio.create_task(hold_up()))
+
+    left: list[asyncio.Task[None]] = []
+    with tree_of(WorkerSpec(id="w", handle=handle)) as tree:
+        seen, gate = Witness(tree), Gate()
+        tree.ref("t/w").tell(1)
+        blocked = seen.wait(LoopBlocked)
+        gate.open.set()
+
+        assert blocked.path == "t/w"
 
 
 def test_a_pool_says_once_that_its_cap_is_near() -> None:
