@@ -89,7 +89,7 @@ class ObservedTrees:
             self._state = _State(others, _since(begun[system], system, past))
 
     def _gauge(self, look: Callable[[System], Iterable[Value]], combine: Combine, _: CallbackOptions) -> Any:
-        found = combined(look, combine, self._state.begun)
+        found = combined(look, combine, [each for each in self._state.begun if not each.is_down])
         return [Observation(value, dict(labels)) for labels, value in found.items()]
 
     def _count(self, at: int, _: CallbackOptions) -> Any:

@@ -165,7 +165,7 @@ class TreeCollector:
             total.add(each)
         yield from _counters(total)
         yield from _histograms(total)
-        yield from _gauges([each.system for each in trees])
+        yield from _gauges([each.system for each in trees if not each.system.is_down])
 
     def _begin(self, total: _Tables) -> list[_TreeTables]:
         """With the lock held: add what trees have counted that have ended; those that have not."""
@@ -174,9 +174,12 @@ class TreeCollector:
         return list(self._trees.copy().values())
 
     def _forget_ended(self) -> None:
-        """Keep the counts of trees that have ended, and nothing else of them."""
+        """Keep the counts of trees that have ended, and nothing else of them.
+
+        One that is down goes on to count: there may be much to answer yet. With its end all of that has been told.
+        """
         for each in self._trees.copy().values():
-            if each.system.is_down and self._trees.pop(each.system, None) is not None:
+            if each.system.ended.done and self._trees.pop(each.system, None) is not None:
                 each.look()
                 self._past.add(each)
 

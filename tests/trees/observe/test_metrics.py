@@ -561,6 +561,25 @@ def test_of_trees_that_share_labels_the_worst_state_is_told_and_no_sum_of_states
     assert found["regrow_tasks_unfinished"] == {("one",): 0, ("two",): 0}
 
 
+def test_what_a_tree_counts_while_it_goes_is_counted_also_where_somebody_looks_meanwhile() -> None:
+    """To answer what waits in the mailboxes of a tree that is down may take a while, and each is a dead letter."""
+    registry, looked = CollectorRegistry(), list[bool]()
+
+    def looks() -> None:
+        found = read(registry)
+        looked.append(tree._system.is_down and "regrow_children" not in found)
+        tree.ref("one/w").tell("too late")
+
+    with small("one") as tree:
+        metrics(tree, registry)
+        tree._system.before_end(looks)
+    assert looked == [True]
+    found = read(registry)
+    assert sum(found["regrow_dead_letters_total"].values()) == 1
+    assert found["regrow_child_exits_total"] == {("one/w", "shutdown"): 1}
+    assert door._collector_of(registry)._trees == {}
+
+
 def test_counters_stay_when_a_tree_is_down_and_nothing_holds_the_tree() -> None:
     registry = CollectorRegistry()
     with small("one") as tree:
