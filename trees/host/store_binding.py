@@ -84,7 +84,7 @@ class TreeStoreListener:
             return
         port = task_runtime_of(self._system).ports.get(last.path)
         if port is not None:
-            port.tell(RunOnLoop(lambda: self._do(port, order)))
+            port.tell(RunOnLoop(lambda: self._do(port, order), order))
 
     def _remove(self, order: RemoteCommand) -> None:
         """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
@@ -120,12 +120,12 @@ class TreeStoreListener:
 def _tell(port: OrchestratorPort, order: RemoteCommand) -> None:
     body = order.body
     if order.kind == CANCEL:
-        port.tell(Cancel(order.task, str(body["reason"])))
+        port.tell(Cancel(order.task, str(body["reason"]), given_by=order))
     elif order.kind == PRIORITY:
-        port.tell(SetPriority(order.task, int(body["priority"])))
+        port.tell(SetPriority(order.task, int(body["priority"]), order))
     elif order.kind == RESPOND:
         given = None if port.system.clock.manual else order.at  # that clock is nobody's outside
-        respond(port, body["escalation"], ANSWERS[body["answer"]](body["value"]), given)
+        respond(port, body["escalation"], ANSWERS[body["answer"]](body["value"]), given, order)
     else:
         raise KeyError(order.kind)
 

@@ -18,6 +18,7 @@ from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import ANSWERS, Answer
 from actors.tasks.model.report import Report
@@ -319,7 +320,9 @@ def _before(runtime: TaskRuntime, id_: str) -> TaskState:
     return fold(id_, records) if records else TaskState(id_)
 
 
-def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | None = None) -> None:
+def respond(
+    port: OrchestratorPort, id_: str, answer: Answer, given: float | None = None, by: RemoteCommand | None = None
+) -> None:
     """Answer an open question of an orchestrator; ``given`` is when, by the store's clock, where that was not just now.
 
     Raises:
@@ -349,7 +352,7 @@ def respond(port: OrchestratorPort, id_: str, answer: Answer, given: float | Non
             port.answered.pop(id_, None)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
     try:
-        port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given))
+        port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given, by))
     except TreeDownError:
         port.answered.pop(id_, None)
         raise

@@ -5,6 +5,9 @@ before it comes to it: an order to stop overtakes what waits. So what lies there
 the tasks, as the order of another process is (``regrow cancel``), and whoever goes on with them finds it. An order that
 was carried out as well does no harm a second time. Where none can be kept an event says so (``OrderDamaged``).
 
+An order of another process is in the store already, and stays. Where incarnations have died of an order, how many is
+noted with it (``TRIES``), so that the deaths of all processes count: at each of them the tree itself may have given up.
+
 What an orchestrator wants of another one is not kept: both find in their journals where they stand.
 """
 
@@ -19,11 +22,15 @@ from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetP
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
+    from actors.tasks.journal.store import RemoteCommand
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 
 CANCEL: Final = "cancel"
 PRIORITY: Final = "priority"
 RESPOND: Final = "respond"
+
+TRIES: Final = "tries"
+"""Argument of an order: incarnations that have died of it, in earlier processes."""
 
 Order: TypeAlias = tuple[str, str, dict[str, Any]]
 """Task, kind and arguments: see ``actors.tasks.journal.store.RemoteCommand``."""
@@ -46,15 +53,31 @@ def leave(port: OrchestratorPort) -> None:
     durable = port.runtime.durable
     while port.orders:
         command = port.orders.popleft()
+        died, port.tries = port.tries, 0  # of the first of them
+        remote = getattr(command, "given_by", None)
+        if remote is not None:
+            if died and durable is not None:
+                durable.order_done(remote)
+                body = {**remote.body, TRIES: tries_of(remote) + died}
+                durable.leave_order(remote.task, remote.kind, body, remote.at)
+            continue
         order, given = order_of(command), getattr(command, "given", None)
         if order is None or durable is None or not _goes_on(port, order[0]):
             continue
         task, kind, body = order
+        if died:
+            body = {**body, TRIES: died}
         if not durable.leave_order(task, kind, body, port.time() if given is None else given):
             what = f"cannot keep {kind!r} of task {task}, which nobody had carried out. Order it again"
             port.system.publish(OrderDamaged(port.path, task, StoreError(durable.name, what)))
         elif isinstance(command, Cancel) and command.recorded is not None:
             port.system.ended.when_done(command.recorded.complete)  # the store is closed by then
+
+
+def tries_of(order: RemoteCommand | None) -> int:
+    """Return how many incarnations of earlier processes have died of an order; 0 where it came by no store."""
+    tries = 0 if order is None else order.body.get(TRIES, 0)
+    return tries if isinstance(tries, int) and tries > 0 else 0
 
 
 def take_back(port: OrchestratorPort, command: object) -> bool:

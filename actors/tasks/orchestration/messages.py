@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.journal.store import RemoteCommand
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 
@@ -42,6 +43,8 @@ class Cancel(SystemMessage):
     """Number of the attempt of a team that it is about: a later one keeps the part. 0: whatever it is part of."""
     recorded: Reply | None = None
     """Completed once it is recorded. None: nobody wants to know."""
+    given_by: RemoteCommand | None = None
+    """Command of another process that it carries out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class SetPriority(SystemMessage):
 
     task: str
     priority: int
+    given_by: RemoteCommand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class EscalationResponse(SystemMessage):
     value: Any
     given: float | None = None
     """When, in seconds since 1970 by the store's clock, where it came by way of the store; None: just now."""
+    given_by: RemoteCommand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,7 @@ class RunOnLoop(SystemMessage):
     """Do something where the orchestrator runs, once it knows its tasks and its workers; it must not wait or raise."""
 
     act: Callable[[], object]
+    given_by: RemoteCommand | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError, TaskFailedError
+from actors.tasks.orchestration.left_orders import tries_of
 from actors.tasks.orchestration.messages import (
     Begin,
     Cancel,
@@ -243,7 +244,10 @@ class Orchestrator(ManagedActor):
             parts.stages.ended(attempt, state)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
-        """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it."""
+        """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it.
+
+        Those of earlier processes count as well, where it came by way of the store (``left_orders``).
+        """
         port, left = self.core.port, MAX_COMMANDS
         while self.core.begun and port.orders:
             if not left:
@@ -252,7 +256,7 @@ class Orchestrator(ManagedActor):
             left -= 1
             order = port.orders[0]
             self.core.task, self._order = getattr(order, "task", None), order
-            if port.tries < COMMAND_TRIES:
+            if port.tries + tries_of(getattr(order, "given_by", None)) < COMMAND_TRIES:
                 self._HANDLERS[type(order)](self, order)
             else:
                 self._give_up(order)
@@ -261,7 +265,10 @@ class Orchestrator(ManagedActor):
 
     def _give_up(self, order: Any) -> None:
         """Drop an order that nobody can carry out: whoever waits for it hears so, and its task has failed."""
-        core, task = self.core, getattr(order, "task", None) or ""
+        core, remote = self.core, getattr(order, "given_by", None)
+        task = getattr(order, "task", None) or ("" if remote is None else remote.task)
+        if remote is not None and core.runtime.durable is not None:
+            core.runtime.durable.order_done(remote)
         what = f"{type(order).__name__} was given up: {COMMAND_TRIES} incarnations have died of it; see InternalError"
         core.system.publish(OrderDamaged(core.path, task, StoreError("orders", what)))
         core.system.letters.dead_letter(core.incarnation.mailbox, order, Refusal.UNHANDLED, None)
