@@ -51,7 +51,7 @@ from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.dispatch.host.process_incarnation import NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
-from actors.dispatch.worker.worker_main import Setup
+from actors.dispatch.worker.worker_main import MEGABYTE, Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore
@@ -67,7 +67,6 @@ LARGE: Final = 1024 * 1024
 """Bytes from which on an answer is unpickled off the loop."""
 GRACE_S: Final = 1.0
 """Seconds that work has to end by itself when it is cancelled."""
-MEGABYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

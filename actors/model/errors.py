@@ -85,7 +85,8 @@ class StartError(ActorsError):
     """A child did not start, and nothing of it is left running.
 
     ``__cause__`` is the next level down (another ``StartError``), and at the end of the chain the exception that
-    the worker raised, if it raised one: a start that took too long or was ended by a stop has no cause.
+    the worker raised, if it raised one: a start that was ended by a stop has no cause, nor has one that took too long,
+    but what the ``ready`` of a command raised when it was asked last.
     """
 
     def __init__(self, path: str, what: str, hint: str = "", *, said: str = "") -> None:

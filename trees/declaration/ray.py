@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, PlainValidator
 
 from actors.dispatch.host.ray_handle import RayPlace
-from actors.dispatch.process import MEGABYTE
 from actors.dispatch.ray import CLIENT
+from actors.dispatch.worker.worker_main import MEGABYTE
 from actors.model.errors import Problem
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase

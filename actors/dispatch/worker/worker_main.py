@@ -16,6 +16,7 @@ or in a lifespan.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -33,8 +34,11 @@ from actors.concurrency.thread_state import never_waits, start_thread, without_w
 from actors.concurrency.wakeup import Wakeup
 from actors.dispatch.remote import Frame, FrameReader, Kind, Parts, dumped, frame, loaded, pack_error, parts_of
 from actors.dispatch.worker.worker_imports import IMPORTS
+from actors.model.errors import StartError
+from actors.model.raised import is_a
 
 _ADDRESS_SPACE: Final = "RLIMIT_AS"
+MEGABYTE: Final = 1024 * 1024
 
 
 class Setup(NamedTuple):
@@ -195,12 +199,21 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
 
         side = WorkerRunner(link, setup.path, recipe)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
-        link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(error), False, 0)))
+        link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(_why(setup, error)), False, 0)))
         _flush()
         return 1
     side.run()
     _flush()
     return 0
+
+
+def _why(setup: Setup, error: BaseException) -> BaseException:
+    """Return why it did not start, in words of its declaration where that is the reason."""
+    has_no_memory = is_a(error, MemoryError) or (is_a(error, OSError) and error.errno == errno.ENOMEM)
+    if setup.memory is None or not has_no_memory:
+        return error
+    what = f"its process needs more memory to start than memory_mb={setup.memory // MEGABYTE}"
+    return StartError(setup.path, what, "Raise it: an interpreter with this library has about 200.")
 
 
 def _prepare(setup: Setup) -> None:
@@ -209,7 +222,11 @@ def _prepare(setup: Setup) -> None:
     main = {name: setup.python.pop(name) for name in list(setup.python) if name.startswith("init_main")}
     spawn.prepare(setup.python)
     if setup.cwd is not None:
-        os.chdir(setup.cwd)
+        try:
+            os.chdir(setup.cwd)
+        except OSError:  # its text has the folder, which is shown nowhere
+            hint = "Give one that exists and may be entered, or leave cwd out."
+            raise StartError(setup.path, "cwd of its process is not a folder", hint) from None
     if setup.memory is not None:
         _limit_memory(setup.memory)
     find_main_later(main)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,29 @@ def test_preload_names_modules_that_the_server_imports_once(tmp_path: Path, monk
 
 
 # -- 1.3: large buffers, and the log ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("process", "said"),
+    [
+        (Process(cwd="/no/such/SECRET"), r"^p/w: cwd of its process is not a folder\. Give one that exists"),
+        (Process(memory_mb=20), r"^p/w: its process needs more memory to start than memory_mb=20\. Raise it"),
+    ],
+)
+def test_a_start_that_its_declaration_makes_impossible_says_which_field_and_shows_no_folder(
+    process: Process, said: str
+) -> None:
+    with pytest.raises(StartError) as caught, start(spec_of(worker(dispatch=process))):
+        pass
+    chain = [caught.value, *causes(caught.value)]
+    assert any(re.match(said, str(each)) for each in chain)
+    assert not [each for each in chain if "SECRET" in str(each)]
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    while (cause := error.__cause__) is not None:
+        yield cause
+        error = cause
 
 
 def test_a_start_that_takes_too_long_says_what_it_waits_for() -> None:
