@@ -156,7 +156,7 @@ def test_a_name_with_an_address_is_refused(tmp_path: Path) -> None:
 
 NOTES = """
 import os, pathlib
-PLACE = pathlib.Path(__file__).parent
+PLACE, NICE = pathlib.Path(__file__).parent, os.nice(0)  # as it is collected
 with (PLACE / "imports").open("a") as notes:
     notes.write(f"{__name__}\\n")
 def test_it(tmp_path):
@@ -165,6 +165,7 @@ def test_it(tmp_path):
         notes.write(f"{__name__}\\n")
     if hasattr(os, "sched_getaffinity"):
         assert len(os.sched_getaffinity(0)) == 1
+    assert os.nice(0) == NICE + 5
 """
 
 

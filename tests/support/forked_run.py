@@ -16,12 +16,6 @@ The end of a pipe does not tell the end of its child: what a test has forked may
 and then which children are still there.
 
 A child asks for its next test when the call of the last one is over, since what is torn down then depends on it.
-
-Each child keeps to one core, and so does what it starts. Only one thread of a Python process runs at a time, and to
-wake one that has slept on another core costs an interrupt there: where that is a virtual core, most of the time of
-tests with many threads went into it (38 s of CPU for 388 tests of recovery, of which 23 s in the kernel; 16 s and 2 s
-on one core). All cores are used all the same, since there are more children than cores, and who is idle takes the next
-test.
 """
 
 from __future__ import annotations
@@ -50,6 +44,8 @@ from _pytest._io import TerminalWriter  # plugins have it from the reporter alon
 DIED = "died while it ran this test"
 LOOK_S = 0.5
 """Seconds between two looks for children that have died."""
+NUMBER = pytest.StashKey[int]()
+"""In the config of a child: it is the first, second, ... one; in that of the parent there is none."""
 
 
 class _Following:
@@ -96,13 +92,6 @@ def _capture_apart(manager: Any) -> None:
                     os.dup2(own.fileno(), file.fileno())
 
 
-def keep_to_one_core(number: int) -> None:
-    """Run this process, and what it starts from here on, on one of its cores: they are dealt out in turn."""
-    if hasattr(os, "sched_setaffinity"):
-        mine = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {mine[number % len(mine)]})
-
-
 class _Child:
     """A process that runs tests."""
 
@@ -136,7 +125,7 @@ class _Child:
         folders = config._tmp_path_factory
         folders._basetemp = folders.getbasetemp() / f"process{self._number}"
         folders._basetemp.mkdir(mode=0o700)
-        keep_to_one_core(self._number)
+        config.stash[NUMBER] = self._number
         sys.modules["__main__"] = types.ModuleType("__main__")  # else each process that a test spawns imports pytest
 
     def _run_all(self) -> None:
