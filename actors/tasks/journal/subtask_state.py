@@ -119,6 +119,7 @@ class SubtaskState:
         "ended_at",
         "error",
         "escalation",
+        "first",
         "id",
         "kept",
         "kind",
@@ -161,6 +162,7 @@ class SubtaskState:
         self.act = 1
         self.acts: list[EffectRecord] | None = None
         self.worker: str | None = None
+        self.first: str | None = None  # whose ladder it climbs: who had it first since it stood at the foot
         self.value: Any = None
         self.tokens: int | None = None  # what it is worth, by the user's counter
         self.error = ""
@@ -188,11 +190,10 @@ class SubtaskState:
         self.escalation: Escalation | None = None
         self.answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
         """Answer to the last question, or its expiry, as long as nothing has followed from it."""
-        self.undo_attempt = 0
+        self.undo_attempt = self.run = 0  # run: which start of the whole task its last one was
         self.undo_error = ""
         """Why the undo that a person is asked about has failed."""
         self.compensating: EffectRecord | None = None
-        self.run = 0  # which start of the whole task its last one was
         self.counted: tuple[str, float] | None = None
         """The last failure that was one for a breaker: whose, and when."""
         self.asked: dict[str, list[str]] | None = None
@@ -226,6 +227,8 @@ class SubtaskState:
         self.queued_s += event.at - self.queued_at
         self.started_at = event.at
         self.worker, self.attempt, self.run = event.worker, event.attempt, seq
+        if self.first is None or self.first in self.standing.rejected:
+            self.first = event.worker
         acts = self.acts
         if acts is None:
             acts = self.acts = []
@@ -243,7 +246,7 @@ class SubtaskState:
 
     def runs_again(self, feedback: str) -> None:
         """Begin a new act: it was sent back, or needs what was, whatever it did before."""
-        self.status, self.standing, self.due = PENDING, FRESH, None
+        self.status, self.standing, self.due, self.first = PENDING, FRESH, None, None
         self.act += 1
         self.made = 0
         self.kept = None
@@ -291,7 +294,7 @@ class SubtaskState:
         if self.was_undone:
             self.act += 1
             self.kept = None
-        self.status, self.standing, self.due, self.answered = PENDING, FRESH, None, None
+        self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
         self.error = self.kind = self.undo_error = ""
 
     def becomes(self, spec: Subtask) -> None:
@@ -343,10 +346,7 @@ class SubtaskState:
 
 def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
     """Return the record of what a worker did for a subtask; None: nothing is known of it."""
-    for act in node.acts or ():
-        if act.worker == worker and act.number == number:
-            return act
-    return None
+    return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
 
 
 def part_of(task: str, node: SubtaskState, act: EffectRecord, ids: int) -> str:

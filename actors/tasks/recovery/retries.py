@@ -196,8 +196,8 @@ def _ladder_of(state: TaskState, node: SubtaskState, worker: str | None, facts: 
     asked = spec.on_failure if spec.on_failure is not None else state.task.on_failure
     if asked is not None:
         return tuple(asked)
-    given = (*standing.tried, *(act.worker for act in node.acts or () if act.worker not in standing.rejected))
-    first = given[0] if given else worker
+    begun_with = node.first if node.first not in standing.rejected else None
+    first = standing.tried[0] if standing.tried else begun_with or worker
     if first is None:
         able = facts.workers.primaries(LaneKey(spec.worker, spec.capability))
         first = next((entry.id for entry in able), None)
