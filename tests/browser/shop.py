@@ -157,7 +157,9 @@ class Shop:
         if crashed["path"] == path:
             crashed["state"] = "restarting"
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
+    def snapshot(
+        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
+    ) -> Shape:
         problems = [{"path": each["path"], "what": "parked"} for each in self.rows if each["state"] == "parked"]
         now = {
             "tasks": {"running": 2, "succeeded": 41, "failed": 1},

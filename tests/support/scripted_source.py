@@ -38,8 +38,10 @@ class ScriptedSource:
         """All that was to change something, in order."""
         return [each for each in self.asked if each[0] in {"act", "answer", "cancel"}]
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
-        return self._answer("snapshot", unfold=tuple(unfold), limit=limit, text=text)
+    def snapshot(
+        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
+    ) -> Shape:
+        return self._answer("snapshot", unfold=tuple(unfold), limit=limit, text=text, troubled=troubled)
 
     def child(self, path: str) -> Shape:
         return self._answer("child", path=path)

@@ -58,6 +58,7 @@ class StoreSource:
         unfold: Collection[str] = (),  # noqa: ARG002 - nothing is folded
         limit: int = ROWS,
         text: str = "",
+        troubled: bool = False,  # noqa: ARG002 - nothing is folded; as in a query
     ) -> Shape:
         """The roots as rows, with who leads each; and how all tasks stand."""
         with _refusing():

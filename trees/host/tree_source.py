@@ -40,6 +40,7 @@ from trees.observe.tree_shapes import (
     rows,
 )
 from trees.views.capture import capture
+from trees.views.in_trouble import in_trouble
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
 _MOST_ATTEMPTS: Final = 50
@@ -88,9 +89,17 @@ class TreeSource:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
-        """The tree as rows; all paths are searched for the text, also those of what is folded."""
-        keep, hits = found_by(list(self._system.children), text, limit) if text else (frozenset[str](), None)
+    def snapshot(
+        self,
+        unfold: Collection[str] = (),
+        limit: int = ROWS,
+        text: str = "",
+        troubled: bool = False,
+    ) -> Shape:
+        """The tree as rows; all children are searched, also those that are folded."""
+        keep, hits = frozenset[str](), None
+        if text or troubled:
+            keep, hits = found_by(in_trouble(self._system) if troubled else list(self._system.children), text, limit)
         taken = self._capture(None, unfold, limit, keep)
         found, total, cut = rows(taken, unfold, limit, keep)
         everything = self._number()

@@ -56,8 +56,21 @@ class Source(Protocol):
     def name(self) -> str:
         """Id of the root, or the name of the store."""
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
-        """The tree as rows; what is folded, but ``unfold`` and what has this text in its path, has only its size."""
+    def snapshot(
+        self,
+        unfold: Collection[str] = (),
+        limit: int = ROWS,
+        text: str = "",
+        troubled: bool = False,
+    ) -> Shape:
+        """The tree as rows; what is folded has only its size, but for ``unfold`` and what is looked for.
+
+        Args:
+            unfold: paths of supervisors whose children are rows, however many they are.
+            limit: of rows.
+            text: look for what has it in its path.
+            troubled: look for what is neither running nor stopped, or has a breaker that is not closed.
+        """
 
     def child(self, path: str) -> Shape:
         """One child: its row, settings, last exits, restarts and attempts."""

@@ -80,7 +80,11 @@ def all_have_gone() -> None:
 
 ME = "whoever calls"
 CALLS: list[tuple[str, Callable[[Source], object], dict[str, Any]]] = [
-    ("snapshot", lambda far: far.snapshot((), 7, "b"), {"unfold": (), "limit": 7, "text": "b"}),
+    (
+        "snapshot",
+        lambda far: far.snapshot((), 7, "b", True),
+        {"unfold": (), "limit": 7, "text": "b", "troubled": True},
+    ),
     ("child", lambda far: far.child("shop/a"), {"path": "shop/a"}),
     ("stack", lambda far: far.stack("shop/a"), {"path": "shop/a"}),
     ("tasks", lambda far: far.tasks("running", "mail", 3), {"status": "running", "text": "mail", "limit": 3}),

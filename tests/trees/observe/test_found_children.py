@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from actors.testing import settle
+from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 from trees.host.tree_source import TreeSource
 from trees.observe.tree_shapes import found_by
 
@@ -16,7 +17,12 @@ CROWD = [f"shop/team/w{number}" for number in range(1000)]
 
 
 def handle(message: Any) -> Any:
+    if message == "crash":
+        raise ValueError(message)
     return message
+
+
+BREAKS = WorkerSpec(id="breaks", handle=handle, backoff=Backoff(initial_s=1000.0, max_s=1000.0))
 
 
 @contextmanager
@@ -43,6 +49,23 @@ def test_what_is_folded_is_among_the_rows_where_it_is_looked_for_and_all_others_
         team, child = found["rows"][-2:]
         assert (team["size"], team["folded"]) == (1001, True)
         assert (child["id"], child["depth"], child["state"]) == ("w777", 2, "running")
+
+
+def test_what_is_in_trouble_is_among_the_rows_though_it_is_folded_and_nothing_else_is_looked_for() -> None:
+    with looked_at() as (tree, source):
+        assert source.snapshot(troubled=True)["found"] == 0
+        tree.start_child("shop/team", BREAKS)
+        tree.start_child("shop/team", BREAKS.model_copy(update={"id": "other"}))
+        tree.ref("shop/team/breaks").tell("crash")
+        tree.ref("shop/team/other").tell("crash")
+        settle(tree)
+
+        found, one = source.snapshot(troubled=True), source.snapshot(text="oth", troubled=True)
+        assert paths(found)[2:] == ["shop/team", "shop/team/breaks", "shop/team/other"]
+        assert [row["state"] for row in found["rows"][3:]] == ["restarting", "restarting"]
+        assert found["found"] == 2
+        assert paths(one)[-1] == "shop/team/other"
+        assert one["found"] == 1
 
 
 def test_one_that_was_added_is_found_and_one_that_is_gone_is_not() -> None:

@@ -103,9 +103,16 @@ class ConsoleSource:
         except ConsoleError as error:
             raise SourceError(503, str(error)) from error
 
-    def snapshot(self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "") -> Shape:
+    def snapshot(
+        self,
+        unfold: Collection[str] = (),
+        limit: int = ROWS,
+        text: str = "",
+        troubled: bool = False,
+    ) -> Shape:
         """The tree as rows."""
-        given = {"text": text} if text else {}  # a console of an older version knows none
+        given: dict[str, Any] = {"text": text} if text else {}  # a console of an older version knows neither
+        given |= {"troubled": True} if troubled else {}
         return self._call("snapshot", unfold=sorted(unfold), limit=limit, **given)
 
     def child(self, path: str) -> Shape:

@@ -58,6 +58,7 @@ class _Snapshot(_Given):
     unfold: Annotated[tuple[Name, ...], Field(max_length=MOST)] = ()
     limit: Number = ROWS
     text: Name = ""
+    troubled: bool = False
 
 
 class _Path(_Given):

@@ -30,6 +30,7 @@ _LOOKS: Final[tuple[tuple[str, str, list[dict[str, Any]]], ...]] = (
         [
             _query("open", "Paths to unfold, with commas."),
             _query("q", "Text in paths: what has it is among the rows, also where it is folded."),
+            _query("only", "'troubled': what is in trouble is among the rows, also where it is folded."),
             _query("limit", "Rows at most.", "integer"),
         ],
     ),

@@ -118,7 +118,8 @@ class Handlers:
         query = request.query_params
         unfold = [each for each in (query_of(query, "open") or "").split(",") if each]
         text, limit = query_of(query, "q") or "", number_of(query, "limit", ROWS)
-        return await self._told(self._source.snapshot, unfold, limit, text)
+        troubled = query_of(query, "only") == "troubled"
+        return await self._told(self._source.snapshot, unfold, limit, text, troubled)
 
     async def child(self, request: Request) -> Response:
         """One child."""

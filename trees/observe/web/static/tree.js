@@ -55,7 +55,8 @@ export class TreeView {
   }
 
   async look() {
-    const snapshot = await get("/api/snapshot", { open: [...this.#open].join(","), q: this.#text(), limit: MOST });
+    const only = this.#troubled ? "troubled" : "";
+    const snapshot = await get("/api/snapshot", { open: [...this.#open].join(","), q: this.#text(), only, limit: MOST });
     this.app.head(snapshot);
     this.#rows = snapshot.rows;
     this.#unfolded = new Set(this.#rows.map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/")))));
@@ -132,7 +133,7 @@ export class TreeView {
   #toggleTroubled() {
     this.#troubled = !this.#troubled;
     mark(this.trouble, "aria-pressed", String(this.#troubled));
-    this.#draw();
+    this.#search();
   }
 
   #draw() {
