@@ -82,7 +82,7 @@ ME = "whoever calls"
 CALLS: list[tuple[str, Callable[[Source], object], dict[str, Any]]] = [
     (
         "snapshot",
-        lambda far: far.snapshot((), 7, "b", True),
+        lambda far: far.snapshot((), 7, "b", troubled=True),
         {"unfold": (), "limit": 7, "text": "b", "troubled": True},
     ),
     ("child", lambda far: far.child("shop/a"), {"path": "shop/a"}),
