@@ -48,7 +48,7 @@ CELLS = [
         STRATEGIES[number // 2 % len(STRATEGIES)],
         id=row.crash.name.replace(" ", "_"),
     )
-    for number, row in sampled(list(enumerate(ROWS)), 2)
+    for number, row in sampled(list(enumerate(ROWS)), 4)
     if row.crash.name != "killed fork server"
 ]
 
