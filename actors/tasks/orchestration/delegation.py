@@ -21,8 +21,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled
-from actors.tasks.scheduling.selection import lane_of
-from actors.tasks.scheduling.wait_cycle import find_wait_cycle
+from actors.tasks.orchestration.waits_of_teams import wait_cycle_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
@@ -48,7 +47,8 @@ class Delegation:
         """Make it for one incarnation; ``tell_result`` answers the asker of a subtask that has ended."""
         self._core, self._recording, self._lifecycle, self._queue = core, recording, lifecycle, queue
         self._tell_result = tell_result
-        self._nodes: dict[str, tuple[TaskState, SubtaskState]] = {}
+        core.port.asked, core.port.attempts = {}, core.attempts
+        self._nodes: dict[str, tuple[TaskState, SubtaskState]] = core.port.asked
         """Subtasks that were asked for, by the key of the ask, until a ``DelegationCancelled`` says that nobody waits
         for them. One that is not listed ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
@@ -153,6 +153,12 @@ class Delegation:
             self._queue.requeue(state, node)
             self._lifecycle.advance(state)
 
+    def recheck(self, ask: str) -> None:
+        """Refuse an ask that can only wait for ever, now that a team has planned what was asked for."""
+        state, node = self._nodes.get(ask, (None, None))
+        if state is not None and node is not None and not self._core.is_idle(node) and not node.is_done:
+            self._refused(state, node)
+
     def recheck_deadlocks(self) -> None:
         """Refuse, in a new incarnation, the asks that could only wait for ever."""
         for state, node in list(self._nodes.values()):
@@ -215,7 +221,7 @@ class Delegation:
         if open_ask is None:
             return
         if open_ask.attempt.owner is not self._core.port:
-            runtime.answers[ask] = (value, error)
+            runtime.answers.setdefault(ask, (value, error))  # the first counts: why it was refused, and not that it was
             runtime.port_at(open_ask.attempt.owner.path).tell(DelegationAnswered(ask))
         elif error is None:
             open_ask.reply.complete(value)
@@ -244,27 +250,7 @@ class Delegation:
     # -- waiting for each other ----------------------------------------------------------------------------
 
     def _find_wait_cycle(self, state: TaskState, node: SubtaskState) -> tuple[str, ...]:
-        return find_wait_cycle((state, node), self._holders, self._waits_for, lambda attempt: attempt.spec.path)
-
-    def _holders(self, wanted: tuple[TaskState, SubtaskState]) -> list[Attempt] | None:
-        state, node = wanted
-        if node.is_done:
-            return None
-        if node.status is SubtaskStatus.RUNNING:
-            attempt = self._core.attempts.of(node)
-            return [attempt] if attempt is not None else None
-        able = self._core.workers.primaries(lane_of(state, node, self._core.path))
-        if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
-            return None
-        rows = [self._core.attempts.get(key) for entry in able for key in entry.attempts]
-        return [row.attempt for row in rows if row is not None]
-
-    def _waits_for(self, attempt: Attempt) -> list[tuple[TaskState, SubtaskState]] | None:
-        asks = [key for key, ask in self._core.runtime.asks.copy().items() if ask.attempt is attempt]
-        if not asks:
-            return None
-        found = [self._nodes[key] for key in asks if key in self._nodes]
-        return found if len(found) == len(asks) else None
+        return wait_cycle_of(self._core.port, state, node)
 
 
 def _too_late_for(attempt: Attempt) -> SubtaskFailedError:

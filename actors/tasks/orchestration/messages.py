@@ -146,6 +146,13 @@ class DelegationAnswered(SystemMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitsChanged(SystemMessage):
+    """A part of what was asked for waits for a member of the team that has it: perhaps for one that waits for that."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired(SystemMessage):
     """To one incarnation, from itself: a time has come."""
 

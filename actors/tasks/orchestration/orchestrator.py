@@ -56,6 +56,7 @@ from actors.tasks.orchestration.messages import (
     TimerFired,
     UsageReported,
     WaiterJoined,
+    WaitsChanged,
 )
 from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 from actors.tasks.orchestration.parts import parts_of
@@ -366,6 +367,7 @@ class Orchestrator(ManagedActor):
         UsageReported: lambda to, message: to.parts.recording.count(message.attempt),
         DelegationCancelled: lambda to, message: to.parts.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.parts.delegation.answered(message),
+        WaitsChanged: lambda to, message: to.parts.delegation.recheck(message.ask),
         Pause: lambda to, message: to.parts.teams.pause(message),
         WorkerChanged: _on_worker_changed,
         RegistrySnapshot: _on_registry_snapshot,

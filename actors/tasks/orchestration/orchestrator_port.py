@@ -24,6 +24,7 @@ from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import StoreError, TaskFailedError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
+from actors.tasks.orchestration.attempt_table import AttemptTable
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
@@ -81,6 +82,10 @@ class OrchestratorPort:
         """Replies to the waiters of a task, by its id, as long as it has not ended."""
         self.workers = WorkerRegistry()
         """The registry; replaced as a whole when a new incarnation has its own."""
+        self.attempts = AttemptTable()
+        """Attempts that run; replaced as the registry is. Read on the orchestrators' loop only, as ``asked`` is."""
+        self.asked: dict[str, tuple[TaskState, SubtaskState]] = {}
+        """Subtasks that were asked for, by the key of the ask, of the present incarnation."""
         self.answered: dict[str, object] = {}
         """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
         self.guard = CrashGuard()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from actors.tasks.model.task_events import SubtaskStarted
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop, team
+from tests.support.dispatching import until
 from trees import (
     Subtask,
     TaskCancelledError,
@@ -113,6 +115,69 @@ def test_workers_that_wait_for_each_others_capacity_are_refused_with_their_chain
     assert len(errors) == 1
     assert {"p/a", "p/b"} <= set(errors[0].chain)
     assert sorted(value.partition(" of ")[0] for value in report.results.values()) == ["did something", "refused"]
+
+
+def crossing(members: int, last: str) -> tuple[list[RecursionDetectedError], Any]:
+    """A worker asks a team whose member asks that worker; ``last`` asks when the other one waits already."""
+    gates = {"worker": threading.Event(), "member": threading.Event()}
+    begun, errors, calls = threading.Barrier(3), list[RecursionDetectedError](), itertools.count()
+
+    def crosses(who: str, to: str, context: Any) -> Any:
+        begun.wait(LONG_S)
+        gates[who].wait(LONG_S)
+        try:
+            return context.ask_sync(to, f"something of {to}")
+        except RecursionDetectedError as error:
+            errors.append(error)
+            return "refused"
+
+    def worker(task: Any, context: Any) -> Any:
+        return does(task, context) if "something" in str(task) else crosses("worker", "team", context)
+
+    def member(task: Any, context: Any) -> Any:
+        return does(task, context) if next(calls) else crosses("member", "a", context)
+
+    plan = [Subtask("one", "first", worker="team"), Subtask("two", "second", worker="a")]
+    spec = shop(WorkerSpec(id="a", execute=worker), team(WorkerSpec(id="m", execute=member, pool=members)), plan=plan)
+    with start(spec) as tree:
+        handle = tree.submit("the goal")
+        begun.wait(LONG_S)
+        runtime: Any = tree._system.services["tasks"]
+        gates["worker" if last == "member" else "member"].set()
+        if last == "worker":
+            until(lambda: "one.1" in {name for each in states(runtime, "p") for name in each.nodes})
+        elif members == 1:
+            until(lambda: any(each.nodes["part"].status == "queued" for each in states(runtime, "p/team")))
+        gates[last].set()
+        report = handle.result(timeout=LONG_S)
+        settle(tree)
+        assert_nothing_left(tree)
+    return errors, report
+
+
+def states(runtime: Any, path: str) -> list[Any]:
+    """The tasks, or parts, that an orchestrator has, and has planned."""
+    return [state for state in runtime.ports[path].states.copy().values() if state.nodes]
+
+
+LAST = pytest.mark.parametrize("last", ["member", "worker"])
+
+
+@LAST
+def test_a_worker_and_the_member_of_a_team_that_wait_for_each_other_are_refused_with_their_chain(last: str) -> None:
+    errors, report = crossing(1, last)
+
+    assert len(errors) == 1
+    assert {"p/a", "p/team/m"} <= set(errors[0].chain)
+    assert report.status == "succeeded"
+
+
+@LAST
+def test_a_team_with_another_member_that_has_room_serves_who_waits(last: str) -> None:
+    errors, report = crossing(2, last)
+
+    assert errors == []
+    assert report.status == "succeeded"
 
 
 def test_those_who_could_be_served_by_another_member_of_a_pool_only_wait() -> None:
