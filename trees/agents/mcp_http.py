@@ -26,15 +26,20 @@ from trees.agents.model_errors import is_refused, retry_after_s
 
 _STATUS_ONLY: Final = "Server returned an error response"
 """Text of the SDK's error for a status that comes without an error of the protocol."""
-_CUT: Final = ("SSE stream ended", "SSE stream failed")
-"""Beginnings of the SDK's texts for an answer that was cut off, with the code ``CONNECTION_CLOSED``."""
+_CUT: Final = "SSE stream ended"
+"""Beginning of the SDK's texts for an answer that was cut off, with the code ``CONNECTION_CLOSED``."""
+_LONG: Final = "byte limit"
+"""Part of the text for an event that is too long."""
 _UNREADABLE: Final = {
+    mcp_types.CONNECTION_CLOSED: ("SSE stream failed",),
     mcp_types.PARSE_ERROR: ("Failed to parse ", "its answer cannot be read"),
     mcp_types.INVALID_REQUEST: ("Unexpected content type", "server answered a request with 202"),
 }
 """By the code: beginnings of the texts for an answer that is none."""
 _PUTS_OFF: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 """Statuses of a request that nobody has begun, and whose answer may say when to come back."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Longest event that is read: as long as a line of a program may be. The SDK alone takes a sixty-fourth of that."""
 _UNKNOWN: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND})
 """Statuses with which servers refuse requests of a session that they do not know."""
 
@@ -94,7 +99,9 @@ class HttpAnswers:
         text, status = error.error.message, self.status(method)
         if text == _STATUS_ONLY and status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PUTS_OFF:
             return self.said(method, error)
-        return "its answer cannot be read" if text.startswith(_UNREADABLE.get(error.code, ("\n",))) else ""
+        if not text.startswith(_UNREADABLE.get(error.code, ("\n",))):
+            return ""
+        return "its answer cannot be read" + (f": one event has more than {MOST_BYTES} bytes" if _LONG in text else "")
 
 
 def is_cut(error: MCPError) -> bool:

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from actors.model.errors import Failed, Later, StartError
 from actors.tasks.model.executable import ToolInfo
-from trees.agents.mcp_http import HttpAnswers, is_cut
+from trees.agents.mcp_http import MOST_BYTES, HttpAnswers, is_cut
 from trees.agents.mcp_messages import flaws_of
 from trees.agents.mcp_process import ServerProcess
 
@@ -169,7 +169,7 @@ class Session:
             made = partial(httpx2.AsyncClient, headers=server.headers, timeout=timeout, event_hooks=hooks)
             with server.secrets.kept_out_of_logs(*_LOGS):
                 async with await asyncio.to_thread(made) as http:  # apart: it reads certificates
-                    yield streamable_http_client(server.url, http_client=http)
+                    yield streamable_http_client(server.url, http_client=http, max_sse_event_size=MOST_BYTES)
         else:
             yield server.server
 

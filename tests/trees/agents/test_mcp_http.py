@@ -101,6 +101,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(200, f'{{"jsonrpc":"2.0","{SECRET}'.encode())
         elif how == "half an event":
             self._say(200, f'event: message\ndata: {{"jsonrpc":"2.0","{SECRET}\n\n'.encode(), "text/event-stream")
+        elif kind == "long":
+            result = {"content": [{"type": "text", "text": "x" * int(rest)}]}
+            said = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            self._say(200, f"event: message\ndata: {said}\n\n".encode(), "text/event-stream")
         elif how == "accepted":
             self._say(202)
         else:
@@ -227,3 +231,18 @@ def test_a_server_that_refuses_the_session_is_a_start_error_with_the_status(http
     http.starts_with = 401
     with pytest.raises(StartError, match="it answered with HTTP 401"), contextlib.ExitStack() as stack:
         stack.enter_context(start(shop(http, max_restarts=1)))
+
+
+def test_a_long_answer_comes_whole_as_an_event_and_one_that_is_too_long_says_so(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(shop(http)) as tree:
+        http.odd = ["long 3000000"]
+        assert call(tree, "charge") == "x" * 3_000_000
+    monkeypatch.setattr("trees.agents.mcp_session.MOST_BYTES", 1000)
+    with start(shop(http)) as tree:
+        http.odd = ["long 3000"]
+        said = failure(tree, "charge")
+    assert "its answer cannot be read: one event has more than" in said
+    assert "may have been done" in said
+    assert http.calls == ["charge"] * 2
