@@ -13,8 +13,9 @@ whole, since what a connection has lost looks like the end of the stream.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from functools import partial
 from operator import methodcaller
@@ -216,11 +217,11 @@ class WrappedAgents:
         if found is None:
             own: dict[str, Any] = {"model": wrapped_model(agent.model)} if isinstance(agent.model, Model) else {}
             if any(map(_may_need_approval, agent.tools)):
-                own["tools"] = [
-                    approved_tool(each, _approval) if _may_need_approval(each) else each for each in agent.tools
-                ]
+                own["tools"] = _with_approvals(agent.tools)
             handoffs: list[Any] = []
             copy = agent.clone(handoffs=handoffs, model_settings=agent.model_settings, **own)
+            if agent.mcp_servers:
+                copy.__class__ = _with_mcp_approvals(type(agent))
             found = self._copies[id(agent)] = self._copies[id(copy)] = (agent, copy)
             handoffs += [self._handoff(each) if isinstance(each, Handoff) else self.of(each) for each in agent.handoffs]
         return found[1]
@@ -235,6 +236,24 @@ class WrappedAgents:
         if target is not None:
             vars(copy)["_agent_ref"] = weakref.ref(self.of(target))  # a run that goes on finds its agents by it
         return copy
+
+
+@functools.cache
+def _with_mcp_approvals(kind: type[Any]) -> type[Any]:
+    """Return a subclass of a class of agents: its tools of MCP servers, made anew for each request, are as the others.
+
+    A class, and not a method of the copy: the SDK may copy that once more.
+    """
+
+    async def get_mcp_tools(self: Any, run_context: Any) -> list[Any]:
+        return _with_approvals(await kind.get_mcp_tools(self, run_context))
+
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind,), {**names, "get_mcp_tools": get_mcp_tools})
+
+
+def _with_approvals(tools: Iterable[Any]) -> list[Any]:
+    return [approved_tool(each, _approval) if _may_need_approval(each) else each for each in tools]
 
 
 def _may_need_approval(tool: Any) -> bool:

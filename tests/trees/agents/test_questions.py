@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+import mcp.types
 import pytest
 from agents import Agent, function_tool
+from agents.mcp import MCPServer
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -325,6 +327,60 @@ def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(nee
     assert done == [7, 9]
     assert len(person.questions) == 2
     assert [each["output"] for each in model.told[-1] if "output" in each] == ["paid 7", "paid 9"]
+
+
+class PayServer(MCPServer):
+    """An MCP server with one tool, whose calls need approval."""
+
+    name = "bank"
+
+    def __init__(self, *, pays: bool = True) -> None:
+        super().__init__(require_approval="always" if pays else "never")
+        self.paid: list[int] = []
+
+    async def connect(self) -> None:
+        """Connect: there is nothing to connect to."""
+
+    async def cleanup(self) -> None:
+        """Let go of nothing."""
+
+    async def list_tools(self, *_: Any) -> list[Any]:
+        schema = {"type": "object", "properties": {"amount": {"type": "integer"}}}
+        return [mcp.types.Tool(name="pay", description="Pay.", inputSchema=schema)]
+
+    async def call_tool(self, tool_name: str, arguments: Any, *_: Any, **__: Any) -> Any:
+        self.paid.append(arguments["amount"])
+        said = mcp.types.TextContent(type="text", text=f"{tool_name} {arguments['amount']}")
+        return mcp.types.CallToolResult(content=[said])
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_call_of_an_mcp_tool_that_was_approved_is_made_once_though_the_run_fails_after_it() -> None:
+    def asks(amount: int, id_: str) -> Any:
+        return calls(("pay", {"amount": amount}), id_=id_)
+
+    server, person = PayServer(), Person(Approve(), Approve())
+    model = Scripted(asks(7, "c"), ConnectionError("cut"), asks(9, "d"), ConnectionError("cut"), says("end"))
+    report = report_of(Agent("clerk", model=model, mcp_servers=[server]), person)
+
+    assert report.results["w"] == "end"
+    assert server.paid == [7, 9]
+    assert len(person.questions) == 2
+    assert ["pay 7" in str(model.told[-1]), "pay 9" in str(model.told[-1])] == [True, True]
+
+
+def test_an_mcp_tool_that_needs_no_approval_is_called_as_ever() -> None:
+    server = PayServer(pays=False)
+    model = Scripted(calls(("pay", {"amount": 7}), id_="c"), says("end"))
+    agent = Agent("clerk", model=model, mcp_servers=[server])
+
+    assert report_of(agent, Person()).results["w"] == "end"
+    assert (server.paid, type(agent)) == ([7], Agent)
 
 
 def test_two_calls_of_one_id_are_paid_once_each_and_only_if_approved() -> None:
