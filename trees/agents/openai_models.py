@@ -221,7 +221,8 @@ class WrappedAgents:
             handoffs: list[Any] = []
             copy = agent.clone(handoffs=handoffs, model_settings=agent.model_settings, **own)
             if agent.mcp_servers:
-                copy.__class__ = _with_mcp_approvals(type(agent))
+                kind: Any = type(agent)
+                copy.__class__ = _with_mcp_approvals(kind)
             found = self._copies[id(agent)] = self._copies[id(copy)] = (agent, copy)
             handoffs += [self._handoff(each) if isinstance(each, Handoff) else self.of(each) for each in agent.handoffs]
         return found[1]
@@ -239,7 +240,7 @@ class WrappedAgents:
 
 
 @functools.cache
-def _with_mcp_approvals(kind: type[Any]) -> type[Any]:
+def _with_mcp_approvals(kind: Any) -> Any:
     """Return a subclass of a class of agents: its tools of MCP servers, made anew for each request, are as the others.
 
     A class, and not a method of the copy: the SDK may copy that once more.
