@@ -48,28 +48,36 @@ class WeakValues(Generic[KeyT, ThingT]):
 
 
 class WeakKeys(Generic[ThingT, ValueT]):
-    """Values that belong to things, by the identity of these.
+    """Values that belong to things.
 
     What belongs to a thing is held until a sweep after that has gone, and must not hold the thing.
     """
 
-    __slots__ = ("_entries", "_sweep_at")
+    __slots__ = ("_sweep_at", "_values")
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[ref[ThingT], ValueT]] = {}
+        self._values: dict[ref[ThingT], ValueT] = {}
+        """By reference: those to one thing are equal, and one whose thing is gone is equal to itself only."""
         self._sweep_at = _FEW
 
     def get(self, thing: ThingT) -> ValueT | None:
         """Return what belongs to a thing; None: nothing does."""
-        entry = self._entries.get(id(thing))
-        return entry[1] if entry is not None and entry[0]() is thing else None
+        return self._values.get(ref(thing))
 
-    def put(self, thing: ThingT, value: ValueT) -> ValueT:
-        """Have this belong to a thing, and return it."""
-        self._entries[id(thing)] = (ref(thing), value)
-        if len(self._entries) >= self._sweep_at:
-            for each, entry in self._entries.copy().items():
-                if entry[0]() is None:
-                    self._entries.pop(each, None)
-            self._sweep_at = max(_FEW, 2 * len(self._entries))
-        return value
+    def put(self, thing: ThingT, value: ValueT) -> None:
+        """Have this belong to a thing."""
+        self._values[ref(thing)] = value
+        self._sweep()
+
+    def first(self, thing: ThingT, value: ValueT) -> ValueT:
+        """Have this belong to a thing to which nothing does, in one step of C; return what does."""
+        found = self._values.setdefault(ref(thing), value)
+        self._sweep()
+        return found
+
+    def _sweep(self) -> None:
+        if len(self._values) >= self._sweep_at:
+            for each in list(self._values):
+                if each() is None:
+                    self._values.pop(each, None)
+            self._sweep_at = max(_FEW, 2 * len(self._values))

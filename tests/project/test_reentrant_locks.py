@@ -552,9 +552,8 @@ class Fetched(Case):
 class Up:
     """A tree that is up, as far as it is counted."""
 
-    is_down = False
-
     def __init__(self, subscribe: Callable[..., object]) -> None:
+        self.ended = Made(done=False)
         self.bus = Made(subscribe=subscribe)
         self.reports = Made(measures=Made(label=str, worker_label=str, on=False))
         self.services = {"tasks": Made(commits={})}

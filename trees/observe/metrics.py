@@ -248,6 +248,8 @@ def _collector_of(registry: Any) -> TreeCollector:
 def _find_or_make(registry: Any) -> TreeCollector:
     found = _COLLECTORS.get(registry)
     if found is None:
-        found = _COLLECTORS.put(registry, TreeCollector())
-        registry.register(found)
+        made = TreeCollector()
+        found = _COLLECTORS.first(registry, made)  # another one may have been made in between, on this thread
+        if found is made:
+            registry.register(made)
     return found

@@ -103,7 +103,7 @@ _WATCHES_GUARD: Final = threading.RLock()
 
 def _watch_of(loop: asyncio.AbstractEventLoop) -> SessionWatch:
     with _WATCHES_GUARD:
-        return _WATCHES.get(loop) or _WATCHES.put(loop, SessionWatch())
+        return _WATCHES.first(loop, SessionWatch())
 
 
 class RayHandle(WorkerHandle):
