@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -102,6 +104,37 @@ def test_a_real_tree_shows_a_crash_as_it_happens_and_a_task_that_was_tried_again
         bars = page.eval_on_selector_all(".track .bar", "bars => bars.map(bar => bar.ariaLabel.split(',').slice(1, 3))")
         assert [" attempt 1 by research: running", " failed"] in bars
         assert [" attempt 2 by research: running", " succeeded"] in bars
+
+
+def test_a_restart_that_is_told_of_before_the_first_rows_are_drawn_counts_once(
+    browser: Any, shop: Shop, address: str
+) -> None:
+    """Orders: the event, then what was seen before it; the other order is that of every restart."""
+    seen, told_of, look = threading.Event(), threading.Event(), shop.snapshot
+
+    def slow_look(*args: Any, **options: Any) -> Any:
+        found = copy.deepcopy(look(*args, **options))
+        seen.set()
+        assert told_of.wait(30)
+        return found
+
+    shop.snapshot = slow_look  # type: ignore[method-assign]
+    page, heard = browser.new_page(), list[str]()
+    with closing(page):
+        watched = page.context.new_cdp_session(page)
+        watched.on("Network.eventSourceMessageReceived", lambda event: heard.append(event["data"]))
+        watched.send("Network.enable")
+        page.goto(address)
+        page.wait_for_selector("#live[data-live=live]")
+        assert seen.wait(30)
+        shop.crash("shop/billing/ledger", "no number")
+        while not any("child_restarting" in each for each in heard):
+            page.wait_for_timeout(10)
+        row_ = next(each for each in shop.rows if each["path"] == "shop/billing/ledger")
+        row_.update(state="running", incarnation=4, restarted_at=[shop.at])
+        told_of.set()
+        until(page, "(path) => document.querySelector(path + ' .incarnation')?.textContent === '4'", LEDGER)
+        assert page.get_attribute(f"{LEDGER} .spark", "aria-label") == "1 restart in the last minute"
 
 
 def test_an_alert_that_fires_is_shown_now_and_goes_when_it_is_over(browser: Any) -> None:

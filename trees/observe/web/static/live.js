@@ -10,6 +10,7 @@ const MOST_MS = 3000;
 const IDLE_MS = 2000;
 const SHARE = 50;
 const BURST = 3;
+const MOST_TIMES = 200;
 
 /** The stream of events. `on(listener)` gets each event; `state(listener)`: live, connecting, paused, lost. */
 export class Live {
@@ -163,16 +164,19 @@ export class Recent {
   add(path, at) {
     const times = this.#times.get(path) ?? [];
     times.push(at);
-    if (times.length > 200) times.shift();
+    if (times.length > MOST_TIMES) times.shift();
     this.#times.delete(path);
     this.#times.set(path, times);
     if (this.#times.size > this.most) this.#times.delete(this.#times.keys().next().value);
   }
 
-  /** Take over what happened before anybody counted here; what an event has told meanwhile counts once. */
+  /** Take over what happened; what an event has told counts once. Returns how many were new. */
   recall(path, times) {
+    if (!times.length) return 0;
     const known = new Set(this.#times.get(path));
-    for (const at of times) if (!known.has(at)) this.add(path, at);
+    const fresh = times.slice(-MOST_TIMES).filter((at) => !known.has(at));
+    for (const at of fresh) this.add(path, at);
+    return fresh.length;
   }
 
   /** So many counts, the newest last. */

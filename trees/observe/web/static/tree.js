@@ -83,15 +83,19 @@ export class TreeView {
     this.app.looker.soon();
   }
 
-  /** A restart that no event told of (a page that was away, a source without events). */
+  /** A restart that no event told of: of before the page, while it was away, or of a source without events. */
   #notice(row) {
     const before = this.#incarnations.get(row.path);
-    if (before === undefined) this.app.restarts.recall(row.path, row.restarted_at ?? []);
-    if (before !== undefined && row.incarnation > before.incarnation && this.app.now() - before.flashed > 2) {
-      this.app.restarts.add(row.path, this.app.now());
-      this.#flash(row.path);
-    }
+    const times = row.restarted_at ?? this.#guess(row, before);
+    const missed = this.app.restarts.recall(row.path, times);
+    if (missed && before !== undefined) this.#flash(row.path);
     this.#incarnations.set(row.path, { incarnation: row.incarnation, flashed: before?.flashed ?? -Infinity });
+  }
+
+  /** The time of a restart, from a source that knows none: it has another incarnation than at the last look. */
+  #guess(row, before) {
+    const is_new = before !== undefined && row.incarnation > before.incarnation && this.app.now() - before.flashed > 2;
+    return is_new ? [this.app.now()] : [];
   }
 
   event(event) {
