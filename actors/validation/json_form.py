@@ -21,6 +21,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from actors.model.raised import cause_of, is_a
+
 _ATOMS: Final = frozenset({int, float, bool, type(None)})
 _TEXTS: Final = frozenset({str})
 _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -83,8 +85,8 @@ def raise_interrupt(error: PydanticSerializationError) -> None:
 
     Whatever a function of a serializer raises becomes such an error, wherever a signal comes in that function.
     """
-    cause = error.__cause__
-    if cause is not None and not isinstance(cause, Exception):
+    cause = cause_of(error)
+    if cause is not None and not is_a(cause, Exception):
         raise cause
 
 

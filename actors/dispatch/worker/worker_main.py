@@ -209,11 +209,18 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
 
 def _why(setup: Setup, error: BaseException) -> BaseException:
     """Return why it did not start, in words of its declaration where that is the reason."""
-    has_no_memory = is_a(error, MemoryError) or (is_a(error, OSError) and error.errno == errno.ENOMEM)
-    if setup.memory is None or not has_no_memory:
+    if setup.memory is None or not _is_without_memory(error):
         return error
     what = f"its process needs more memory to start than memory_mb={setup.memory // MEGABYTE}"
     return StartError(setup.path, what, "Raise it: an interpreter with this library has about 200.")
+
+
+def _is_without_memory(error: BaseException) -> bool:
+    if is_a(error, OSError):
+        return error.errno == errno.ENOMEM
+    if type(error) is ImportError:  # a library of C for which there was no room: glibc says it in one of two ways
+        return any(said in (error.msg or "") for said in ("failed to map segment", "annot allocate memory"))
+    return is_a(error, MemoryError)
 
 
 def _prepare(setup: Setup) -> None:

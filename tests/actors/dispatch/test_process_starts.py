@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ from loguru import logger
 from actors import StartError
 from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.remote import dumped, loaded, packed
+from actors.dispatch.worker import worker_main
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
@@ -141,3 +143,20 @@ def test_a_loop_in_c_that_holds_the_gil_is_killed_at_the_end_of_shutdown(tmp_pat
         assert eventually(up.exists)
         tree.terminate_child("p/w")
         assert eventually(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (MemoryError(), True),
+        (OSError(errno.ENOMEM, "no room"), True),
+        (OSError(errno.ENOENT, "no file"), False),
+        (ImportError("x.so: failed to map segment from shared object"), True),
+        (ImportError("x.so: cannot allocate memory in static TLS block"), True),
+        (ImportError("no module x"), False),
+        (ValueError("failed to map segment"), False),
+    ],
+    ids=repr,
+)
+def test_an_error_for_want_of_memory_is_known_however_it_is_said(error: BaseException, *, is_one: bool) -> None:
+    assert worker_main._is_without_memory(error) is is_one

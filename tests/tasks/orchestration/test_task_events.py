@@ -191,7 +191,7 @@ def test_progress_comes_with_the_events_and_is_not_kept() -> None:
 
 def followers(tree: Any) -> int:
     gc.collect()
-    return sum(len(topic) for topic in tree._system.services["tasks"].feed._topics.values())
+    return sum(len(topic.snapshot()) for topic in tree._system.services["tasks"].feed._topics.values())
 
 
 def test_who_leaves_the_events_early_leaves_nothing_behind() -> None:

@@ -218,9 +218,9 @@ def test_the_source_is_asked_for_what_a_filter_finds_where_it_has_folded_it() ->
 
     async def walk(top: Walked) -> None:
         await top.press("slash", "w", "7")
-        assert ("snapshot", {"unfold": (), "limit": 500, "text": "w7"}) in given.asked
+        assert ("snapshot", {"unfold": (), "limit": 500, "text": "w7", "troubled": False}) in given.asked
         await top.press("escape")
-        assert given.asked[-3:][0] == ("snapshot", {"unfold": (), "limit": 500, "text": ""})
+        assert given.asked[-3:][0] == ("snapshot", {"unfold": (), "limit": 500, "text": "", "troubled": False})
 
     walked(given, walk)
 
@@ -236,7 +236,7 @@ def test_f_folds_what_is_open_and_has_the_source_unfold_what_it_has_folded() -> 
         assert top.names()[-1] == "      [red]helper"
         top.to("shop/parse")
         await top.press("enter")
-        assert ("snapshot", {"unfold": ("shop/parse",), "limit": 500, "text": ""}) in given.asked
+        assert ("snapshot", {"unfold": ("shop/parse",), "limit": 500, "text": "", "troubled": False}) in given.asked
 
     walked(given, walk)
 
