@@ -1,12 +1,13 @@
 """Decides which tests run side by side, and looks for what they leave behind when all are done.
 
 A run of whole folders has ``PER_CORE`` processes for each core (up to ``MOST``): half of the time of a test is a wait,
-for a thread, a lease or another process. They are forks of the one that collects (``tests.support.forked_run``). Three lanes go to one process each, one test after another, and first: tests that use
-the server of PostgreSQL (one server is enough), those that use a cluster of Ray, and all others that are marked
-``serial`` (real leases, measures of time or memory). So do the tests of each file that is marked ``together``, which
-share what is costly to make. Tests marked ``slow`` begin before all others, so that none of them is the last one. All
-other tests are handed out one by one, so no core is idle while there is work. A run of named files or tests, or on one
-core, stays in one process. ``-n`` of the caller wins.
+for a thread, a lease or another process. They are forks of the one that collects (``tests.support.forked_run``). Three
+lanes go to one process each, one test after another, and first: tests that use the server of PostgreSQL (one server is
+enough), those that use a cluster of Ray, and all others that are marked ``serial`` (real leases, measures of time or
+memory). So do the tests of each file that is marked ``together``, which share what is costly to make. Tests marked
+``slow`` begin before all others, so that none of them is the last one. All other tests are handed out one by one, so no
+core is idle while there is work. A run of named files or tests, or on one core, stays in one process. ``-n`` of the
+caller wins.
 
 Each process keeps to one core, and so does what it starts. Only one thread of Python runs at a time, and to wake one
 on another core that is idle costs an interrupt there: where that is a virtual core, most of the time of tests with many
