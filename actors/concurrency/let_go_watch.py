@@ -79,7 +79,8 @@ class LetGoWatch:
 
     def _run(self) -> None:
         while True:
-            _, act = self._acts.pop(id(self._gone.get()), (None, None))
+            gone = self._gone.get()  # held until it is looked up, so that its identity is that of no newer one
+            _, act = self._acts.pop(id(gone), (None, None))
             if act is not None:
                 _call(act)
             if not self._acts:

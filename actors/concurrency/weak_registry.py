@@ -38,7 +38,8 @@ class WeakRegistry(Generic[ThingT]):
 
     def discard(self, thing: ThingT) -> None:
         """List it no longer."""
-        self._refs.pop(id(ref(thing)), None)
+        found = ref(thing)  # held meanwhile, so its identity is that of no other one
+        self._refs.pop(id(found), None)
 
     def snapshot(self) -> list[ThingT]:
         """All that are listed now."""

@@ -6,6 +6,7 @@ import gc
 import queue
 import sys
 import threading
+import weakref
 from collections import deque
 from typing import Any
 
@@ -88,6 +89,33 @@ def test_a_thing_that_comes_as_the_thread_finds_nothing_to_watch_is_watched(
 
     assert done.get(timeout=LONG_S) == "three"
     eventually(lambda: not waiting("three"))
+
+
+def test_a_thing_that_comes_as_one_is_looked_up_that_was_forgotten_is_not_taken_for_it() -> None:
+    """A reference that nobody holds any more gives its identity to the next one that is made."""
+    watch, done, looked_up = LetGoWatch("five"), queue.SimpleQueue[str](), threading.Event()
+    kept, forgotten, late = Thing(), Thing(), [Thing() for _ in range(1_000)]
+
+    class Acts(dict[int, Any]):
+        """A table in which things come just before a reference is looked up."""
+
+        def pop(self, key: int, *otherwise: Any) -> Any:
+            if isinstance(threading.current_thread(), LetGoThread) and not looked_up.is_set():
+                self.update({id(each): (each, lambda: done.put("late")) for each in map(weakref.ref, late)})
+                looked_up.set()
+            return super().pop(key, *otherwise)
+
+    watch._acts = Acts()
+    watch.watch(kept, lambda: done.put("kept"))
+    watch.forget(watch.watch(forgotten, lambda: done.put("forgotten")))
+    assert looked_up.wait(LONG_S)
+    del kept
+
+    assert done.get(timeout=LONG_S) == "kept"
+    assert done.empty()
+    watch._acts.clear()
+    watch._gone.put(weakref.ref(watch))
+    eventually(lambda: not waiting("five"))
 
 
 def test_what_raises_is_told_and_those_behind_it_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
