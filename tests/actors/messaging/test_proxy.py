@@ -14,18 +14,8 @@ import pytest
 from actors import ActorStoppedError, ChildStarted, RequestFailed
 from actors.testing import ManualClock, settle
 from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
+from tests.support.process_workers import Knob
 from trees import Backoff, Tree, start
-
-
-class Inner:
-    pykka_traversable = True
-
-    def __init__(self) -> None:
-        self.volume = 3
-
-    def louder(self, by: int) -> int:
-        self.volume += by
-        return self.volume
 
 
 class Members:
@@ -36,7 +26,7 @@ class Members:
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
-        self.inner = Inner()
+        self.inner = Knob()
         self.evaluated = 0
 
     @property

@@ -89,6 +89,15 @@ def test_an_ask_that_is_made_while_there_is_no_orchestrator_is_heard_by_the_next
 # -- waiting for each other ----------------------------------------------------------------------------------
 
 
+def asked_or_refused(context: Any, to: str, errors: list[RecursionDetectedError]) -> Any:
+    """What it answers; a refusal is noted."""
+    try:
+        return context.ask_sync(to, f"something of {to}")
+    except RecursionDetectedError as error:
+        errors.append(error)
+        return "refused"
+
+
 def test_workers_that_wait_for_each_others_capacity_are_refused_with_their_chain() -> None:
     both = threading.Barrier(2)
     errors: list[RecursionDetectedError] = []
@@ -96,11 +105,7 @@ def test_workers_that_wait_for_each_others_capacity_are_refused_with_their_chain
     def crosses(to: str) -> Any:
         def execute(_: Any, context: Any) -> Any:
             both.wait(LONG_S)
-            try:
-                return context.ask_sync(to, f"something of {to}")
-            except RecursionDetectedError as error:
-                errors.append(error)
-                return "refused"
+            return asked_or_refused(context, to, errors)
 
         def serve(task: Any, context: Any) -> Any:
             return does(task, context) if "something" in str(task) else execute(task, context)
@@ -125,11 +130,7 @@ def crossing(members: int, last: str) -> tuple[list[RecursionDetectedError], Any
     def crosses(who: str, to: str, context: Any) -> Any:
         begun.wait(LONG_S)
         gates[who].wait(LONG_S)
-        try:
-            return context.ask_sync(to, f"something of {to}")
-        except RecursionDetectedError as error:
-            errors.append(error)
-            return "refused"
+        return asked_or_refused(context, to, errors)
 
     def worker(task: Any, context: Any) -> Any:
         return does(task, context) if "something" in str(task) else crosses("worker", "team", context)

@@ -116,15 +116,20 @@ def test_a_predicate_over_the_snapshot_is_asked_in_each_look(monkeypatch: pytest
         assert played.told.empty()
 
 
+def fires_for_its_period(played: Any, deaths: int) -> None:
+    """So many restarts are told of, and no longer once thirty seconds have passed."""
+    for _ in range(deaths):
+        played.tree.ref("p/w").tell("die")
+        played.look()
+    assert played.news() == ("it", "firing")
+    played.clock.advance(31.0)
+    played.look()
+    assert played.news() == ("it", "resolved")
+
+
 def test_restarts_over_counts_within_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
     with stage(monkeypatch, one(), alerts.restarts_over(1, 30.0)) as played:
-        for _ in range(2):
-            played.tree.ref("p/w").tell("die")
-            played.look()
-        assert played.news() == ("it", "firing")
-        played.clock.advance(31.0)
-        played.look()
-        assert played.news() == ("it", "resolved")
+        fires_for_its_period(played, 2)
 
 
 @pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
@@ -133,12 +138,7 @@ def test_what_has_happened_is_told_at_whatever_time_of_day_the_machine_is_set_to
 ) -> None:
     with stage(monkeypatch, one(), alerts.restarts_over(0, 30.0)) as played:
         played.clock.ahead_s = ahead_s
-        played.tree.ref("p/w").tell("die")
-        played.look()
-        assert played.news() == ("it", "firing")
-        played.clock.advance(31.0)
-        played.look()
-        assert played.news() == ("it", "resolved")
+        fires_for_its_period(played, 1)
 
 
 def test_how_long_an_alert_holds_is_not_known_by_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
