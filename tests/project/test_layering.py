@@ -599,6 +599,20 @@ def test_no_import_hooks_anything_into_the_interpreter() -> None:
     assert not found, found
 
 
+def test_no_table_runs_code_where_a_thing_of_it_goes() -> None:
+    """Use ``actors.model.weak_tables`` and ``actors.concurrency.let_go_watch``, which say why."""
+    with_callbacks = {"WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "WeakMethod", "finalize", "__del__"}
+    found = [
+        f"{file.name}:{node.lineno}"
+        for file in library()
+        for node in file.nodes
+        if (isinstance(node, ast.Attribute) and node.attr in with_callbacks)
+        or (isinstance(node, ast.Name) and node.id in with_callbacks)
+        or (isinstance(node, ast.FunctionDef) and node.name in with_callbacks)
+    ]
+    assert not found, found
+
+
 def _circles(known: dict[str, set[str]]) -> list[set[str]]:
     """The groups of files in which each leads to each other (Tarjan)."""
     index: dict[str, int] = {}

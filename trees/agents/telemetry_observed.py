@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from actors.concurrency.change_lock import LookLock
+from actors.model.weak_tables import WeakKeys
 from trees.agents.telemetry_names import SCOPE
 from trees.agents.tree_meter import GAUGES, HANDLING, HISTOGRAMS, combined
 
@@ -115,7 +115,7 @@ def _since(begun: dict[str, Handled], system: System, other: dict[str, Handled])
     return total
 
 
-_OBSERVED: Final[WeakKeyDictionary[Any, ObservedTrees]] = WeakKeyDictionary()
+_OBSERVED: Final[WeakKeys[Any, ObservedTrees]] = WeakKeys()
 """By meter provider."""
 _MAKING: Final = LookLock()
 """Guards that each provider has its instruments once. Nothing else is held meanwhile but the provider's own locks."""
@@ -139,5 +139,5 @@ def _find_or_make(key: object, provider: MeterProvider | None) -> ObservedTrees:
     found = _OBSERVED.get(key)
     if found is None:
         made = ObservedTrees(metrics.get_meter(SCOPE, meter_provider=provider))
-        found = _OBSERVED.setdefault(key, made)
+        found = _OBSERVED.first(key, made)
     return found
