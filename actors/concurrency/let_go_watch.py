@@ -5,22 +5,24 @@ thread. Python prints an exception that is raised in it, and goes on: a Ctrl-C o
 callback is a function of C, ``SimpleQueue.put``, in which no signal handler runs. A thread waits at that queue as long
 as anything is watched.
 
-No lock. Each change of the table is one step of C. The race: *the thread finds nothing to watch, and a thing comes*.
-The thread gives back its ticket, then looks once more; who comes enters the thing, then looks for the ticket. So one of
-the two finds the other, and whoever takes the ticket goes on, or begins a thread.
+No lock. Each change of the table is one step of C. One caller at a time starts the thread (``_starting``); a Ctrl-C in
+the middle leaves none, and whoever comes next starts one. The race: *the thread finds nothing to watch, and a thing
+comes*. The thread says that it leaves, then looks once more; who comes enters the thing, then looks for the thread. So
+one of the two finds the other, and sees to a new thread.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 from weakref import ref
 
 from actors.concurrency.thread_state import after_fork, start_thread
+from actors.concurrency.wakeup import Turnstile
 
 
 class LetGoThread(threading.Thread):
@@ -38,12 +40,14 @@ class LetGoWatch:
         self._acts: dict[int, tuple[ref[Any], Callable[[], object]]] = {}
         """By the identity of the reference, which is held here."""
         self._gone: SimpleQueue[ref[Any]] = SimpleQueue()
-        self._ticket: deque[None] = deque((None,))
-        """Holds one item while no thread waits."""
+        self._starting = Turnstile()
+        self._thread: LetGoThread | None = None
+        """Waits for the next thing that goes, if it is alive. None: it leaves, or nothing was watched yet."""
 
     def forked(self) -> None:
         """Forget all of it: in the child of a fork the thread is gone."""
-        self._acts, self._gone, self._ticket = {}, SimpleQueue(), deque((None,))
+        self._acts, self._gone = {}, SimpleQueue()
+        self._starting, self._thread = Turnstile(), None
 
     def watch(self, thing: Any, act: Callable[[], object]) -> ref[Any]:
         """Have ``act()`` called once the thing is gone, on another thread; returns what ``forget`` takes.
@@ -55,8 +59,7 @@ class LetGoWatch:
         after_fork(self)
         found = ref(thing, self._gone.put)
         self._acts[id(found)] = (found, act)
-        if self._took_ticket():
-            self._start()
+        self._starting.enter(self._start)
         return found
 
     def forget(self, found: ref[Any]) -> None:
@@ -64,18 +67,14 @@ class LetGoWatch:
         if self._acts.pop(id(found), None) is not None:
             self._gone.put(found)  # the thread looks whether it is needed
 
-    def _took_ticket(self) -> bool:
-        try:
-            self._ticket.pop()
-        except IndexError:
-            return False
-        return True
-
-    def _start(self) -> None:
-        try:
-            start_thread(LetGoThread(self._name, self._run))
-        except RuntimeError:  # there are no more threads: whoever comes next tries again
-            self._ticket.append(None)
+    def _start(self) -> bool:
+        """Inside the turnstile: see to it that a thread waits. False: no need to look again."""
+        thread = self._thread
+        if self._acts and (thread is None or not thread.is_alive()):
+            self._thread = thread = LetGoThread(self._name, self._run)
+            with suppress(RuntimeError):  # there are no more threads: whoever comes next tries again
+                start_thread(thread)
+        return False
 
     def _run(self) -> None:
         while True:
@@ -84,9 +83,10 @@ class LetGoWatch:
             if act is not None:
                 _call(act)
             if not self._acts:
-                self._ticket.append(None)
-                if not self._acts or not self._took_ticket():
-                    return
+                self._thread = None
+                if self._acts:
+                    self._starting.enter(self._start)
+                return
 
 
 def _call(act: Callable[[], object]) -> None:

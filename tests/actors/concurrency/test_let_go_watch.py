@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import queue
 import sys
 import threading
 import weakref
-from collections import deque
 from typing import Any
 
 import pytest
 
+from actors.concurrency import let_go_watch, wakeup
 from actors.concurrency.let_go_watch import LetGoThread, LetGoWatch
 from actors.model.weak_tables import WeakKeys, WeakValues
 from tests.support.hardening import LONG_S, eventually
+from tests.support.steps import alarm, rounds
 
 
 class Thing:
@@ -61,34 +63,50 @@ def test_its_thread_ends_with_the_last_thing_and_another_begins_with_the_next() 
     assert done.empty()
 
 
-@pytest.mark.parametrize("who", ["the thread that looks once more", "a thread that begins"])
-def test_a_thing_that_comes_as_the_thread_finds_nothing_to_watch_is_watched(
-    who: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The race of the two: the thread has given back its ticket, and has yet to look once more."""
-    watch, done = LetGoWatch("three"), queue.SimpleQueue[str]()
-    late, ticket, came = [Thing()], deque[None](), threading.Event()
+@pytest.mark.parametrize("look", [1, 2], ids=["before the thread says so", "before it looks once more"])
+def test_a_thing_that_comes_as_the_thread_finds_nothing_to_watch_is_watched(look: int) -> None:
+    """The two orders: who comes finds the thread, which looks once more, or finds that it leaves."""
+    watch, done, came = LetGoWatch("three"), queue.SimpleQueue[str](), threading.Event()
+    late, looks = [Thing()], itertools.count(1)
 
-    class Returned:
-        """A ticket, and the thing that comes as it is given back."""
+    class Acts(dict[int, Any]):
+        """A table into which a thing comes as the thread looks whether there is any."""
 
-        def append(self, _: None) -> None:
-            monkeypatch.setattr(watch, "_ticket", ticket)
-            if who == "a thread that begins":
-                ticket.append(None)  # who comes finds it
-            watch.watch(late[0], lambda: done.put(threading.current_thread().name))
-            if who != "a thread that begins":
-                ticket.append(None)
-            came.set()
+        def __len__(self) -> int:
+            found = super().__len__()
+            if isinstance(threading.current_thread(), LetGoThread) and not found and next(looks) == look:
+                watch.watch(late[0], lambda: done.put(threading.current_thread().name))
+                came.set()
+                found = found if look == 1 else super().__len__()
+            return found
 
+    watch._acts = Acts()
     things = [Thing()]
-    watch.watch(things[0], lambda: monkeypatch.setattr(watch, "_ticket", Returned()))
+    watch.watch(things[0], lambda: None)
     things.clear()
     assert came.wait(LONG_S)
     late.clear()
 
     assert done.get(timeout=LONG_S) == "three"
     eventually(lambda: not waiting("three"))
+
+
+@pytest.mark.own_thread
+def test_after_an_interrupt_in_any_step_of_a_watch_the_next_thing_is_watched() -> None:
+    watch, things = LetGoWatch("six"), [Thing()]
+
+    def go_on() -> None:
+        nonlocal watch
+        done = threading.Event()
+        things.append(Thing())
+        watch.watch(things[1], done.set)
+        things.clear()
+        assert done.wait(LONG_S)
+        watch = LetGoWatch("six")
+        things.append(Thing())
+
+    files = {let_go_watch.__file__, wakeup.__file__}
+    assert rounds(alarm, files, go_on, lambda: watch.watch(things[0], lambda: None)) > 40
 
 
 def test_a_thing_that_comes_as_one_is_looked_up_that_was_forgotten_is_not_taken_for_it() -> None:
