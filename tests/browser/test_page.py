@@ -39,6 +39,14 @@ def show(page: Any, view: str, ready: str) -> None:
     page.wait_for_selector(ready)
 
 
+def of_all(page: Any, selector: str, expression: str) -> Any:
+    """Value of a function of all elements that a selector finds, in one step of the page.
+
+    ``eval_on_selector_all`` takes two: what is drawn anew between them has no boxes and no text any more.
+    """
+    return page.evaluate(f"(selector) => ({expression})([...document.querySelectorAll(selector)])", selector)
+
+
 def told(page: Any, selector: str) -> str:
     """Text of an element."""
     text: str = page.inner_text(selector)
@@ -101,7 +109,7 @@ def test_a_real_tree_shows_a_crash_as_it_happens_and_a_task_that_was_tried_again
         page.wait_for_selector("aside.panel .exit >> text=ValueError")
         tree.submit(Task("research it", id="t-9")).result()
         show(page, "tasks/t-9", ".bar[data-kind=running][data-status=succeeded]")
-        bars = page.eval_on_selector_all(".track .bar", "bars => bars.map(bar => bar.ariaLabel.split(',').slice(1, 3))")
+        bars = of_all(page, ".track .bar", "bars => bars.map(bar => bar.ariaLabel.split(',').slice(1, 3))")
         assert [" attempt 1 by research: running", " failed"] in bars
         assert [" attempt 2 by research: running", " succeeded"] in bars
 
@@ -193,7 +201,7 @@ def test_of_the_last_exits_the_newest_that_says_why_is_open(page: Any, shop: Sho
     shop.exits.insert(0, shutdown)
     page.click(LEDGER)
     page.wait_for_selector("aside.panel .exit + .exit")
-    assert page.eval_on_selector_all("aside.panel .exit", "all => all.map(each => each.open)")[:2] == [False, True]
+    assert of_all(page, "aside.panel .exit", "all => all.map(each => each.open)")[:2] == [False, True]
     page.wait_for_selector("aside.panel .exit[open] >> text=no number")
 
 
@@ -237,7 +245,7 @@ def test_of_many_restarts_the_newest_are_listed_first(page: Any, shop: Shop) -> 
     page.click(LEDGER)
     page.wait_for_selector("aside.panel table[aria-label=Restarts]")
     rows = "rows => rows.map(row => row.children[1].textContent)"
-    assert page.eval_on_selector_all("table[aria-label=Restarts] tbody tr", rows) == [str(n) for n in range(1, 9)]
+    assert of_all(page, "table[aria-label=Restarts] tbody tr", rows) == [str(n) for n in range(1, 9)]
 
 
 def test_what_a_store_says_of_an_act_that_is_yet_to_be_done_is_shown(page: Any, shop: Shop) -> None:
@@ -258,16 +266,16 @@ def test_the_node_of_a_cluster_is_shown_where_a_worker_runs(page: Any, shop: Sho
 
 def test_a_timeline_has_a_bar_for_each_attempt_and_the_graph_goes_from_left_to_right(page: Any, pictures: Path) -> None:
     show(page, "tasks/t-1", ".lane[data-id=research] .bar")
-    bars = page.eval_on_selector_all(".lane[data-id=research] .bar", "bars => bars.map(bar => bar.ariaLabel)")
+    bars = of_all(page, ".lane[data-id=research] .bar", "bars => bars.map(bar => bar.ariaLabel)")
     assert bars == [
         "research, attempt 1 by research: queued, 0.2 s",
         "research, attempt 1 by research: running, failed, ConnectionError, 1.9 s",
         "research, attempt 1 by research: waits for a retry, 1.0 s",
         "research, attempt 2 by research: running, succeeded, 1.9 s",
     ]
-    edges = page.eval_on_selector_all(".lane[data-id=research] .bar", "b => b.map(b => b.getBoundingClientRect().left)")
+    edges = of_all(page, ".lane[data-id=research] .bar", "b => b.map(b => b.getBoundingClientRect().left)")
     assert edges == sorted(edges)
-    lefts = page.eval_on_selector_all(".dag .node", "n => n.map(n => [n.ariaLabel, n.getBoundingClientRect().left])")
+    lefts = of_all(page, ".dag .node", "n => n.map(n => [n.ariaLabel, n.getBoundingClientRect().left])")
     place = {name.split(",")[0]: left for name, left in lefts}
     assert place["research"] == place["compare"] < place["write"] < place["sign"]
     page.click(".lane[data-id=research]")
@@ -465,9 +473,9 @@ def test_a_moment_is_one_line_also_on_a_phone(page: Any, shop: Shop) -> None:
     shop.crash("shop/billing/ledger", "no number")
     show(page, "now", "table[aria-label='Recent crashes'] time")
     lines = "all => Math.max(...all.map(each => each.getClientRects().length))"
-    assert page.eval_on_selector_all(".now time", lines) == 1
+    assert of_all(page, ".now time", lines) == 1
     inside = "all => all.every(each => each.getBoundingClientRect().right <= 390)"
-    assert page.eval_on_selector_all("table[aria-label='Recent crashes'] time", inside)
+    assert of_all(page, "table[aria-label='Recent crashes'] time", inside)
 
 
 def test_a_server_that_goes_away_is_told_and_found_again_without_a_new_window(page: Any) -> None:
@@ -480,7 +488,8 @@ def test_a_server_that_goes_away_is_told_and_found_again_without_a_new_window(pa
 def test_every_control_has_a_name(page: Any) -> None:
     for view, ready in VIEWS.items():
         show(page, view, ready)
-        nameless = page.eval_on_selector_all(
+        nameless = of_all(
+            page,
             "button, input, select, textarea, a, [role=button], svg[role]",
             "all => all.filter(e => !(e.ariaLabel || e.textContent.trim() || e.title)).map(e => e.outerHTML)",
         )
