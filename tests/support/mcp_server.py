@@ -20,7 +20,7 @@ from typing import Any
 PIXEL = bytes.fromhex("89504e470d0a1a0a")
 
 
-def server() -> Any:  # noqa: C901 - a list of tools
+def server() -> Any:  # noqa: C901, PLR0915 - a list of tools
     """Make the server."""
     import asyncio  # noqa: PLC0415 - the same
 
@@ -80,6 +80,15 @@ def server() -> Any:  # noqa: C901 - a list of tools
             Path(mark).write_text("cancelled")  # noqa: ASYNC240
             raise
         return "never"
+
+    @made.tool(annotations=reads)
+    async def count(context: Context, secret: str = "") -> str:  # type: ignore[name-defined]  # noqa: F821
+        """Count to two, and say so; then say that it goes on, and what it does."""
+        for number in (1, 2):
+            await context.report_progress(number, 2, f"{number} of 2 {secret}".strip())
+        await context.report_progress(3)
+        await context.report_progress(4, message="looks at them")
+        return "counted"
 
     @made.tool(annotations=reads, structured_output=False)
     def picture() -> list[Any]:

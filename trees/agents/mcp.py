@@ -11,6 +11,7 @@ the process ends, the connection is closed       a crash: the supervisor starts 
                                                  only or idempotent, or where the call was never sent
 the answer to a call is cut off, or unreadable   as a call in flight: it may have been done
 the tool says that it has failed (``isError``)   a failed attempt: the server goes on
+the tool tells its progress                      progress of the attempt, so a sign of life for ``idle_timeout_s``
 an attempt is cancelled, or its time is up       the request is cancelled at the server, which goes on
 the server says that its tools have changed      they are listed anew, and the registry has them
 the worker is stopped, killed or abandoned       the process and its group are gone (``trees.agents.mcp_process``); a
@@ -47,6 +48,23 @@ if TYPE_CHECKING:
 _ONE: str = "Give exactly one: MCP(command=['server', ...]), MCP(url='http://...') or MCP(server_object)."
 _MOST_DESCRIBED = 600
 """Characters of a description that is made of the tools."""
+
+
+class _Progress:
+    """Progress of a tool, told as that of its attempt."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._share = 0.0
+
+    def shows(self, done: float, total: float | None, said: str) -> None:
+        """Tell it; a tool that does not say how much there is to do is where it was last."""
+        if total:
+            self._share = done / total
+        if total or said:
+            self._context.progress(self._share, said)
+        else:
+            self._context.heartbeat()
 
 
 class MCPWorker(Worker):
@@ -118,7 +136,7 @@ class MCPWorker(Worker):
         arguments = _arguments(tool, task, context)
         self._is_calling = True
         try:
-            result = await session.call(tool, arguments)
+            result = await session.call(tool, arguments, _Progress(context).shows)
         except ConnectionError as error:
             was_sent = getattr(error, "was_sent", True)
             if was_sent and not (tool.read_only or tool.idempotent):

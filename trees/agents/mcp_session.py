@@ -53,6 +53,9 @@ _NEVER_AGAIN: Final = frozenset({mcp_types.INVALID_PARAMS, mcp_types.METHOD_NOT_
 """Codes of errors that come of every call of this kind."""
 
 
+Shows = Callable[[float, float | None, str], None]
+
+
 class ConnectionLostError(ConnectionError):
     """The connection to the server is gone."""
 
@@ -230,8 +233,13 @@ class Session:
 
     # -- calls ---------------------------------------------------------------------------------------------
 
-    async def call(self, tool: ToolInfo, arguments: dict[str, Any]) -> Any:
+    async def call(self, tool: ToolInfo, arguments: dict[str, Any], shows: Shows) -> Any:
         """Call a tool; its result as JSON.
+
+        Args:
+            tool: which.
+            arguments: what it is given.
+            shows: is called with what the tool says of its progress: how much is done, of how much, and a text.
 
         Raises:
             Failed: the tool, or the server, says that it has failed.
@@ -243,8 +251,12 @@ class Session:
             raise await self._lost(was_sent=False)
         self._is_forgotten = False
         self._http.begin(_CALL)
+
+        async def hear(done: float, total: float | None, said: str | None) -> None:
+            shows(done, total, self._server.secrets.removed_from(said or ""))
+
         try:
-            result = await self._client.call_tool(tool.name, arguments)
+            result = await self._client.call_tool(tool.name, arguments, progress_callback=hear)
         except MCPError as error:
             raise await self._error_of(tool, error) from None
         except (RuntimeError, ValidationError):

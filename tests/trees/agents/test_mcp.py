@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from actors import ChildExited, ConfigError, StartError
+from actors.tasks.model.task_events import SubtaskProgressed
 from tests.support.crew import Record
 from tests.support.mcp_server import server
 from tests.support.mcp_trees import (
@@ -147,6 +148,21 @@ def test_tools_that_change_are_listed_anew(kind: str) -> None:
 def test_results_of_all_kinds_become_json(tool: str, inputs: dict[str, Any], expected: Any) -> None:
     with start(office(MCP(server()))) as tree:
         assert call(tree, tool, **inputs) == expected
+
+
+@pytest.mark.parametrize("kind", ["command", "object"])
+def test_the_progress_of_a_tool_is_that_of_its_attempt_and_says_no_secret(kind: str) -> None:
+    server = (
+        MCP(command=command(), env={"TOKEN": SECRET}) if kind == "command" else of_kind(kind, contextlib.ExitStack())
+    )
+    with start(office(server)) as tree:
+        record = Record(tree)
+
+        assert call(tree, "count", secret=SECRET) == "counted"
+        told = [(each.fraction, each.text) for each in record.of(SubtaskProgressed)]
+        assert [fraction for fraction, _ in told] == [0.5, 1.0, 1.0]
+        assert [text[:6] for _, text in told] == ["1 of 2", "2 of 2", "looks "]
+        assert kind == "object" or SECRET not in str(told)
 
 
 def test_missing_inputs_are_named_before_anything_is_called() -> None:
