@@ -162,7 +162,8 @@ class TaskStages:
                 max_subtasks=settings.max_subtasks,
                 budget=budget.left(total_usage(state)) if budget is not None and is_again else budget,
                 ancestry=state.chain,
-                goal="" if is_again else state.task.goal,
+                goal=state.task.goal,
+                is_again=is_again,
                 done=done,
                 metadata=state.task.metadata,
             )

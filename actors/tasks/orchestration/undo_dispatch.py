@@ -26,7 +26,7 @@ from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
 from actors.tasks.recovery import compensation
@@ -247,7 +247,7 @@ class UndoDispatch:
             key,
             core.port,
             state.id,
-            node.spec,
+            instructed(node.spec, state.task.goal),
             doer,
             f"{core.path}/{doer}",
             values,

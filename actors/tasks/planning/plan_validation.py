@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, metadata_size
+from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, instructed, metadata_size
 from actors.tasks.planning.estimates import EstimateError, EstimateTotal, estimate_of, exceedances
 from actors.tasks.planning.plan_warnings import plan_warnings
 from actors.validation.field_types import MAX_SECONDS
@@ -95,6 +95,7 @@ def check_plan(
     budget: Budget | None,
     ancestry: tuple[str, ...] = (),
     goal: str = "",
+    is_again: bool = False,
     done: Mapping[str, Subtask] = MappingProxyType({}),
     metadata: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[list[Problem], list[str]]:
@@ -107,7 +108,8 @@ def check_plan(
         max_subtasks: more of them are a problem.
         budget: what the whole task may use up; None: as much as it likes.
         ancestry: paths of those who wait for this task; nobody of them can be given a part of it.
-        goal: what the plan is for; only warnings look at it.
+        goal: what the plan is for: for warnings, and for the estimates of subtasks that say nothing else.
+        is_again: another plan of the task. It is not compared with the goal: what is done counts, too.
         done: what an earlier plan has done, and this one may build on, by id.
         metadata: of the task; that of each subtask lies over it, and both together are limited.
     """
@@ -118,8 +120,9 @@ def check_plan(
         subtasks,
         max_subtasks,
         budget,
+        goal,
     )
-    return problems, plan_warnings(subtasks, rows, goal)
+    return problems, plan_warnings(subtasks, rows, "" if is_again else goal)
 
 
 def plan_problems(plan: Plan, rows: Catalogue, *, at: str, max_subtasks: int, budget: Budget | None) -> list[Problem]:
@@ -129,13 +132,15 @@ def plan_problems(plan: Plan, rows: Catalogue, *, at: str, max_subtasks: int, bu
     return _problems(_PlanCheck(at, index, subtasks, ()), subtasks, max_subtasks, budget)
 
 
-def _problems(check: _PlanCheck, subtasks: list[Subtask], max_subtasks: int, budget: Budget | None) -> list[Problem]:
+def _problems(
+    check: _PlanCheck, subtasks: list[Subtask], max_subtasks: int, budget: Budget | None, goal: str = ""
+) -> list[Problem]:
     check.size(max_subtasks)
     check.names()
     for subtask in subtasks:
         check.subtask(subtask)
     check.cycles()
-    check.cost(budget)
+    check.cost(budget, goal)
     return check.problems
 
 
@@ -337,14 +342,17 @@ class _PlanCheck:
             before.add(subtask.id)
         return True
 
-    def cost(self, budget: Budget | None) -> None:
-        """Check that the estimates are not more than there is, for each subtask and for all together."""
+    def cost(self, budget: Budget | None, goal: str) -> None:
+        """Check that the estimates are not more than there is, for each subtask and for all together.
+
+        A function of the user's is given the subtask as its worker will be: with the goal where it says nothing else.
+        """
         total, is_estimated = EstimateTotal(), any(row.estimate is not None for row in self._index.by_id.values())
         for subtask in self._subtasks:
             if not is_estimated and subtask.estimate is None:
                 continue
             try:
-                estimate = estimate_of(subtask, self._index.estimate_source(subtask))
+                estimate = estimate_of(instructed(subtask, goal), self._index.estimate_source(subtask))
             except EstimateError as error:
                 hint = "Give a number of tokens, a Budget, or a function of the subtask that returns one of them."
                 self._problem(subtask, "estimate", str(error), hint)

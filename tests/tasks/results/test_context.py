@@ -18,8 +18,10 @@ from trees import (
     Failover,
     Retry,
     StaticPlan,
+    Subtask,
     SupervisorSpec,
     Task,
+    TaskFailedError,
     Tasks,
     Verdict,
     WorkerSpec,
@@ -99,6 +101,32 @@ def test_a_subtask_without_an_instruction_is_to_reach_the_goal() -> None:
         tree.run("go", timeout=LONG_S)
 
     assert seen == ["go"]
+
+
+@pytest.mark.parametrize("undo", ["code", "worker"])
+def test_its_undo_and_its_estimate_are_given_it_with_the_same_instruction(undo: str) -> None:
+    seen: dict[str, list[str]] = {"estimate": [], "execute": [], "undo": []}
+
+    def work(task: Subtask, _: Context) -> None:
+        seen["execute"].append(str(task))
+
+    def undone(task: Subtask, *_: object) -> None:
+        seen["undo"].append(task.instruction)
+
+    def estimate(task: Subtask) -> int:
+        seen["estimate"].append(task.instruction)
+        return 1
+
+    spec = shop(
+        WorkerSpec(id="work", execute=work, undo=undone if undo == "code" else "undone", estimate=estimate),
+        WorkerSpec(id="undone", execute=lambda task, _: undone(task)),
+        WorkerSpec(id="fails", execute=ScriptedExecutable(Crash()), on_failure=[]),
+        plans={"go": [one("work"), one("fails", depends_on=["work"])]},
+    )
+    with start(spec, clock=ManualClock()) as tree, pytest.raises(TaskFailedError):
+        tree.run("go", timeout=LONG_S)
+
+    assert seen == {"estimate": ["go"], "execute": ["go"], "undo": ["go"]}
 
 
 class Found(BaseModel):
