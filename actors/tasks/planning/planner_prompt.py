@@ -37,14 +37,29 @@ _VALUE_CHARS: Final = 1_000
 """Characters of one input that are shown."""
 
 
-def planner_prompt(task: Task, catalogue: Catalogue, feedback: str = "", slots: tuple[str, ...] = ()) -> str:
-    """Return the text that a model is given for a plan; ``slots`` are the names of those that it fills in."""
+def planner_prompt(
+    task: Task,
+    catalogue: Catalogue,
+    feedback: str = "",
+    slots: tuple[str, ...] = (),
+    schema: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the text that a model is given for a plan.
+
+    Args:
+        task: what is to be planned.
+        catalogue: who is there.
+        feedback: why the last plan was refused, or has failed.
+        slots: names of those that it fills in.
+        schema: JSON schema of the plan. None: whoever calls the model holds it to the schema.
+    """
     rules = _SLOT_RULES.format(names=", ".join(slots), example=_example(task, catalogue, slots)) if slots else _RULES
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
         f"Goal:\n{task.goal}",
         f"Inputs, which every subtask sees:\n{_inputs(task.inputs)}" if task.inputs else "",
         f"Catalogue:\n{_json([_described(row) for row in catalogue])}",
+        f"JSON schema of the plan:\n{json.dumps(schema)}" if schema is not None else "",
         rules,
         feedback if isinstance(feedback, ReplanFeedback) else _refused(feedback),
     ]

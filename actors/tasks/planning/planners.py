@@ -17,7 +17,7 @@ from typing import Any, Final
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.answer_text import json_in
 from actors.tasks.model.executable import Catalogue
-from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
+from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call, recognised_model
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.capability_planner import CapabilityPlanner
@@ -99,7 +99,8 @@ class ModelPlanner:
             NoCapableWorkerError: there are slots, and nobody to fill in.
         """
         if self.slots is None:
-            prompt = self.prompt(task, catalogue, feedback)
+            told = None if recognised_model(self.call) is not None else plan_schema(catalogue)  # they are held to it
+            prompt = self.prompt(task, catalogue, feedback, told)
         elif fit := fit_for_slots(catalogue):
             prompt = planner_prompt(task, fit, feedback, slot_names(self.slots, feedback))
         else:
@@ -115,9 +116,9 @@ class ModelPlanner:
         return plan
 
     @staticmethod
-    def prompt(task: Task, catalogue: Catalogue, feedback: str = "") -> str:
-        """Return the text that the model is given."""
-        return planner_prompt(task, catalogue, feedback)
+    def prompt(task: Task, catalogue: Catalogue, feedback: str = "", schema: dict[str, Any] | None = None) -> str:
+        """Return the text that the model is given; a ``schema`` of the plan stands in it."""
+        return planner_prompt(task, catalogue, feedback, schema=schema)
 
 
 # -- what a planner returned -------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ def test_the_prompt_holds_goal_inputs_catalogue_rules_and_schema() -> None:
     assert all(word in prompt for word in ("count the cats", '"folder": "/src"', "Searches the documentation"))
     assert all(word in prompt for word in ('"implement"', '"type": "tool"', "No cycles"))
     assert "refused" not in prompt
+    assert json.dumps(schema) in prompt
     assert "subtasks" in schema["properties"]
     assert json.dumps(schema)
 

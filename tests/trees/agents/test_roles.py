@@ -292,6 +292,7 @@ def test_an_agent_with_validators_of_its_own_is_shown_the_schema_in_words() -> N
     report, _ = ended(planner=agent)
     assert report.results == {"x": "done"}
     assert "The JSON schema of the answer" in scripted.prompts[0]
+    assert scripted.prompts[0].count("JSON schema") == 1
 
 
 def test_an_override_of_an_agents_model_holds() -> None:
