@@ -81,8 +81,9 @@ def _step(step: _Step, code: Any, at: str) -> Iterator[Problem]:
         if isinstance(code, kind):
             yield from _callable(getattr(code, field), takes, f"{at}.{field}")
     signature = signature_of(called) if callable(called) else None
-    if signature is None or binds(signature, *[_SOME] * len(step.takes)):
-        return
+    is_bare = isinstance(code, type) and inspect.isfunction(inspect.getattr_static(code, step.verb, None))
+    if signature is None or (not is_bare and binds(signature, *[_SOME] * len(step.takes))):
+        return  # of a bare class the task would be its self
     form = f"({', '.join(step.takes)})"
     hint = f"It takes {names_of(signature)}. Write def {step.verb if step.verb.isalpha() else 'count'}{form}"
     if isinstance(code, type):
@@ -107,10 +108,11 @@ def _callable(code: Any, takes: tuple[str, ...], at: str) -> Iterator[Problem]:
         return
     yield from _flaw(code, at)
     signature = signature_of(code)
+    is_model = takes[0] == "prompt"
     if (
         signature is not None
         and not binds(signature, *[_SOME] * len(takes))
-        and not ("schema" in takes and takes_schema_by_name(code))
+        and not (is_model and (binds(signature, _SOME, _SOME) or takes_schema_by_name(code)))
     ):
         hint = f"It takes {names_of(signature)}. Write a function of {form}."
         yield Problem(at, f"it cannot be called with {form}", hint)

@@ -53,7 +53,13 @@ def as_call(model: Any) -> Any:
 # -- calling one -----------------------------------------------------------------------------------------------
 
 
-def ask(call: Callable[..., Any], prompt: str, schema: Schema) -> Any:
+def ask_for_words(call: Callable[..., Any], prompt: str) -> Any:
+    """Call a model whose answer may be anything: without a schema, or with None where it has to be given one."""
+    signature = signature_of(call)
+    return call(prompt) if signature is None or binds(signature, prompt) else ask(call, prompt, None)
+
+
+def ask(call: Callable[..., Any], prompt: str, schema: Schema | None) -> Any:
     """Call a model; its answer, or an awaitable of that."""
     return call(prompt, schema=schema) if takes_schema_by_name(call) else call(prompt, schema)
 

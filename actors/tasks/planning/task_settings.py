@@ -18,10 +18,12 @@ from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
 
 
-def _some(verb: str) -> PlainValidator:
-    """None, a callable, or an object with the one method."""
+def _some(verb: str, *, without: str = "") -> PlainValidator:
+    """A callable, or an object with the one method. None, unless it is said what stands there ``without`` one."""
 
     def look(value: object) -> object:
+        if value is None and without:
+            raise validation_error("expected a function, got None", f"Leave it out for {without}.")
         if value is None or callable(value) or callable(getattr(value, verb, None)):
             return value
         if recognised_model(value) is not None:
@@ -50,7 +52,7 @@ class Tasks(SpecModel, frozen=True):
     Raises ``ConfigError`` with every problem of it.
     """
 
-    planner: Annotated[Any, _some("plan")] = Field(default_factory=KeywordPlanner)
+    planner: Annotated[Any, _some("plan", without="KeywordPlanner()")] = Field(default_factory=KeywordPlanner)
     """``plan(task, catalogue, feedback) -> Plan``, sync or async: a callable, or an object with ``plan``. Or a model
     (pydantic-ai, its name, an ``Agent``, LangChain), which is asked by ``ModelPlanner``."""
     reviewer: Annotated[Any, _some("review")] = None

@@ -7,7 +7,7 @@ import json
 from typing import Any, Final
 
 from actors.model.errors import Failed
-from actors.tasks.model.model_call import answer_of, as_call, name_of_call
+from actors.tasks.model.model_call import answer_of, as_call, ask_for_words, name_of_call
 from actors.tasks.model.task import Task
 
 
@@ -41,8 +41,9 @@ class ModelSynthesizer:
     """Has a model write the output.
 
     Args:
-        call: ``call(prompt) -> output``, sync or async; or ``(output, Usage)``. Or a model: a pydantic-ai model, its
-            name (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
+        call: ``call(prompt) -> output``, sync or async; or ``(output, Usage)``. One that takes ``(prompt, schema)``, as
+            those of planners and reviewers, is given None as the schema. Or a model: a pydantic-ai model, its name
+            (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
     """
 
     def __init__(self, call: Any) -> None:
@@ -58,7 +59,7 @@ class ModelSynthesizer:
 
     def ask(self, task: Task, results: dict[str, Any]) -> Any:
         """The first half of ``combine``: the model's answer, or an awaitable of that."""
-        return self.call(self.prompt(task, results))
+        return ask_for_words(self.call, self.prompt(task, results))
 
     @staticmethod
     def read(answer: Any) -> Any:

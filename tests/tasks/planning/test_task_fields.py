@@ -180,6 +180,7 @@ def test_words_may_be_given_in_the_order_of_the_contract() -> None:
         (lambda: Budget(tokens=-1), "tokens"),
         (lambda: Tasks(max_parallel=0), "max_parallel"),
         (lambda: Tasks(planner=7), "planner"),
+        (lambda: Tasks(planner=None), "planner"),
         (lambda: Tasks(reviewer="x"), "reviewer"),
         (lambda: Tasks(on_failure=[Approve()]), "on_failure"),
         (lambda: Subtask(""), "id"),

@@ -64,6 +64,9 @@ async def joined_async(task: Any, results: dict[str, Any]) -> str:
         (joined_async, "do a use a use b do x use x"),
         (lambda task, results: {"n": len(results), "goal": task.goal}, {"n": 5, "goal": "do all"}),
         (ModelSynthesizer(FakeModel("all is done")), "all is done"),
+        (ModelSynthesizer(lambda prompt: "all is done"), "all is done"),
+        (ModelSynthesizer(lambda prompt, schema: f"{schema} is done"), "None is done"),
+        (ModelSynthesizer(lambda prompt, *, schema: f"{schema} is done"), "None is done"),
     ],
     ids=stable,
 )

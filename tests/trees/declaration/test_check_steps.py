@@ -12,7 +12,9 @@ from actors.model.errors import ConfigError
 from trees import (
     CapabilityPlanner,
     KeywordPlanner,
+    Last,
     ModelPlanner,
+    ModelReviewer,
     ModelSynthesizer,
     Plan,
     StaticPlan,
@@ -134,6 +136,12 @@ class Planning:
         return Plan([])
 
 
+class PlanningForAll:
+    @classmethod
+    def plan(cls, task: Any, catalogue: Any, feedback: str) -> Plan:
+        return Plan([])
+
+
 class Reviewing:
     def review(self, task: Any, results: Any) -> Verdict:
         return Verdict(passed=True)
@@ -145,6 +153,10 @@ class Reviewing:
         ({"planner": lambda task, catalogue: []}, "planner: it cannot be called with (task, catalogue, feedback)"),
         ({"planner": lambda: [1]}, "planner: it cannot be called with (task, catalogue, feedback)"),
         ({"planner": Planning}, "planner: it cannot be called with (task, catalogue, feedback)"),
+        ({"planner": KeywordPlanner}, "planner: it cannot be called with (task, catalogue, feedback)"),
+        ({"planner": CapabilityPlanner}, "planner: it cannot be called with (task, catalogue, feedback)"),
+        ({"reviewer": ModelReviewer}, "reviewer: it cannot be called with (task, plan, results)"),
+        ({"synthesizer": Last}, "synthesizer: it cannot be called with (task, results)"),
         ({"planner": ModelPlanner(lambda prompt: "")}, "planner.call: it cannot be called with (prompt, schema)"),
         ({"planner": ModelPlanner("model")}, "planner.call: expected a function of (prompt, schema), got a str"),
         ({"planner": CapabilityPlanner(lambda: ["it"])}, "planner.needs: it cannot be called with (task)"),
@@ -152,6 +164,7 @@ class Reviewing:
         ({"reviewer": Reviewing()}, "reviewer: it cannot be called with (task, plan, results)"),
         ({"synthesizer": lambda results: 1}, "synthesizer: it cannot be called with (task, results)"),
         ({"synthesizer": ModelSynthesizer(lambda: "")}, "synthesizer.call: it cannot be called with (prompt)"),
+        ({"synthesizer": ModelSynthesizer(lambda a, b, c: "")}, "synthesizer.call: it cannot be called with (prompt)"),
         ({"count_tokens": lambda: 1}, "count_tokens: it cannot be called with (text)"),
     ],
 )
@@ -172,6 +185,10 @@ def test_code_of_a_step_that_cannot_be_called_is_told_with_the_form(tasks: dict[
         {"synthesizer": max},
         {"count_tokens": len},
         {"planner": ModelPlanner(print)},
+        {"planner": PlanningForAll},
+        {"synthesizer": ModelSynthesizer(lambda prompt: "")},
+        {"synthesizer": ModelSynthesizer(lambda prompt, schema: "")},
+        {"synthesizer": ModelSynthesizer(lambda prompt, *, schema: "")},
         {"planner": CapabilityPlanner(lambda task: [])},
     ],
 )
