@@ -254,6 +254,9 @@ def test_both(store): pass
 @pytest.mark.together
 def test_with_the_others_of_this_file(): pass
 
+@pytest.mark.together("name")
+def test_with_the_others_of_this_name(): pass
+
 def test_free(): pass
 """
 
@@ -270,6 +273,7 @@ def test_tests_on_postgresql_are_a_lane_and_other_serial_ones_another_and_files_
         "test_both[postgres]": "postgres",
         "test_both[sqlite]": "serial",
         "test_with_the_others_of_this_file": "test_it.py",
+        "test_with_the_others_of_this_name": "name",
         "test_free": "none",
     }
 

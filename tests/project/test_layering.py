@@ -6,20 +6,18 @@ with the reason.
 """
 
 import ast
-import functools
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from tests.support.rooms import FILES, LEVELS, NOT_PURE, PURE, level_of, room_of
+from tests.support.syntax import MODULES, ROOT, TOGETHER, Source, library
 
-pytestmark = pytest.mark.together  # each file of the library is parsed once
-ROOT = Path(__file__).parents[2]
+pytestmark = TOGETHER
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 WAIVED = "# Longer than the house's limit because"
@@ -177,81 +175,6 @@ IMPURE = frozenset({"_thread", "asyncio", "concurrent", "loguru", "multiprocessi
 """What no pure room loads."""
 
 
-def _modules() -> dict[str, str]:
-    names = [
-        path.relative_to(ROOT).as_posix() for package in ("actors", "trees") for path in (ROOT / package).rglob("*.py")
-    ]
-    return {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in names}
-
-
-MODULES = _modules()
-"""The file of each module of the library."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file of the library."""
-
-    name: str
-    """Its path from the root, with slashes: ``actors/model/spec.py``."""
-    text: str
-
-    @functools.cached_property
-    def tree(self) -> ast.Module:
-        """Its syntax. Nobody changes it."""
-        return ast.parse(self.text, self.name)
-
-    @functools.cached_property
-    def nodes(self) -> list[ast.AST]:
-        """Everything in it, also inside functions."""
-        return list(ast.walk(self.tree))
-
-    @functools.cached_property
-    def _nodes_that_run(self) -> list[ast.AST]:
-        return list(_walk_what_runs(self.tree))
-
-    def imports(self, *, when_run: bool = False) -> Iterator[tuple[int, str]]:
-        """Line and dotted name of everything it imports; ``from a import b`` gives ``a.b``.
-
-        ``when_run`` leaves out what stands under ``if TYPE_CHECKING:``, which only names types.
-        """
-        for node in self._nodes_that_run if when_run else self.nodes:
-            if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                here = self.name.split("/")[: -node.level] if node.level else []
-                module = ".".join([*here, *([node.module] if node.module else [])])
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-
-    @functools.cached_property
-    def arrows(self) -> list[tuple[str, int]]:
-        """The files of the library that it imports or names in an annotation, and the line where."""
-        return list(self._arrows())
-
-    def _arrows(self) -> Iterator[tuple[str, int]]:
-        for line, name in self.imports():
-            for module in (name, name.rpartition(".")[0]):
-                target = MODULES.get(module)
-                if target is not None:
-                    yield target, line
-                    break
-
-    def stands_in(self, files: dict[str, str]) -> bool:
-        """True where the table names this file, or a folder around it."""
-        return any(self.name == entry or (entry[-1] == "/" and self.name.startswith(entry)) for entry in files)
-
-
-def _walk_what_runs(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything below this, but for what stands under ``if TYPE_CHECKING:``."""
-    yield node
-    for each in ast.iter_child_nodes(node):
-        if isinstance(each, ast.If) and ast.unparse(each.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
-            for other in each.orelse:
-                yield from _walk_what_runs(other)
-        else:
-            yield from _walk_what_runs(each)
-
-
 def _top(dotted: str) -> str:
     return dotted.partition(".")[0]
 
@@ -300,8 +223,8 @@ def draws_from_the_global_random(file: Source) -> list[str]:
     used = [(line, name) for line, name in file.imports() if _top(name) == "random" and name != "random"]
     used += [
         (node.lineno, f"random.{node.attr}")
-        for node in file.nodes
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
+        for node in file.of(ast.Attribute)
+        if isinstance(node.value, ast.Name) and node.value.id == "random"
     ]
     return [f"{file.name}:{line}: uses {name}" for line, name in used if name != "random.Random"]
 
@@ -314,9 +237,8 @@ def lists_the_items_of_a_dict(file: Source) -> list[str]:
     """
     return [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}; write d.copy().items()"
-        for node in file.nodes
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
+        for node in file.of(ast.Call)
+        if isinstance(node.func, ast.Name)
         and node.func.id in ("list", "tuple", "set")
         and re.fullmatch(r"[\w.]+\.items\(\)", "".join(map(ast.unparse, node.args)))
     ]
@@ -328,13 +250,10 @@ def is_too_long(file: Source) -> list[str]:
         return []
     lines = file.text.count("\n")
     found = [f"{file.name}: {lines} lines, limit {MAX_FILE_LINES - 1}"] if lines >= MAX_FILE_LINES else []
-    for node in file.nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if length >= MAX_FUNCTION_LINES:
-                found.append(
-                    f"{file.name}:{node.lineno}: {node.name} has {length} lines, limit {MAX_FUNCTION_LINES - 1}"
-                )
+    for node in (*file.of(ast.FunctionDef), *file.of(ast.AsyncFunctionDef)):
+        length = (node.end_lineno or node.lineno) - node.lineno + 1
+        if length >= MAX_FUNCTION_LINES:
+            found.append(f"{file.name}:{node.lineno}: {node.name} has {length} lines, limit {MAX_FUNCTION_LINES - 1}")
     return found
 
 
@@ -411,13 +330,6 @@ LEGAL: list[tuple[Rule, str, str]] = [
 
 def _ids(rows: list[tuple[Rule, str, str]]) -> list[str]:
     return [f"{rule.__name__}-{number}" for number, (rule, _, _) in enumerate(rows)]
-
-
-@functools.cache
-def library() -> list[Source]:
-    """Every file of the two packages that is there."""
-    paths = sorted(path for package in ("actors", "trees") for path in (ROOT / package).rglob("*.py"))
-    return [Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 
 def _assert_kept(rule: Rule) -> None:
@@ -551,9 +463,8 @@ def test_no_private_attribute_is_set_from_outside() -> None:
     found = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
         for file in library()
-        for node in file.nodes
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, (ast.Store, ast.Del))
+        for node in file.of(ast.Attribute)
+        if isinstance(node.ctx, (ast.Store, ast.Del))
         and re.fullmatch(r"_[^_].*", node.attr)
         and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"})
     ]
@@ -565,9 +476,8 @@ def test_private_attributes_are_read_from_outside_less_and_less() -> None:
     found = [
         f"{file.name}:{node.lineno}: {ast.unparse(node)}"
         for file in library()
-        for node in file.nodes
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
+        for node in file.of(ast.Attribute)
+        if isinstance(node.ctx, ast.Load)
         and re.fullmatch(r"_[^_].*", node.attr)
         and ast.unparse(node.value) not in {"self", "cls", "super()"}
     ]
@@ -605,10 +515,12 @@ def test_no_table_runs_code_where_a_thing_of_it_goes() -> None:
     found = [
         f"{file.name}:{node.lineno}"
         for file in library()
-        for node in file.nodes
-        if (isinstance(node, ast.Attribute) and node.attr in with_callbacks)
-        or (isinstance(node, ast.Name) and node.id in with_callbacks)
-        or (isinstance(node, ast.FunctionDef) and node.name in with_callbacks)
+        for node, name in (
+            *((node, node.attr) for node in file.of(ast.Attribute)),
+            *((node, node.id) for node in file.of(ast.Name)),
+            *((node, node.name) for node in file.of(ast.FunctionDef)),
+        )
+        if name in with_callbacks
     ]
     assert not found, found
 

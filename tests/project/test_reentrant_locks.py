@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import socket
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -47,6 +46,7 @@ from actors.testing import ManualClock
 from tests.support.sizes import size
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, submitted
+from tests.support.syntax import TOGETHER, Source, library
 from trees.observe import metrics
 from trees.store import journal_index, lanes, memory, sql, value_reader, writer
 from trees.store.batches import Batch, Change, ChangeKind
@@ -55,8 +55,6 @@ from trees.store.sql import SqlStore
 from trees.store.value_reader import ValueReader
 from trees.store.writer import Writer
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "trees")
 LONG_S = 60.0
 
 NO_GUARD = "a gate that a thread sleeps at, and no guard: no code runs between its take and its release"
@@ -88,29 +86,26 @@ PLAIN = {
 MAKERS = {"Lock", "allocate_lock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier"}
 
 
-def plain_locks(text: str) -> int:
+def plain_locks(file: Source) -> int:
     """How many locks that are not re-entrant this code makes, under whatever name the module stands there."""
-    if not any(word in text for word in MAKERS):  # most of the files: parsing takes long
+    if not any(word in file.text for word in MAKERS):  # most of the files: parsing takes long
         return 0
-    tree = ast.parse(text)
     names, modules = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in {"threading", "_thread"}:
+    for node in file.of(ast.ImportFrom):
+        if node.module in {"threading", "_thread"}:
             names |= {each.asname or each.name for each in node.names if each.name in MAKERS}
-        elif isinstance(node, ast.Import):
-            modules |= {each.asname or each.name for each in node.names if each.name in {"threading", "_thread"}}
+    for module in file.of(ast.Import):
+        modules |= {each.asname or each.name for each in module.names if each.name in {"threading", "_thread"}}
     return sum(
         (isinstance(made, ast.Name) and made.id in names)
         or (isinstance(made, ast.Attribute) and made.attr in MAKERS and ast.unparse(made.value) in modules)
-        for made in (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+        for made in (call.func for call in file.of(ast.Call))
     )
 
 
+@TOGETHER
 def test_every_lock_that_is_not_reentrant_is_listed_with_its_reason() -> None:
-    found = Counter[str]()
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
-            found[path.relative_to(ROOT).as_posix()] += plain_locks(path.read_text())
+    found = {file.name: plain_locks(file) for file in library()}
 
     assert {name: count for name, count in found.items() if count} == {name: n for name, (n, _) in PLAIN.items()}
 
@@ -126,7 +121,7 @@ def test_every_lock_that_is_not_reentrant_is_listed_with_its_reason() -> None:
     ],
 )
 def test_a_lock_is_found_under_any_name(text: str) -> None:
-    assert plain_locks(text) == 1
+    assert plain_locks(Source("a.py", text)) == 1
 
 
 class Case:
@@ -734,10 +729,14 @@ def within_limit(run: Callable[[], None], limit_s: float = LONG_S) -> None:
         raise ended[0]
 
 
+FEW = 1000
+"""What has no more steps than this is tried at each of them; else a sample takes one step in seven."""
+
+
 def each_step(kind: type[Case]) -> Iterator[int]:
     number, steps = 0, [1]
     while steps[0] > number:
-        number += 1
+        number += 1 if steps[0] <= FEW else size(1, 7, 7)
         case = kind()
         with at_step(number, case.between, case.files) as steps:
             case.do()
@@ -874,17 +873,18 @@ class OnDisk(Case):
 def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the_same_thread(tmp_path: Path) -> None:
     """What is refused can be done a moment later; and what the store says is what stands in the database.
 
-    A sample takes one step in three.
+    A sample takes one step in thirteen.
     """
     store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}", root="p")
     store.open()
     OnDisk.stores = [store]
     cases: list[OnDisk] = []
+    every = size(1, 13, 13)
 
     def all_steps() -> None:
         number, steps = 0, [1]
         while steps[0] > number:
-            number += size(1, 3, 3)
+            number += every
             cases.append(case := OnDisk())
             with at_step(number, case.between, case.files) as steps:
                 case.do()
@@ -899,8 +899,8 @@ def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the
         found = {name: len(again.read(name)) for name in (*again.streams(OWNER), *again.finished(OWNER))}
 
     assert found == said
-    assert len([case for case in cases if case.refused]) > 100
-    assert len([case for case in cases if case.begun]) > 10
+    assert len([case for case in cases if case.refused]) > 300 // every
+    assert len([case for case in cases if case.begun]) > 30 // every
 
 
 def _looks_of(store: Store) -> Callable[[], object]:

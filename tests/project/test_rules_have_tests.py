@@ -1,6 +1,7 @@
 """Each rule in the table of a folder page names tests that show it, and each of these is there."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def faults(tests: str) -> list[str]:
     return [f"{file}::{name}" for file, name in named if name not in _functions(TESTS / file)] or [""] * (not named)
 
 
+@functools.cache
 def _functions(file: Path) -> set[str]:
     tree = ast.parse(file.read_text(encoding="utf-8")) if file.exists() else ast.Module([], [])
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -6,14 +6,14 @@ Why that is a fault where threads share them: actors/concurrency/shared_fields.p
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-ROOMS = ("actors", "trees")
+from tests.support.syntax import TOGETHER, Source, library
+
+pytestmark = TOGETHER
 ELSEWHERE = ("BaseModel", "Error", "Exception", "Interrupt", "Timeout", "NamedTuple", "Protocol", "Server", "local")
 """Ends of the names of bases that keep fields in a way of their own, or whose ``__init__`` is not ours."""
 RECORDS = ("dataclass", "slots=True")
@@ -48,9 +48,9 @@ class Class:
     defaults: set[str] = field(default_factory=set)
 
 
-def stored(code: ast.AST) -> Iterator[tuple[str, str]]:
-    """Every ``owner.name = ...`` in it; the owner is empty where it is no plain name."""
-    for node in ast.walk(code):
+def stored(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Every ``owner.name = ...`` among them; the owner is empty where it is no plain name."""
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.value.id if isinstance(node.value, ast.Name) else "", node.attr
 
@@ -79,17 +79,18 @@ def class_of(code: ast.ClassDef) -> Class:
             found.late.add(method.name)
         if method.args.args and not any("classmethod" in mark or "staticmethod" in mark for mark in marks):
             own = method.args.args[0].arg
-            names = {name for owner, name in stored(method) if owner == own}
+            names = {name for owner, name in stored(ast.walk(method)) if owner == own}
             (found.built if method.name in BUILDS else found.late).update(names)
     found.late -= {method.name for method in methods if any(".setter" in ast.unparse(x) for x in method.decorator_list)}
     return found
 
 
-def late_names(sources: dict[str, str]) -> set[str]:
+def late_names(sources: Iterable[Source]) -> set[str]:
     """Fields, as ``Class.name``, that an instance gets only after it was built."""
-    trees = [ast.parse(source) for source in sources.values()]
-    classes = {node.name: class_of(node) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    anywhere = {name for tree in trees for owner, name in stored(tree) if owner not in ("self", "cls")}
+    classes = {node.name: class_of(node) for source in sources for node in source.of(ast.ClassDef)}
+    anywhere = {
+        name for source in sources for owner, name in stored(source.of(ast.Attribute)) if owner not in ("self", "cls")
+    }
 
     def kin(one: Class) -> list[Class]:
         above = [each for base in one.bases if base in classes and base != one.name for each in kin(classes[base])]
@@ -106,7 +107,7 @@ def late_names(sources: dict[str, str]) -> set[str]:
     }
 
 
-def changed_dicts(source: str) -> list[int]:
+def changed_dicts(source: Source) -> list[int]:
     """Lines that change the dict of an instance."""
 
     def is_dict(node: ast.AST) -> bool:
@@ -116,18 +117,10 @@ def changed_dicts(source: str) -> list[int]:
 
     return [
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in (*source.of(ast.Attribute), *source.of(ast.Subscript))
         if (isinstance(node, ast.Attribute) and node.attr in CHANGES and is_dict(node.value))
         or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and is_dict(node.value))
     ]
-
-
-def library() -> dict[str, str]:
-    return {
-        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
-    }
 
 
 def test_an_instance_gets_all_its_fields_while_it_is_built_or_belongs_to_one_thread() -> None:
@@ -135,7 +128,7 @@ def test_an_instance_gets_all_its_fields_while_it_is_built_or_belongs_to_one_thr
 
 
 def test_only_the_dict_of_an_object_that_nobody_shares_is_changed() -> None:
-    assert {path for path, source in library().items() if changed_dicts(source)} == MAY_CHANGE.keys()
+    assert {source.name for source in library() if changed_dicts(source)} == MAY_CHANGE.keys()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +142,7 @@ def test_only_the_dict_of_an_object_that_nobody_shares_is_changed() -> None:
     ],
 )
 def test_a_late_field_is_found(breach: str) -> None:
-    assert {name.rpartition(".")[2] for name in late_names({"a.py": breach})} == {"b"}
+    assert {name.rpartition(".")[2] for name in late_names([Source("a.py", breach)])} == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -163,9 +156,9 @@ def test_a_late_field_is_found(breach: str) -> None:
     ],
 )
 def test_what_is_built_whole_is_let_pass(legal: str) -> None:
-    assert late_names({"a.py": legal}) == set()
+    assert late_names([Source("a.py", legal)]) == set()
 
 
 @pytest.mark.parametrize("breach", ["a.__dict__['b'] = 1", "vars(a).setdefault('b', 1)", "del a.__dict__['b']"])
 def test_a_change_of_a_dict_is_found(breach: str) -> None:
-    assert changed_dicts(breach) == [1]
+    assert changed_dicts(Source("a.py", breach)) == [1]

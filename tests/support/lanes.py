@@ -4,10 +4,10 @@ A run of whole folders has ``PER_CORE`` processes for each core (up to ``MOST``)
 for a thread, a lease or another process. They are forks of the one that collects (``tests.support.forked_run``). Three
 lanes go to one process each, one test after another, and first: tests that use the server of PostgreSQL (one server is
 enough), those that use a cluster of Ray, and all others that are marked ``serial`` (real leases, measures of time or
-memory). So do the tests of each file that is marked ``together``, which share what is costly to make. Tests marked
-``slow`` begin before all others, so that none of them is the last one. All other tests are handed out one by one, so no
-core is idle while there is work. A run of named files or tests, or on one core, stays in one process. ``-n`` of the
-caller wins.
+memory). So do the tests of each file that is marked ``together``, or of all that are marked with one name, which share
+what is costly to make. Tests marked ``slow`` begin before all others, so that none of them is the last one. All other
+tests are handed out one by one, so no core is idle while there is work. A run of named files or tests, or on one core,
+stays in one process. ``-n`` of the caller wins.
 
 Each process keeps to one core, and so does what it starts. Only one thread of Python runs at a time, and to wake one
 on another core that is idle costs an interrupt there: where that is a virtual core, most of the time of tests with many
@@ -157,8 +157,9 @@ def lane_of(item: pytest.Item) -> str:
         return CLUSTER
     if uses & {POSTGRES, f"{POSTGRES}_url"}:
         return POSTGRES
-    if item.get_closest_marker(TOGETHER) is not None:
-        return item.nodeid.partition("::")[0]
+    together = item.get_closest_marker(TOGETHER)
+    if together is not None:
+        return str(*together.args) or item.nodeid.partition("::")[0]
     return SERIAL if item.get_closest_marker(SERIAL) is not None else ""
 
 
