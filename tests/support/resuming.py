@@ -270,13 +270,20 @@ def report_of(tree: Tree, id_: str) -> Report:
 
 
 def same_from_every_change(
-    scenario: Scenario, *, every: int = 1, store: Callable[[Sequence[Change]], NotingStore] = NotingStore
+    scenario: Scenario,
+    *,
+    every: int = 1,
+    most: int = 12,
+    store: Callable[[Sequence[Change]], NotingStore] = NotingStore,
 ) -> int:
-    """Run it, then go on from each change, or every so many, each in such a store; how many there were."""
+    """Run it, then go on from each change, or every so many, each in such a store; how many there were.
+
+    A sample is one in three of them, and of long runs about ``most`` changes, spread evenly.
+    """
     wanted, reports = scenario.run(store(()))
     changes = list(wanted.store.changes)
     assert twice(wanted.store) == []  # type: ignore[arg-type]
-    for at in sampled(range(1, len(changes) + 1, every), -(-3 // every)):
+    for at in sampled(range(1, len(changes) + 1, every), -(-max(3, len(changes) // most) // every)):
         where = f"change {at} of {len(changes)}: {changes[at - 1]}"
         done = wanted.by(at)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from actors import Failed
 from tests.support.resuming import Books, NotingStore, Scenario
-from tests.support.sizes import MOST
+from tests.support.sizes import size
 from trees import Retry, StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Tasks, WorkerSpec
 
 
@@ -121,7 +121,7 @@ class Programmed(Scenario):
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("quiet_log")
 @settings(
-    max_examples=200 if MOST else 12,
+    max_examples=size(200, 60, 12),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
