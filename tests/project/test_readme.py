@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import readme, settings_tables
+from tests.support.hatchery import python, started
 
 RUN_S = 110
 """Seconds that the blocks of a page may take on a busy machine: those of agents import three frameworks."""
@@ -40,7 +41,8 @@ def _named(page: Path) -> str:
 @pytest.mark.parametrize("page", readme.pages(), ids=_named)
 def test_every_python_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     programs = readme.programs(page.read_text(encoding="utf-8"))
-    failures = [output for program in programs if (output := _failure(program, tmp_path))]
+    fails = _failure_of_new_interpreter if page == readme.README else _failure
+    failures = [output for program in programs if (output := fails(program, tmp_path))]
 
     assert programs or page != readme.README, "the README shows no Python"
     assert not failures, "\n".join(failures)
@@ -141,18 +143,11 @@ def test_the_list_of_tasks_is_what_the_command_shows_of_the_program_above_it(tmp
     url = f"sqlite:///{tmp_path / 'tasks.db'}"
     program = f"{declaration}\nwith start(ORDER{submission}".replace("sqlite:///tasks.db", url)
     failure = _failure(program, tmp_path)
-    listed = subprocess.run(
-        [sys.executable, "-m", "trees", "tasks", "--store", url],
-        env={**os.environ, "PYTHONPATH": str(readme.README.parent), "PYTHONUTF8": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-    )
+    with started("tasks", "--store", url, cwd=tmp_path) as listing:
+        listed, _ = listing.communicate(RUN_S)
 
     assert failure == ""
-    assert _timeless(listed.stdout) == _timeless(shown)
+    assert _timeless(listed) == _timeless(shown)
 
 
 def _timeless(text: str) -> str:
@@ -196,14 +191,28 @@ def test_a_missing_command_is_an_error_that_names_its_comment() -> None:
         readme.command(_PAGE, "main-command")
 
 
-def _failure(program: str, folder: Path) -> str:
-    """Runs the program as a user would, in an empty folder; its output if it failed, else nothing."""
+def _written(program: str, folder: Path) -> tuple[Path, dict[str, str]]:
+    """Puts it in an empty folder; the file, and the environment to run it in."""
     script = folder / "README.py"
     script.write_text(program, encoding="utf-8")
+    return script, {**os.environ, "PYTHONPATH": str(readme.README.parent)}
+
+
+def _failure(program: str, folder: Path) -> str:
+    """Runs the program in a process that has imported what it needs; its output if it failed, else nothing."""
+    script, environment = _written(program, folder)
+    with python("-W", "error", script, cwd=folder, env=environment) as running:
+        said = "\n".join(running.communicate(RUN_S))
+    return said.strip() or f"exit code {running.returncode}" if running.returncode else ""
+
+
+def _failure_of_new_interpreter(program: str, folder: Path) -> str:
+    """Runs the program as a user would, in an empty folder; its output if it failed, else nothing."""
+    script, environment = _written(program, folder)
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(readme.README.parent)},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
