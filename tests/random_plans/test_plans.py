@@ -31,7 +31,7 @@ from tests.support.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
-PLANS = int(os.environ.get("REGROW_PLANS", size(250, 100, 80)))
+PLANS = int(os.environ.get("REGROW_PLANS", size(250, 50, 40)))
 WAIT_S = 60.0
 ROUNDS = 400
 """Of letting everybody go, or else the time pass, after which a run that has not ended never will."""

@@ -20,7 +20,7 @@ from tests.support.sizes import size
 from trees import Report, TaskStatus
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
-PLANS = int(os.environ.get("REGROW_PLANS", size(80, 40, 25)))
+PLANS = int(os.environ.get("REGROW_PLANS", size(80, 20, 16)))
 
 
 def unclear(store: CuttingStore) -> Counter[tuple[str, str]]:

@@ -35,7 +35,7 @@ from tests.support.sizes import size
 from trees import SupervisorSpec, Tree, start
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
-WALKS = int(os.environ.get("REGROW_WALKS", size(250, 100, 80)))
+WALKS = int(os.environ.get("REGROW_WALKS", size(250, 50, 40)))
 STEPS = int(os.environ.get("REGROW_STEPS", "30"))
 
 PICK = st.integers(0, 11)

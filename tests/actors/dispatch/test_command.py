@@ -24,6 +24,7 @@ from actors.model.clock import SystemClock, monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
+from tests.support.sizes import size
 from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
 ROOT = Path(__file__).parents[3]
@@ -462,9 +463,9 @@ def test_an_on_line_that_raises_anything_is_given_the_next_line_all_the_same() -
 
 
 def test_a_command_that_writes_100_mb_a_second_neither_blocks_the_tree_nor_fills_memory() -> None:
-    code = (
-        "import os, sys\nblock = (b'x' * 99 + b'\\n') * 10_000\nfor _ in range(300): os.write(1, block)\nprint('end')"
-    )
+    blocks = size(300, 100, 100)
+    block = "import os, sys\nblock = (b'x' * 99 + b'\\n') * 10_000\n"
+    code = f"{block}for _ in range({blocks}): os.write(1, block)\nprint('end')"
     with running(python(code), restart="temporary") as seen:
         asked = []
         while not seen.of(ChildExited):
@@ -476,8 +477,8 @@ def test_a_command_that_writes_100_mb_a_second_neither_blocks_the_tree_nor_fills
 
     assert exit_.output[-1] == "end"
     assert max(asked) < beside_others(5.0)
-    assert len(seen.lines()) < 1_000_000, "a third; how many are passed on depends on how long it writes"
-    assert len(seen.lines()) + sum(each.count for each in seen.of(CommandOutputLost)) == 3_000_001
+    assert len(seen.lines()) < 10_000 * blocks / 3, "a third; how many are passed on depends on how long it writes"
+    assert len(seen.lines()) + sum(each.count for each in seen.of(CommandOutputLost)) == 10_000 * blocks + 1
 
 
 def test_one_thread_reads_all_commands_and_none_is_there_when_they_are_over() -> None:

@@ -472,7 +472,7 @@ QUICK = [
     (calls_while_an_incarnation_ends, 2),
     (calls_while_an_incarnation_is_replaced, 1),
 ]
-ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else size(31, 127, 127)
+ONE_IN = 1 if os.environ.get("REGROW_ORDERS") == "all" else size(31, 509, 509)
 DEEP = [(two_runs, 2), (pool_of_two, 2), (pool_whose_member_ends, 2), (full_and_blocking, 2)]
 
 
@@ -484,7 +484,7 @@ def named(scenes: list[Any]) -> list[Any]:
 def test_in_every_order_each_message_is_handled_once_or_answered(
     scene: Callable[[Scheduler], Callable[[], None]], switches: int
 ) -> None:
-    assert explore(scene, WATCH, switches=switches, one_in=size(1, 4, 4)) > size(40, 10, 10)
+    assert explore(scene, WATCH, switches=switches, one_in=size(1, 8, 8)) > size(40, 10, 10)
 
 
 @pytest.mark.slow
@@ -635,7 +635,7 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-@pytest.mark.parametrize("fault", sampled(list(FAULTS), 3))
+@pytest.mark.parametrize("fault", sampled(list(FAULTS), 4))
 def test_a_fault_that_is_planted_shows_in_some_order(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, right, wrong, scene = FAULTS[fault]
     real = getattr(owner, name)

@@ -21,7 +21,7 @@ from tests.support.crew import LONG_S, faulty, running, shop
 from tests.support.hardening import eventually
 from trees import Tree, WorkerSpec
 
-FEW, MANY = 500, sizes.size(20_000, 10_000, 10_000)
+FEW, MANY = sizes.size(500, 250, 250), sizes.size(20_000, 5_000, 5_000)
 SLACK = 8.0
 """How much longer the same may take among many: a cost per sibling would make it twenty times as long, or more."""
 

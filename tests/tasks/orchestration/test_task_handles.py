@@ -201,7 +201,7 @@ def test_tasks_are_listed_by_status() -> None:
 
 
 def test_thousands_of_queued_tasks_all_finish() -> None:
-    count = size(10_000, 2_000, 2_000)
+    count = size(10_000, 1_000, 1_000)
     ran = 0
 
     async def execute(task: Any, context: Any) -> str:

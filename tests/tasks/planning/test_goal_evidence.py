@@ -21,7 +21,7 @@ from actors.tasks.planning.keyword_planner import KeywordPlanner
 from actors.tasks.planning.plan_validation import check_plan
 from actors.tasks.planning.verb_families import VERB_FAMILIES, Verbs
 from actors.tasks.planning.worker_words import profile_of
-from tests.support.sizes import sampled
+from tests.support.sizes import sampled, size
 from tests.tasks.planning.test_planners import row
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -431,16 +431,20 @@ UNITS = [
 ]
 
 
+LONG = size(32_000, 16_000, 16_000)
+"""Characters of what is long."""
+
+
 def grows_with_its_length(took: Callable[[int], float]) -> None:
     """Sixteen times as long takes sixteen times as long, and not 256 times; a busy machine may come between."""
     took(500)
     gc.collect()
     gc.disable()  # it would walk over whatever other tests have loaded, more often for a longer text
     try:
-        small, large = min(took(2_000) for _ in range(5)), min(took(32_000) for _ in range(2))
+        small, large = min(took(LONG // 16) for _ in range(5)), min(took(LONG) for _ in range(2))
     finally:
         gc.enable()
-    assert large < 64 * small, f"{small:.4f} s for 2,000 characters and {large:.4f} s for 32,000"
+    assert large < 64 * small, f"{small:.4f} s for {LONG // 16:,} characters and {large:.4f} s for {LONG:,}"
 
 
 @pytest.mark.parametrize("unit", sampled(UNITS, 2))
@@ -449,8 +453,8 @@ def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keyw
     planner = KeywordPlanner(keywords, default="search")
     catalogue = rows(ARTICLES)
 
-    def took(size: int) -> float:
-        goal, began = f"Search. {unit * (size // len(unit))}x", time.thread_time()
+    def took(length: int) -> float:
+        goal, began = f"Search. {unit * (length // len(unit))}x", time.thread_time()
         planner.plan(Task(goal), catalogue, "")
         return time.thread_time() - began
 
@@ -459,8 +463,8 @@ def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keyw
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_time_for_a_description_grows_with_its_length_and_no_faster(unit: str) -> None:
-    def took(size: int) -> float:
-        said, began = f"Searches {unit * (size // len(unit))}x", time.thread_time()
+    def took(length: int) -> float:
+        said, began = f"Searches {unit * (length // len(unit))}x", time.thread_time()
         profile_of(row("search", description=said), Verbs())
         return time.thread_time() - began
 

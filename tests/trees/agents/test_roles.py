@@ -26,6 +26,7 @@ from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.resuming import resumed_where_it_hung
+from tests.support.sizes import size
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
 from tests.trees.agents.openai_fakes import calls, says
 from trees import (
@@ -89,7 +90,7 @@ def ended(**tasks: Any) -> tuple[Report, list[Any]]:
     with start(tree_of(**tasks)) as tree:
         handle = tree.submit(Task("go"))
         try:
-            handle.result(timeout=60.0)  # 10 MB of JSON take a while on a busy machine
+            handle.result(timeout=60.0)  # much JSON takes a while on a busy machine
         except TaskError:
             assert handle.report is not None
         report: Any = handle.report
@@ -304,14 +305,16 @@ def test_an_override_of_an_agents_model_holds() -> None:
 
 # -- hard moments ------------------------------------------------------------------------------------------------
 
+MUCH = size(1_000_000, 100_000, 100_000)
+"""So many items, of ten characters each."""
 RUBBISH: dict[str, Any] = {
     "rubbish": "I would rather not",
     "nothing": "",
     "broken": '{"subtasks": [',
     "another schema": {"answer": {"text": "x"}},
     "another type": [1, 2, 3],
-    "10 MB": "x" * 10_000_000,
-    "10 MB of JSON": {"subtasks": [{"x": 1}] * 1_000_000},
+    "long text": "x" * (10 * MUCH),
+    "long JSON": {"subtasks": [{"x": 1}] * MUCH},
     "429": ModelHTTPError(429, "m", {"error": "slow down"}),
     "503": ModelHTTPError(503, "m"),
     "an error": ConnectionError("gone"),

@@ -175,7 +175,7 @@ def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
     assert run.startswith("task t1 ")
 
 
-MANY = size(10_000, 2_000, 2_000)
+MANY = size(10_000, 1_000, 1_000)
 
 # -- under load --------------------------------------------------------------------------------------------
 

@@ -346,7 +346,7 @@ def test_restoring_leaves_alone_a_handler_that_somebody_else_installed_since() -
 # -- a hundred thousand ------------------------------------------------------------------------------------
 
 
-MANY = size(100_000, 20_000, 20_000)
+MANY = size(100_000, 10_000, 10_000)
 
 
 @pytest.mark.serial

@@ -49,7 +49,7 @@ from trees import (
 )
 
 PATIENCE_S = 60.0
-CROWD = size(100_000, 20_000, 20_000)
+CROWD = size(100_000, 10_000, 10_000)
 
 
 def double(item: int) -> int:
