@@ -14,13 +14,12 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.messaging.envelope import PackedMessage, SystemMessage
+from actors.messaging.envelope import SystemMessage, message_type
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, ParkedError, TreeDownError
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.errors import ActorsError, MailboxFullError, RestartLimitError
 from actors.model.events import DeadLetter, Event
-from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
@@ -72,8 +71,7 @@ class DeadLetterOffice:
             if box is not None:
                 box.dead += 1
         where = box.path if box is not None else path
-        kind = body.type_name if issubclass(type(body), PackedMessage) else type_name(type(body))
-        self._tree.publish(DeadLetter(where, str(reason), kind, sender))
+        self._tree.publish(DeadLetter(where, str(reason), message_type(body), sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
         """Drop a message whose asker waits no longer."""

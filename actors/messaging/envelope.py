@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.model.raised import cause_of
+from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.messaging.mailbox import Mailbox
@@ -63,6 +64,11 @@ class PackedMessage:
     __slots__ = ("type_name",)
 
     type_name: str
+
+
+def message_type(body: object) -> str:
+    """Name of the type of a message, as all that shows messages calls it: never a form in which it crosses."""
+    return body.type_name if issubclass(type(body), PackedMessage) else type_name(type(body))
 
 
 class MessageContext:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from actors.execution.incarnation import Incarnation, IncarnationPhase
+from actors.messaging.envelope import message_type
 from actors.messaging.pool_address import PoolAddress
 from actors.model.child_state import State
 from actors.model.errors import UnknownPathError
@@ -269,8 +270,7 @@ class _Capture:
         current = incarnation.current
         if current is None:
             return None
-        name = type(current[0]).__name__
-        return MessageSnapshot(type=_plain(name), age_s=max(0.0, self.now - incarnation.since))
+        return MessageSnapshot(type=_plain(message_type(current[0])), age_s=max(0.0, self.now - incarnation.since))
 
     def up_s(self, child: Child) -> float | None:
         """How long it has been up."""

@@ -65,6 +65,21 @@ def test_the_next_incarnation_shows_its_own_process_and_a_worker_that_is_down_no
         assert process_in(tree) is None
 
 
+@pytest.mark.parametrize("dispatch", ["auto", "process"])
+def test_the_message_in_progress_has_the_type_that_its_sender_gave_it_wherever_it_is_handled(
+    dispatch: str, tmp_path: Path
+) -> None:
+    until = tmp_path / "until"
+    os.mkfifo(until)  # opened by its reader only together with its writer
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="m", handle=Path.read_text, dispatch=dispatch)])) as tree:
+        tree.ref("p/m").tell(until)
+        eventually(lambda: "handles " in tree.dump(verbose=True))
+        shown = tree.dump(verbose=True)
+        until.open("w").close()
+
+    assert f"handles {type(until).__name__} for" in shown
+
+
 def test_a_worker_without_a_process_shows_none() -> None:
     with start(SupervisorSpec(id="p", children=[WorkerSpec(id="m", handle=int)])) as tree:
         assert tree.child("p/m").pid is None
