@@ -135,7 +135,11 @@ class EventFeed:
 
     def _leave(self, bell: asyncio.Event) -> None:
         self._bells.discard(bell)
-        if not self._bells and self._loop is not None and not self._over and not self._loop.is_closed():
+        if self._bells:
+            return
+        if self._over:
+            self._sleep()
+        elif self._loop is not None and not self._loop.is_closed():
             self._closing = self._loop.call_later(self._linger_s, self._sleep)
 
     def _subscribe(self, hearing: _Hearing) -> None:
@@ -155,11 +159,15 @@ class EventFeed:
             unsubscribe()
 
     def _sleep(self) -> None:
-        """Hear nothing any more: nobody has come back."""
+        """Hear nothing any more, and keep nothing: nobody has come back."""
+        self._unsubscribe()
         with self._lock:
-            hearing, self._hearing, self._closing = self._hearing, None, None
             self._ring.clear()
             self._bytes = 0
+
+    def _unsubscribe(self) -> None:
+        with self._lock:
+            hearing, self._hearing, self._closing = self._hearing, None, None
         if hearing is not None and hearing.unsubscribe is not None:
             hearing.unsubscribe()
 
@@ -196,10 +204,13 @@ class EventFeed:
             bell.set()
 
     def close(self) -> None:
-        """End all that look, on the loop."""
+        """End all that look, on the loop, each once it has what is kept: what has ended the tree is the newest of it."""
         self._over = True
         if self._closing is not None:
             self._closing.cancel()
-        self._sleep()
+        if self._bells:
+            self._unsubscribe()
+        else:
+            self._sleep()
         for bell in self._bells:
             bell.set()

@@ -180,6 +180,8 @@ def test_events_with_long_texts_are_as_few_as_memory_has_room_for_and_the_newest
         rest = [json.loads(each.splitlines()[0]) for each in (await anext(pieces)).split(b"data: ")[1:]]
         assert [len(each["error"]) for each in rest] == [100, 100]
         feed.close()
+        with pytest.raises(StopAsyncIteration):
+            await anext(pieces)
         assert (len(feed._ring), feed._bytes) == (0, 0)
 
     asyncio.run(main())
@@ -201,5 +203,31 @@ def test_who_comes_back_from_an_earlier_server_has_all_of_this_one_and_is_told_o
         assert (await anext(back)).startswith(b"event: lost\n")
         assert await next_name(back) == "child_started"
         feed.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("wakes", ["before the end", "after the end"])
+def test_who_looks_as_a_feed_is_closed_has_all_that_was_heard_and_has_lost_nothing(wakes: str) -> None:
+    # Two orders: the follower gathers already, or its bell has not rung yet, as the feed is closed.
+    async def main() -> None:
+        shop = SlowShop()
+        shop.gate.set()
+        feed = EventFeed(shop)
+        pieces, first = await begun(feed)
+        assert await first == b""
+        rest: asyncio.Task[bytes] = asyncio.ensure_future(anext(pieces))  # type: ignore[arg-type]
+        await turns()
+        shop.tell("supervisor_gave_up", "shop")
+        shop.tell("tree_stopped", "shop")
+        if wakes == "before the end":
+            await turns()
+        feed.close()
+        assert shop.listeners == 0
+        last = await asyncio.wait_for(rest, LONG_S)
+        assert [each.split(b'"')[0] for each in last.split(b'"name":"')[1:]] == [b"supervisor_gave_up", b"tree_stopped"]
+        assert b"lost" not in last
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(pieces), LONG_S)
 
     asyncio.run(main())

@@ -162,13 +162,15 @@ def test_events_come_with_ids_and_go_on_after_the_last_that_was_seen(tree: Tree)
         assert told["lost"] >= 1
 
 
-def test_the_page_ends_with_the_tree_and_frees_its_port() -> None:
+def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port() -> None:
     with start(_shop()) as tree:
         page = tree.serve(port=0)
         client = httpx.Client(base_url=page.address)
         with closing(client), client.stream("GET", "/events") as response:
             tree.stop()
-            list(_events(response))  # ends: the stream does
+            seen = list(_events(response))  # ends: the stream does
+    assert [kind for kind, _, _ in seen] == ["change"] * len(seen)  # and nothing was lost
+    assert seen[-1][1]["name"] == "tree_stopped"
     assert not page.is_up
     with socket.create_server((page.host, page.port)):
         pass
