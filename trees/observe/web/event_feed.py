@@ -204,7 +204,7 @@ class EventFeed:
             bell.set()
 
     def close(self) -> None:
-        """End all that look, on the loop, each once it has what is kept: what has ended the tree is the newest of it."""
+        """End all that look, on the loop, each once it has what is kept: the end of the tree is the newest of it."""
         self._over = True
         if self._closing is not None:
             self._closing.cancel()
