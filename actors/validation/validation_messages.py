@@ -196,6 +196,9 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
         case "string_too_short":
             least = context["min_length"]
             worded = f"{value} is too short", f"Write at least {least} character{'s' * (least != 1)}."
+        case "sequence_str" | "is_instance_of" if context.get("class", "Sequence") == "Sequence":
+            wanted, hint = _WRONG_TYPE["list_type"]
+            worded = f"expected {wanted}, got {value}", hint
         case "is_instance_of" | "model_type":
             wanted = context.get("class") or context["class_name"]
             worded = f"expected {wanted}(...), got {value}", f"Write {wanted}(...)."

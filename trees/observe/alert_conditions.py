@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
 from actors.model.stall_events import ChildStalled
@@ -18,7 +18,9 @@ from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
+from actors.validation import field_types
 from actors.validation.introspection import not_awaited
+from actors.validation.spec_model import SpecModel
 from trees.ha.roles import RoleLost
 from trees.views.snapshot import NodeSnapshot, PoolSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
 
@@ -64,6 +66,28 @@ class Condition:
     """Condition of an alert: made by the functions of this module."""
 
     begin: Callable[[], Watch]
+
+
+class _RestartsOver(SpecModel, frozen=True):
+    _called: ClassVar[str] = "restarts_over(...)"
+    n: field_types.Count
+    period_s: field_types.Period
+
+
+class _QuestionWaiting(SpecModel, frozen=True):
+    _called: ClassVar[str] = "question_waiting(...)"
+    age_s: field_types.Delay
+
+
+class _QueueOver(SpecModel, frozen=True):
+    _called: ClassVar[str] = "queue_over(...)"
+    n: field_types.Count
+    for_s: field_types.Delay
+
+
+class _MailboxOver(SpecModel, frozen=True):
+    _called: ClassVar[str] = "mailbox_over(...)"
+    n: field_types.Count
 
 
 class Seen:
@@ -138,7 +162,12 @@ def parked() -> Condition:
 
 
 def restarts_over(n: int, period_s: float) -> Condition:
-    """Hold while there were more than ``n`` restarts within ``period_s`` seconds, in the whole tree."""
+    """Hold while there were more than ``n`` restarts within ``period_s`` seconds, in the whole tree.
+
+    Raises:
+        ConfigError: ``n`` is not a whole number from 0 on, or ``period_s`` not more than 0.
+    """
+    _RestartsOver(n=n, period_s=period_s)
     return Condition(lambda: _Happened(ChildRestarting, most=n, within_s=period_s))
 
 
@@ -148,7 +177,12 @@ def breaker_open() -> Condition:
 
 
 def question_waiting(age_s: float) -> Condition:
-    """Hold while a person was asked ``age_s`` seconds ago, and has not answered."""
+    """Hold while a person was asked ``age_s`` seconds ago, and has not answered.
+
+    Raises:
+        ConfigError: ``age_s`` is not a number from 0 on.
+    """
+    _QuestionWaiting(age_s=age_s)
     return Condition(lambda: Seen(lambda look: look.oldest_question_s is not None and look.oldest_question_s >= age_s))
 
 
@@ -158,12 +192,22 @@ def task_failed() -> Condition:
 
 
 def queue_over(n: int, for_s: float) -> Condition:
-    """Hold while more than ``n`` subtasks are queued, and were for ``for_s`` seconds."""
+    """Hold while more than ``n`` subtasks are queued, and were for ``for_s`` seconds.
+
+    Raises:
+        ConfigError: ``n`` is not a whole number from 0 on, or ``for_s`` not a number from 0 on.
+    """
+    _QueueOver(n=n, for_s=for_s)
     return Condition(lambda: _Lasts(lambda look: look.queued > n, for_s))
 
 
 def mailbox_over(n: int) -> Condition:
-    """Hold while more than ``n`` messages wait for one worker, or pool."""
+    """Hold while more than ``n`` messages wait for one worker, or pool.
+
+    Raises:
+        ConfigError: ``n`` is not a whole number from 0 on.
+    """
+    _MailboxOver(n=n)
     return Condition(lambda: Seen(lambda look: any((_mailbox(node) or 0) > n for node in _nodes(look))))
 
 
@@ -180,6 +224,22 @@ def lease_lost() -> Condition:
 def stalled() -> Condition:
     """Hold for a minute after a worker, or the event loop, gave no sign of life."""
     return Condition(lambda: _Happened(ChildStalled, LoopBlocked))
+
+
+SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (
+    gave_up,
+    parked,
+    restarts_over,
+    breaker_open,
+    question_waiting,
+    task_failed,
+    queue_over,
+    mailbox_over,
+    store_paused,
+    lease_lost,
+    stalled,
+)
+"""The functions that make a condition."""
 
 
 def _is_failed_task(event: Event) -> bool:

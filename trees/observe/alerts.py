@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
 from loguru import logger
-from pydantic import AfterValidator, Field, InstanceOf, PlainValidator
+from pydantic import Field, PlainValidator
 
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import not_async
+from actors.validation.validation_messages import not_async, type_phrase, validation_error, value_phrase
 from trees.observe.alert_conditions import (
+    SHIPPED,
     Condition,
     breaker_open,
     gave_up,
@@ -114,6 +115,24 @@ class Log(SpecModel, frozen=True, kw_only=False):
         logger.log(self.level, "{}: alert {} is {}", notice.tree, notice.name, notice.state.replace("_", " "))
 
 
+def _a_condition(value: object) -> object:
+    if isinstance(value, Condition):
+        return value
+    if not callable(value):
+        hint = "Give a condition of trees.observe.alerts, such as parked(), or a function of the snapshot."
+        raise validation_error(f"expected a condition, got {value_phrase(value)}", hint)
+    if any(value is each for each in SHIPPED):  # by what it is: a user's callable may not be hashable
+        raise validation_error(f"{value.__name__} makes a condition, and is none", f"Write {value.__name__}(...).")
+    return not_async(value)
+
+
+def _a_target(value: object) -> object:
+    if not callable(value):
+        hint = "Give a Webhook('https://...'), a Log('WARNING'), or a function of the notice."
+        raise validation_error(f"expected a target, got {type_phrase(value)}", hint)  # an address may hold a secret
+    return not_async(value)
+
+
 class Alert(SpecModel, frozen=True, kw_only=False):
     """Something to be told of, while the tree runs.
 
@@ -122,10 +141,10 @@ class Alert(SpecModel, frozen=True, kw_only=False):
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """Name in what is told, and in the log."""
-    when: Annotated[InstanceOf[Condition] | Callable[[TreeSnapshot], object], AfterValidator(not_async)]
+    when: Annotated[Condition | Callable[[TreeSnapshot], object], PlainValidator(_a_condition)]
     """Condition of ``trees.observe.alerts``, or ``(snapshot) -> bool`` of your own, asked every second or so. Pools are
     folded in that snapshot."""
-    to: Annotated[Callable[[AlertNotice], object], AfterValidator(not_async)]
+    to: Annotated[Callable[[AlertNotice], object], PlainValidator(_a_target)]
     """Target that is told: a ``Webhook``, a ``Log``, or ``(notice) -> None`` of your own, on a thread of its own.
     Whatever it raises is an ``AlertFailed`` event."""
     for_s: field_types.Delay = 0.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.server
 import json
+import math
 import os
 import queue
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -653,6 +655,12 @@ def test_a_log_has_a_line_with_the_level_that_was_asked_for() -> None:
         (lambda: Alert("a", lambda _: True, print, for_s=-1), "for_s"),
         (lambda: Webhook("ftp://somewhere"), "url"),
         (lambda: Log("LOUD"), "level"),
+        (lambda: alerts.restarts_over(-1, 60), "n"),
+        (lambda: alerts.restarts_over(3, 0), "period_s"),
+        (lambda: alerts.question_waiting(-1), "age_s"),
+        (lambda: alerts.queue_over(1, None), "for_s"),  # type: ignore[arg-type]
+        (lambda: alerts.mailbox_over(None), "n"),  # type: ignore[arg-type]
+        (lambda: alerts.mailbox_over(math.inf), "n"),  # type: ignore[arg-type]
         (lambda: start(one(), alerts=[print]), "alerts"),
     ],
 )
@@ -660,6 +668,28 @@ def test_bad_input_names_its_place(make: Callable[[], object], path: str) -> Non
     with pytest.raises(ConfigError) as raised:
         make()
     assert any(path in problem.path for problem in raised.value.problems), raised.value
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Alert("a", alerts.parked, print), "parked makes a condition, and is none. Write parked(...)."),
+        (lambda: Alert("a", None, print), "Give a condition of trees.observe.alerts, such as parked()"),
+        (lambda: Alert("a", alerts.parked(), "https://somewhere"), "Give a Webhook('https://...'), a Log('WARNING')"),
+        (
+            lambda: start(one(), alerts=Alert("a", alerts.parked(), print)),
+            "expected a list, got an Alert. Write [...].",
+        ),
+        (lambda: start(one(), alerts="a"), "expected a list, got 'a'. Write [...]."),
+    ],
+)
+def test_what_is_given_in_place_of_a_condition_a_target_or_a_list_is_told_what_to_write(
+    make: Callable[[], object], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(says)) as raised:
+        make()
+    assert len(raised.value.problems) == 1
+    assert "somewhere" not in str(raised.value)
 
 
 # -- what is async -------------------------------------------------------------------------------------------
