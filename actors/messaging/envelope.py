@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.model.raised import cause_of
@@ -68,7 +68,7 @@ class PackedMessage:
 
 def message_type(body: object) -> str:
     """Name of the type of a message, as all that shows messages calls it: never a form in which it crosses."""
-    return body.type_name if issubclass(type(body), PackedMessage) else type_name(type(body))
+    return cast("PackedMessage", body).type_name if issubclass(type(body), PackedMessage) else type_name(type(body))
 
 
 class MessageContext:

@@ -67,7 +67,7 @@ Store = Annotated[
 def with_port(words: list[str]) -> list[str]:
     """Return a command line with the usual port after each ``--web`` that has none: typer has no such options."""
     said = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):  # of no words, none
         said += [word, str(PORT)] if word == "--web" and not following.isdecimal() else [word]
     return said
 

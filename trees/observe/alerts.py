@@ -121,8 +121,9 @@ def _a_condition(value: object) -> object:
     if not callable(value):
         hint = "Give a condition of trees.observe.alerts, such as parked(), or a function of the snapshot."
         raise validation_error(f"expected a condition, got {value_phrase(value)}", hint)
-    if any(value is each for each in SHIPPED):  # by what it is: a user's callable may not be hashable
-        raise validation_error(f"{value.__name__} makes a condition, and is none", f"Write {value.__name__}(...).")
+    for name, each in SHIPPED.items():
+        if value is each:
+            raise validation_error(f"{name} makes a condition, and is none", f"Write {name}(...).")
     return not_async(value)
 
 

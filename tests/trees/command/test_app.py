@@ -210,9 +210,18 @@ def test_help_names_the_commands_and_the_exit_codes() -> None:
     assert "Exit code" in run.stdout
 
 
+def test_without_a_word_the_command_shows_its_help_as_one_that_is_wrong() -> None:
+    alone = regrow()
+
+    assert alone.returncode == 2
+    assert "Traceback" not in alone.stderr
+    assert all(word in alone.stdout + alone.stderr for word in ("Usage", "check", "run", "observe"))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("", ""),
         ("run a.py --web", "run a.py --web 8420"),
         ("run --web a.py", "run --web 8420 a.py"),
         ("run a.py --web 0", "run a.py --web 0"),
