@@ -34,6 +34,7 @@ from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import StoreError
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import KINDS, databases
+from tests.support import hatchery
 from trees.store import SqlStore
 
 ROOT = Path(__file__).parents[2]
@@ -50,13 +51,7 @@ class Process:
     """One process that can be killed. It is loaded beforehand, so that its life begins with its tree."""
 
     def __init__(self, url: str, effects: Path) -> None:
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.errands", url, str(effects)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._popen = hatchery.python("-m", "tests.faults.errands", url, effects, cwd=ROOT, talks=True)
         self._said("ready")
 
     def _said(self, word: str) -> None:
@@ -96,7 +91,8 @@ class Process:
     def close(self) -> None:
         """Leave nothing of it."""
         self._popen.kill()
-        self._popen.communicate()
+        with self._popen:
+            self._popen.communicate()
 
 
 def journal(url: str) -> Sequence[Event]:
@@ -258,8 +254,11 @@ def main() -> int:
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else secrets.randbits(32)
     print(f"seed {seed}", flush=True)
-    for which in [chosen.store] if chosen.store else KINDS:
-        kill9(which, chosen.rounds, chosen.kills, seed, lambda text: print(text, flush=True))
+    try:
+        for which in [chosen.store] if chosen.store else KINDS:
+            kill9(which, chosen.rounds, chosen.kills, seed, lambda text: print(text, flush=True))
+    finally:
+        hatchery.close()
     return 0
 
 

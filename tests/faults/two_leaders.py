@@ -24,7 +24,6 @@ import random
 import secrets
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
@@ -36,6 +35,7 @@ from time import monotonic
 from actors.model.clock import unstopped
 from tests.faults.candidate import LAYERS, TASK, WIDTH
 from tests.faults.fresh import KINDS, databases
+from tests.support import hatchery
 from tests.support.proxy import Proxy
 from trees import TaskFinished
 from trees.store import SqlStore
@@ -74,13 +74,8 @@ class Process:
         self.name = name
         self._changed = threading.Condition()
         self.said: list[Said] = []
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.candidate", url, str(effects), name, str(lease_s)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        words = ("-m", "tests.faults.candidate", url, effects, name, lease_s)
+        self._popen = hatchery.python(*words, cwd=ROOT, talks=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -117,17 +112,15 @@ class Process:
 
     def wait_until_stopped(self) -> None:
         """After a SIGSTOP: nothing of it runs any more."""
-        os.waitid(os.P_PID, self._popen.pid, os.WSTOPPED | os.WNOWAIT)
+        hatchery.wait_until_stopped(self._popen)
 
     def close(self) -> None:
         """Leave nothing of it."""
         self._popen.kill()
         self._popen.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
-        for stream in (self._popen.stdin, self._popen.stdout):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
+        with contextlib.suppress(BrokenPipeError), self._popen:
+            assert not self._reader.is_alive()
 
 
 class Round:
@@ -381,9 +374,12 @@ def main() -> int:
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else secrets.randbits(32)
     print(f"seed {seed}, {os.cpu_count()} cores", flush=True)
-    for which in [chosen.store] if chosen.store else KINDS:
-        hows = [chosen.how] if chosen.how else list(HOWS)
-        two_leaders(which, hows, chosen.rounds, chosen.lease, seed, lambda text: print(text, flush=True))
+    try:
+        for which in [chosen.store] if chosen.store else KINDS:
+            hows = [chosen.how] if chosen.how else list(HOWS)
+            two_leaders(which, hows, chosen.rounds, chosen.lease, seed, lambda text: print(text, flush=True))
+    finally:
+        hatchery.close()
     return 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clusters import RayCluster
-from tests.support.hatchery import python
+from tests.support.hatchery import ran
 from tests.support.sizes import only_in_all
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -192,7 +192,7 @@ def test_scan_loses_no_file_when_its_tally_and_its_writer_crash_on_the_way(tmp_p
     folder = _folder(tmp_path, {"a_broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(300)})
     saboteur = tmp_path / "sabotage.py"
     saboteur.write_text(_SABOTAGE, encoding="utf-8")
-    done = _run(str(saboteur), str(folder), tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
+    done = _again(str(saboteur), str(folder), tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
 
     assert done.stdout.splitlines()[-1:] == ["each was replaced"], done.stderr
     assert _table(done.stdout)["files seen"] == 301
@@ -248,7 +248,7 @@ def test_scan_that_lost_a_file_ends_with_an_error(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {f"good{i}.py": b"pass\n" for i in range(3)})
     thief = tmp_path / "thief.py"
     thief.write_text("import scan\nscan.Tally._count = lambda *_: None\nscan.run()\n", encoding="utf-8")
-    done = _run(str(thief), "--input", f"path={folder}", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
+    done = _again(str(thief), "--input", f"path={folder}", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
 
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("RuntimeError: 3 files were found, but 0 seen")
@@ -390,7 +390,7 @@ def test_checkout_opens_a_breaker_and_pays_with_the_backup_when_the_card_is_down
 )
 def test_checkout_does_what_a_person_answers(tmp_path: Path, answer: str, last_acts: list[str]) -> None:
     asked = ("--input", "fail=confirm", "--input", "answers=stdin")
-    done = _run("checkout.py", *asked, tmp=tmp_path, said=f"eh?\n{answer}\n")
+    done = _again("checkout.py", *asked, tmp=tmp_path, said=f"eh?\n{answer}\n")
 
     assert done.returncode == 0, done.stderr
     assert _acts(done.stdout)[-2:] == last_acts
@@ -619,12 +619,11 @@ def _run(
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
 
-def _again(name: str, *args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":
+def _again(
+    name: str, *args: str, tmp: Path, env: dict[str, str] | None = None, said: str | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Run it where its imports are made already: another test starts it as a user does."""
-    with python(*_arguments(name, args), cwd=tmp, env=_environment(tmp)) as process:
-        out, errors = process.communicate(timeout=RUN_S)
-        code = process.wait(RUN_S)
-    return subprocess.CompletedProcess([name, *args], code, out, errors)
+    return ran(*_arguments(name, args), cwd=tmp, env=_environment(tmp, env), said=said, timeout=RUN_S)
 
 
 def _table(output: str) -> dict[str, int]:

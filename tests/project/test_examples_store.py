@@ -1,16 +1,14 @@
 """The examples on a store, in processes of their own: killed half way, resumed, answered from another terminal."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _again, _command, _folder, _popen, _run
-from tests.support.command import out
+from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _again, _arguments, _command, _environment, _folder
+from tests.support.command import Process, out
+from tests.support.hatchery import python
 
 STORE = ("--store", "sqlite:///kept.db")
 FILES = {
@@ -48,13 +46,17 @@ audit.run()
 """The audit, with a book of what its three tools did; it stands still where search has been sent back."""
 
 
+def _forked(name: str, *args: str, tmp: Path, env: dict[str, str] | None = None) -> Process:
+    return python(*_arguments(name, args), cwd=tmp, env=_environment(tmp, env), talks=True)
+
+
 def killed_half_way(tmp: Path) -> tuple[Path, str]:
     """An audit that was killed when the first review had sent search back; its script, and what it had printed."""
     script = tmp / "watched.py"
     script.write_text(WATCHED, encoding="utf-8")
     folder = _folder(tmp, FILES)
     env = {"PYTHONPATH": str(EXAMPLES)}
-    with _popen(str(script), str(folder), *STORE, tmp=tmp, env=env, said="") as process:
+    with _forked(str(script), str(folder), *STORE, tmp=tmp, env=env) as process:
         shown = ""
         while "holding\n" not in shown or "review 1: " not in shown:
             line = out(process).readline()
@@ -85,7 +87,7 @@ def started(tmp: Path) -> dict[str, int]:
 def test_an_audit_that_was_killed_half_way_goes_on_and_does_again_only_what_was_not_recorded(tmp_path: Path) -> None:
     script, shown = killed_half_way(tmp_path)
     before = worked(tmp_path)
-    done = _run(str(script), *STORE, "--resume", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
+    done = _again(str(script), *STORE, "--resume", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
     after = worked(tmp_path)
     again = _again("audit.py", *STORE, "--resume", tmp=tmp_path)
 
@@ -138,7 +140,7 @@ def test_audit_keeps_nothing_unless_it_is_told_where(tmp_path: Path) -> None:
 def test_the_question_of_checkout_is_answered_from_another_terminal(
     tmp_path: Path, answer: tuple[str, ...], last: str
 ) -> None:
-    with _popen("checkout.py", "--input", "fail=confirm", *STORE, tmp=tmp_path) as process:
+    with _forked("checkout.py", "--input", "fail=confirm", *STORE, tmp=tmp_path) as process:
         shown: list[str] = []
         while not shown or not shown[-1].startswith("answer it with: "):
             shown.append(out(process).readline())
@@ -157,11 +159,9 @@ def test_the_question_of_checkout_is_answered_from_another_terminal(
 
 
 def test_checkout_waits_for_another_terminal_where_the_command_is_told_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trees", "run", str(EXAMPLES / "checkout.py")]
+    command = ["-m", "trees", "run", str(EXAMPLES / "checkout.py")]
     asked = ["--input", "fail=confirm", "--input", "answers=elsewhere"]
-    with subprocess.Popen(
-        [*command, *asked], cwd=tmp_path, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUTF8": "1"}
-    ) as process:
+    with python(*command, *asked, cwd=tmp_path) as process:
         line = ""
         while not line.startswith("answer it with: "):
             line = out(process).readline()

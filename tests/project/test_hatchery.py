@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import WAIT_S, out, running, runtime, shop
-from tests.support.hatchery import Hatched, Hatchery, python, started
+from tests.support.hatchery import Hatched, Hatchery, python, ran, started
 
 __all__ = ["runtime", "shop"]
 pytestmark = [
@@ -26,7 +27,7 @@ def test_output_errors_and_exit_code_are_those_of_a_command_that_was_started(sho
     plain = subprocess.run(command, capture_output=True, text=True, cwd=shop.parent, timeout=WAIT_S, check=False)
 
     with started(*args, cwd=shop.parent) as process:
-        shown, errors = process.communicate(WAIT_S)
+        shown, errors = process.communicate(timeout=WAIT_S)
 
     assert isinstance(process, Hatched)
     assert (process.returncode, shown, errors) == (plain.returncode, plain.stdout, plain.stderr)
@@ -38,9 +39,43 @@ def test_folder_and_environment_are_its_own(tmp_path: Path) -> None:
     (tmp_path / "looks.py").write_text(program)
 
     with started("check", "looks", cwd=tmp_path, env={"OWN": "1", "PATH": ""}) as process:
-        shown, _ = process.communicate(WAIT_S)
+        shown, _ = process.communicate(timeout=WAIT_S)
 
     assert shown.splitlines()[0] == f"{tmp_path} 1 ['check', 'looks'] False"
+
+
+@pytest.mark.parametrize("said", ["one\ntwo\n", "", None])
+def test_a_program_reads_its_input_to_the_end_or_has_none(tmp_path: Path, said: str | None) -> None:
+    program = "import sys\nprint(__name__, sys.argv, sys.stdin.read().split(), sys.path[0])"
+    done = ran("-c", program, "x", cwd=tmp_path, said=said)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"__main__ ['-c', 'x'] {(said or '').split()} \n"
+
+
+def test_a_file_that_it_keeps_has_the_same_number_there(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    with python("-c", f"import os\nos.write({writes}, b'kept')", cwd=tmp_path, keeps=[writes]) as process:
+        assert process.communicate(timeout=WAIT_S) == ("", "")
+    os.close(writes)
+
+    with os.fdopen(reads, "rb") as kept:  # to its end: nobody else holds the other one
+        assert kept.read() == b"kept"
+
+
+def test_one_that_is_frozen_stands_still_until_it_is_to_go_on(tmp_path: Path) -> None:
+    with python("-c", "for line in open(0): print(line, flush=True)", cwd=tmp_path, talks=True) as process:
+        assert isinstance(process, Hatched)
+        assert process.stdin is not None
+        process.send_signal(signal.SIGSTOP)
+        assert process.stands_still()
+        process.stdin.write("heard\n")
+        process.stdin.flush()
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert (state, select.select([process.stdout], [], [], 0)[0]) == ("T", [])
+        process.send_signal(signal.SIGCONT)
+
+        assert process.stdout.readline() == "heard\n"
 
 
 def test_it_runs_on_the_cores_of_who_starts_it(tmp_path: Path) -> None:
@@ -49,7 +84,7 @@ def test_it_runs_on_the_cores_of_who_starts_it(tmp_path: Path) -> None:
     os.sched_setaffinity(0, {max(mine)})
     try:
         with python("looks.py", cwd=tmp_path) as process:
-            shown, _ = process.communicate(WAIT_S)
+            shown, _ = process.communicate(timeout=WAIT_S)
     finally:
         os.sched_setaffinity(0, mine)
 
@@ -111,7 +146,7 @@ def test_what_one_has_imported_of_packages_is_there_for_the_next_and_nothing_tha
     try:
         for _ in range(2):
             with Hatched(hatchery, ["-W", "error", "looks.py"], tmp_path, {}) as process:
-                said.append(process.communicate(WAIT_S))
+                said.append(process.communicate(timeout=WAIT_S))
     finally:
         hatchery.close()
 
@@ -124,7 +159,7 @@ def test_a_warning_ends_one_that_is_to_take_it_as_an_error(tmp_path: Path) -> No
     ended = {}
     for options in ([], ["-W", "error"]):
         with python(*options, tmp_path / "warns.py", cwd=tmp_path) as process:
-            said = process.communicate(WAIT_S)
+            said = process.communicate(timeout=WAIT_S)
         ended[len(options)] = (process.returncode, said[0], "UserWarning: odd" in said[1])
 
     assert ended == {0: (0, "went on\n", True), 2: (1, "", True)}

@@ -144,7 +144,7 @@ def test_the_list_of_tasks_is_what_the_command_shows_of_the_program_above_it(tmp
     program = f"{declaration}\nwith start(ORDER{submission}".replace("sqlite:///tasks.db", url)
     failure = _failure(program, tmp_path)
     with started("tasks", "--store", url, cwd=tmp_path) as listing:
-        listed, _ = listing.communicate(RUN_S)
+        listed, _ = listing.communicate(timeout=RUN_S)
 
     assert failure == ""
     assert _timeless(listed) == _timeless(shown)
@@ -202,7 +202,7 @@ def _failure(program: str, folder: Path) -> str:
     """Runs the program in a process that has imported what it needs; its output if it failed, else nothing."""
     script, environment = _written(program, folder)
     with python("-W", "error", script, cwd=folder, env=environment) as running:
-        said = "\n".join(running.communicate(RUN_S))
+        said = "\n".join(running.communicate(timeout=RUN_S))
     return said.strip() or f"exit code {running.returncode}" if running.returncode else ""
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from actors import Event, Worker
 from actors.model.clock import monotonic
+from tests.support import hatchery
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 LONG_S = 60.0
@@ -205,7 +206,7 @@ def switching_fast() -> Iterator[None]:
 
 
 def python(code: str, timeout_s: float = 40.0) -> subprocess.CompletedProcess[str]:
-    """Run a program in an interpreter of its own."""
+    """Run a program in a process of its own."""
     head = """
         import sys, os, threading, time
         from loguru import logger
@@ -215,9 +216,7 @@ def python(code: str, timeout_s: float = 40.0) -> subprocess.CompletedProcess[st
         from trees import SupervisorSpec, WorkerSpec, start
     """
     program = textwrap.dedent(head) + textwrap.dedent(code)
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT
-    )
+    return hatchery.ran("-c", program, cwd=ROOT, timeout=timeout_s)
 
 
 class Stop:

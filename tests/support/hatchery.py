@@ -1,8 +1,9 @@
-"""Real processes that run ``python -m trees``, forked from one that has imported all of it.
+"""Real processes that run ``python -m trees`` or a program, forked from one that has imported all that they need.
 
 To start Python and to import a command, its database drivers included, takes the better part of a second of work, and
 most tests of commands start several. Here one process a run imports them once, and each command is a fork of it,
 with a number, signals, streams, an environment, a working directory and an exit of its own, as if it had been started.
+Its session and its parent are those of the hatchery.
 The parent of these processes is the hatchery, which hands over how each one ended; that it ended shows in its pidfd.
 
 All processes of a run have the same one: each order brings the socket on which it is answered.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
@@ -28,8 +30,9 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import IO, Any, Self
@@ -38,6 +41,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 _LIMIT = 1 << 20
 """Bytes of a request: arguments and an environment."""
+_MOST_FILES = 8
 _END = b"{}"
 """The order to end."""
 _PACKAGES = [
@@ -52,16 +56,42 @@ _PACKAGES = [
 class Hatched:
     """One process; what of ``subprocess.Popen`` the tests use."""
 
-    def __init__(self, hatchery: Hatchery, args: list[str], cwd: Path, env: Mapping[str, str]) -> None:
-        """Start one: ``args`` are those of Python: ``-W error`` or not, then ``-m module`` or a file, and its own."""
+    def __init__(
+        self,
+        hatchery: Hatchery,
+        args: list[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        talks: bool = False,
+        keeps: Sequence[int] = (),
+        imports: Sequence[str] = (),
+    ) -> None:
+        """Start one.
+
+        Args:
+            hatchery: Forks it.
+            args: Those of Python: ``-W error`` or not; then ``-m module``, ``-c program`` or a file; and its own.
+            cwd: Where it works.
+            env: Its environment.
+            talks: It reads ``stdin``; else it has no input.
+            keeps: File descriptors of this process that it has under the same numbers.
+            imports: Modules of packages that are imported before it is forked, and so for all that follow.
+        """
         self.args = args
         self.returncode: int | None = None
         self._hatchery = hatchery
-        out, theirs_out = os.pipe()
-        err, theirs_err = os.pipe()
-        self.pid = hatchery.hatch(args, cwd, env, theirs_out, theirs_err)
-        for each in (theirs_out, theirs_err):
-            os.close(each)
+        theirs = dict(zip(keeps, keeps, strict=True))
+        out, theirs[1] = os.pipe()
+        err, theirs[2] = os.pipe()
+        self.stdin: IO[str] | None = None
+        if talks:
+            theirs[0], ours = os.pipe()
+            self.stdin = os.fdopen(ours, "w", encoding="utf-8")
+        self.pid = hatchery.hatch(args, cwd, env, theirs, imports)
+        for number, fd in theirs.items():
+            if number not in keeps:
+                os.close(fd)
         self._ended = os.pidfd_open(self.pid)
         self.stdout: IO[str] = os.fdopen(out, encoding="utf-8")
         self.stderr: IO[str] = os.fdopen(err, encoding="utf-8")
@@ -93,8 +123,16 @@ class Hatched:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read what is left of its output, and wait for its end."""
+    def stands_still(self) -> bool:
+        """Wait until it stands still, once it was sent SIGSTOP; False where it has ended instead."""
+        return self._hatchery.stands_still(self.pid)
+
+    def communicate(self, said: str | None = None, timeout: float | None = None) -> tuple[str, str]:
+        """Say the last of its input, read what is left of its output, and wait for its end."""
+        if self.stdin is not None and said:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, or does not want it
+                self.stdin.write(said)
+        self._end_input()
         found: dict[str, str] = {}
         readers = [
             threading.Thread(target=lambda name=name, stream=stream: found.update({name: stream.read()}), daemon=True)  # type: ignore[misc]
@@ -115,7 +153,18 @@ class Hatched:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if kind is not None:
             self.kill()
+        self._end_input()
         self.wait(PATIENCE_S)
+        self.close()
+
+    def _end_input(self) -> None:
+        if self.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # what is left of it is for nobody
+                self.stdin.close()
+
+    def close(self) -> None:
+        """Close what this process has of it."""
+        self._end_input()
         for each in (self.stdout, self.stderr):
             each.close()
         os.close(self._ended)
@@ -148,10 +197,16 @@ class Hatchery:
         assert answer, f"the hatchery has ended: {self._process.communicate()[1].decode()}"
         return int(answer)
 
-    def hatch(self, args: list[str], cwd: Path, env: Mapping[str, str], out: int, err: int) -> int:
-        """Fork a process; its number. It has the cores of this one, as a child of it would."""
-        cores = sorted(os.sched_getaffinity(0))
-        return self._order({"args": args, "cwd": str(cwd), "env": dict(env), "cores": cores}, [out, err])
+    def hatch(
+        self, args: list[str], cwd: Path, env: Mapping[str, str], fds: Mapping[int, int], imports: Sequence[str] = ()
+    ) -> int:
+        """Fork a process; its number. It has the cores of this one, as a child of it would, and files by number."""
+        order = {"args": args, "cwd": str(cwd), "env": dict(env), "cores": sorted(os.sched_getaffinity(0))}
+        return self._order(order | {"numbers": list(fds), "imports": list(imports)}, list(fds.values()))
+
+    def stands_still(self, pid: int) -> bool:
+        """Wait until a process that was sent SIGSTOP stands still; False where it has ended instead."""
+        return bool(self._order({"stopped": pid}, []))
 
     def exit_code(self, pid: int) -> int:
         """How a process that has ended did: as ``subprocess`` tells it."""
@@ -192,16 +247,43 @@ def started(
 
 
 def python(
-    *args: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *args: object,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    talks: bool = False,
+    keeps: Sequence[int] = (),
+    imports: Sequence[str] = (),
 ) -> Hatched | subprocess.Popen[str]:
-    """Start Python with these arguments: ``-W error`` or not, then ``-m module`` or a file, and its own."""
+    """Start Python; see ``Hatched`` for the arguments."""
     words = [str(each) for each in args]
     if hasattr(os, "pidfd_open"):
-        return Hatched(hatchery(), words, cwd or Path.cwd(), os.environ if env is None else env)
-    command = [sys.executable, *words]
-    return subprocess.Popen(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        own = os.environ if env is None else env
+        return Hatched(hatchery(), words, cwd or Path.cwd(), own, talks=talks, keeps=keeps, imports=imports)
+    pipes: dict[str, int] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    pipes["stdin"] = subprocess.PIPE if talks else subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, text=True, pass_fds=keeps, **pipes)
+
+
+def wait_until_stopped(process: Hatched | subprocess.Popen[str]) -> None:
+    """Wait until one that was sent SIGSTOP stands still."""
+    if isinstance(process, Hatched):
+        assert process.stands_still()
+    else:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def ran(
+    *args: object,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    said: str | None = None,
+    timeout: float = PATIENCE_S,
+) -> subprocess.CompletedProcess[str]:
+    """Run Python to its end, with this input; ended if that takes longer than so many seconds."""
+    with python(*args, cwd=cwd, env=env, talks=said is not None) as process:
+        out, err = process.communicate(said, timeout=timeout)
+        code = process.wait(timeout)
+    return subprocess.CompletedProcess([str(each) for each in args], code, out, err)
 
 
 # -- in the process that is forked -------------------------------------------------------------------------
@@ -211,7 +293,7 @@ def _serve(orders: socket.socket) -> Callable[[], None] | None:
     """Take orders until it is to end, or nobody can give any. In a fork: return what it has to do."""
     told, tells = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     while True:
-        message, fds, _, _ = socket.recv_fds(orders, _LIMIT, 3)
+        message, fds, _, _ = socket.recv_fds(orders, _LIMIT, _MOST_FILES)
         if message in {b"", _END}:
             told.close()
             tells.close()
@@ -221,9 +303,15 @@ def _serve(orders: socket.socket) -> Callable[[], None] | None:
             if "reap" in order:
                 _, status = os.waitpid(order["reap"], 0)
                 answer.send(str(os.waitstatus_to_exitcode(status)).encode())
-                _learn(told)
+                with contextlib.suppress(BlockingIOError):
+                    _learn(told.recv(_LIMIT).decode().split())
+                continue
+            if "stopped" in order:
+                found = os.waitid(os.P_PID, order["stopped"], os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                answer.send(b"1" if found is not None and found.si_code == os.CLD_STOPPED else b"0")
                 continue
             _import_all()
+            _learn(order["imports"])
             pid = os.fork()
             if not pid:
                 orders.close()
@@ -234,17 +322,16 @@ def _serve(orders: socket.socket) -> Callable[[], None] | None:
             os.close(each)
 
 
-def _learn(told: socket.socket) -> None:
-    """Import what a fork has imported."""
-    with contextlib.suppress(BlockingIOError):
-        new = [name for name in told.recv(_LIMIT).decode().split() if name not in sys.modules]
-        for name in new:
-            with contextlib.suppress(ImportError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the fork has imported it under the filters of its user
-                importlib.import_module(name)
-        if new:
-            gc.collect()
-            gc.freeze()
+def _learn(names: Sequence[str]) -> None:
+    """Import what a fork has imported, or will."""
+    new = [name for name in names if name not in sys.modules]
+    for name in new:
+        with contextlib.suppress(ImportError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fork imports it under the filters of its user
+            importlib.import_module(name)
+    if new:
+        gc.collect()
+        gc.freeze()
 
 
 def _tell(tells: socket.socket, known: frozenset[str]) -> None:
@@ -263,10 +350,17 @@ def _is_of_a_package(module: ModuleType) -> bool:
 
 def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None:
     """Be the process that was ordered."""
+    above = max(order["numbers"]) + 1
+    tells = socket.socket(fileno=fcntl.fcntl(tells.detach(), fcntl.F_DUPFD_CLOEXEC, above))
     atexit.register(_tell, tells, frozenset(sys.modules))
-    for number, fd in enumerate(fds, 1):
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in fds]  # one may be in the place of another
+    for each in fds:
+        os.close(each)
+    for number, fd in zip(order["numbers"], moved, strict=True):
         os.dup2(fd, number)
         os.close(fd)
+    if 0 in order["numbers"]:
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - of a pipe, not of nothing
     os.environ.clear()
     os.environ.update(order["env"])
     os.chdir(order["cwd"])
@@ -275,6 +369,8 @@ def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where the tests were started by nohup
     args = order["args"]
+    more = order["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [each for each in more if each and each not in sys.path]
     if args[:1] == ["-W"]:
         sys.warnoptions.append(args[1])
         warnings.simplefilter(args[1])
@@ -283,6 +379,11 @@ def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None
         sys.path[0] = order["cwd"]
         sys.argv = args[1:]
         runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    elif args[0] == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *args[2:]]
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(args[1], "<string>", "exec"), main.__dict__)  # noqa: S102 - it is ours
     else:
         sys.path[0] = str(Path(args[0]).resolve().parent)
         sys.argv = args

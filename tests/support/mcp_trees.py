@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support.hatchery import python
 from trees import Plan, Retry, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
 from trees.agents import MCP
 
@@ -73,16 +73,15 @@ def is_alive(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def http_server(port: int | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server on HTTP, and its process."""
+def http_server(port: int | None = None) -> Iterator[str]:
+    """A server on HTTP; its address."""
     number = port or free_port()
-    process = subprocess.Popen(command("--port", str(number)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        eventually(lambda: listens(number), 60.0)
-        yield f"http://127.0.0.1:{number}/mcp", process
-    finally:
-        process.kill()
-        process.wait()
+    with python(SERVER, "--port", number, imports=["mcp.server.mcpserver", "uvicorn"]) as process:
+        try:
+            eventually(lambda: listens(number), 60.0)
+            yield f"http://127.0.0.1:{number}/mcp"
+        finally:
+            process.kill()
 
 
 def free_port() -> int:
@@ -98,12 +97,12 @@ def listens(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-def of_kind(kind: str, stack: contextlib.ExitStack) -> Any:
-    """A server of a kind, as ``execute=`` takes it."""
+def of_kind(kind: str, stack: contextlib.ExitStack, *, plain: bool = False) -> Any:
+    """A server of a kind, as ``execute=`` takes it; ``plain``: a program of it need not use the package ``mcp``."""
     if kind == "command":
-        return MCP(command=command())
+        return MCP(command=command(*(["--plain"] if plain else [])))
     if kind == "url":
-        return MCP(url=stack.enter_context(http_server())[0])
+        return MCP(url=stack.enter_context(http_server()))
     from tests.support.mcp_server import server  # noqa: PLC0415 - loaded where there is one
 
     return MCP(server())

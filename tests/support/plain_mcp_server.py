@@ -1,10 +1,12 @@
 """An MCP server of a few tools that speaks the protocol by hand: its process is up in a tenth of a second.
 
-For tests of what happens to the process. With the package ``mcp`` it takes a second of work until it is up.
+For tests of what happens to the process. With the package ``mcp`` it takes a second of work until it is up. Its tools
+do what those of the same name in ``tests.support.mcp_server`` do.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -14,10 +16,33 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-TOOLS: dict[str, tuple[dict[str, str], Callable[..., Any]]] = {
-    "numbers": ({}, lambda: {"one": 1}),
-    "pid": ({}, lambda: {"result": os.getpid()}),
-    "read_file": ({"path": "string"}, lambda path: {"result": f"content of {path}"}),
+
+class _Failure(Exception):  # noqa: N818 - of a tool, not of this program
+    """Text of a tool that has failed."""
+
+
+def _die(mark: str, *, once: bool = False) -> dict[str, Any]:
+    """Die, and note it; once: do so the first time only."""
+    if once and Path(mark).exists():
+        return {"result": "done"}
+    with Path(mark).open("a") as file:
+        file.write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("it lives")
+
+
+def _fail() -> dict[str, Any]:
+    raise _Failure(f"no such disk {os.environ.get('TOKEN', '')}")
+
+
+READS, AGAIN = {"readOnlyHint": True}, {"idempotentHint": True}
+TOOLS: dict[str, tuple[dict[str, bool], dict[str, str], Callable[..., dict[str, Any]]]] = {
+    "numbers": (READS, {}, lambda: {"one": 1}),
+    "pid": (READS, {}, lambda: {"result": os.getpid()}),
+    "read_file": (READS, {"path": "string"}, lambda path: {"result": f"content of {path}"}),
+    "die_once": (AGAIN, {"mark": "string"}, functools.partial(_die, once=True)),
+    "die": ({}, {"mark": "string"}, _die),
+    "fail": ({}, {}, _fail),
 }
 
 
@@ -61,7 +86,10 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/list":
         return {"result": {"tools": [_described(name) for name in TOOLS]}}
     if method == "tools/call":
-        found = TOOLS[params["name"]][1](**params.get("arguments") or {})
+        try:
+            found = TOOLS[params["name"]][2](**params.get("arguments") or {})
+        except _Failure as failed:
+            return {"result": {"content": [{"type": "text", "text": str(failed)}], "isError": True}}
         content = [{"type": "text", "text": json.dumps(found)}]
         return {"result": {"content": content, "structuredContent": found, "isError": False}}
     if method == "ping":
@@ -70,7 +98,7 @@ def _answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(name: str) -> dict[str, Any]:
-    takes = {word: {"type": kind} for word, kind in TOOLS[name][0].items()}
+    hints, inputs, _ = TOOLS[name]
+    takes = {word: {"type": kind} for word, kind in inputs.items()}
     schema = {"type": "object", "properties": takes, "required": list(takes)}
-    hints = {"readOnlyHint": True}
     return {"name": name, "description": f"Give {name}.", "inputSchema": schema, "annotations": hints}

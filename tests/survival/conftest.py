@@ -9,30 +9,15 @@ from typing import Any
 import pytest
 
 from tests.survival.cells import MEMORY, POSTGRES
-from tests.survival.processes import Notes, Nursery, Process
+from tests.survival.processes import Notes, Process
 from tests.survival.scene import Scene
 from trees import Tree, start
 
 
-@pytest.fixture(scope="session")
-def all_notes() -> Iterator[Notes]:
-    """What is done outside, in all tests."""
-    made = Notes()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def notes(all_notes: Notes) -> Notes:
-    """The same, in this one."""
-    all_notes.forget()
-    return all_notes
-
-
-@pytest.fixture(scope="session")
-def nursery(all_notes: Notes) -> Iterator[Nursery]:
-    """Where processes come from."""
-    made = Nursery(all_notes)
+def notes() -> Iterator[Notes]:
+    """What is done outside."""
+    made = Notes()
     yield made
     made.close()
 
@@ -62,12 +47,12 @@ def begin() -> Iterator[Callable[..., Tree]]:
 
 
 @pytest.fixture
-def process(nursery: Nursery) -> Iterator[Callable[[], Process]]:
-    """Loads processes; nothing of them is left at the end."""
+def process(notes: Notes) -> Iterator[Callable[[], Process]]:
+    """Starts processes; nothing of them is left at the end."""
     with ExitStack() as stack:
 
         def make() -> Process:
-            made = nursery.take()
+            made = Process(notes)
             stack.callback(made.close)
             return made
 

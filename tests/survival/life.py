@@ -50,9 +50,10 @@ class Life:
 
 
 def end_with_parent() -> None:
-    """Be killed when the test is: its input ends then, but an act may take minutes, and a frozen process hears nothing.
+    """Be killed when the tests are over.
 
-    Linux only; elsewhere such a process ends with the act that it was told to do.
+    Its input ends then, but an act may take minutes, and a frozen process hears nothing. Linux only; elsewhere such a
+    process ends with the act that it was told to do.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SIGNAL_OF_PARENTS_DEATH, signal.SIGKILL)

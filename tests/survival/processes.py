@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.support.hatchery import Hatched, python, wait_until_stopped
 from tests.support.stores import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -60,25 +61,33 @@ class Notes:
 
 
 class Process:
-    """One process, loaded and waiting; its tree starts with ``go``."""
+    """One process, waiting; its tree starts with ``go``."""
 
     def __init__(self, notes: Notes, under: tuple[str, ...] = ()) -> None:
-        self._popen = subprocess.Popen(
-            [*under, sys.executable, "-m", "tests.survival.life", str(notes.writes)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            pass_fds=[notes.writes],
-            start_new_session=True,  # so that what it runs under (strace) and itself can be killed as one
-        )
+        words = ("-m", "tests.survival.life", str(notes.writes))
+        self._popen: Hatched | subprocess.Popen[str]
+        if not under:
+            self._popen = python(*words, cwd=ROOT, talks=True, keeps=[notes.writes])
+        else:
+            self._popen = subprocess.Popen(
+                [*under, sys.executable, *words],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=[notes.writes],
+                start_new_session=True,  # so that what it runs under (strace) and itself can be killed as one
+            )
+        self._is_one = not under
         self.pid = self._popen.pid
 
     def answer(self) -> str:
         """The next line that it says."""
         assert self._popen.stdout is not None
+        assert self._popen.stderr is not None
         line = self._popen.stdout.readline()
-        assert line, f"the process has ended with {self._popen.wait(PATIENCE_S)}"
+        assert line, f"the process has ended with {self._popen.wait(PATIENCE_S)}: {self._popen.stderr.read()}"
         return line.strip()
 
     def tell(self, line: str) -> None:
@@ -99,15 +108,16 @@ class Process:
 
     def kill(self) -> None:
         """SIGKILL, also for what it runs under."""
-        if self._popen.poll() is None:
+        if self._is_one:
+            self._popen.kill()
+        elif self._popen.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait(PATIENCE_S)
 
     def freeze(self) -> None:
         """SIGSTOP; returns when it stands still."""
         self._popen.send_signal(signal.SIGSTOP)
-        _, status = os.waitpid(self.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
+        wait_until_stopped(self._popen)
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -129,21 +139,5 @@ class Process:
     def close(self) -> None:
         """Leave nothing of it."""
         self.kill()
-        self._popen.communicate()
-
-
-class Nursery:
-    """Has the next process loaded while a test works with others: that takes a second."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-        self._next = Process(notes)
-
-    def take(self) -> Process:
-        """One that is loaded, or about to be."""
-        taken, self._next = self._next, Process(self._notes)
-        return taken
-
-    def close(self) -> None:
-        """Leave nothing of it."""
-        self._next.close()
+        with self._popen:
+            pass

@@ -19,6 +19,7 @@ import pytest
 
 import trees
 from actors import Failed, UnknownPathError
+from tests.support.hatchery import ran
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 RUN_S = 60.0
@@ -359,9 +360,7 @@ def test_a_tree_that_nobody_stopped_is_stopped_at_the_end_and_says_how_to_do_it(
         "class Ledger(Worker):\n    def on_stop(self):\n        print('saved')\n"
         "tree = start(SupervisorSpec(id='shop', children=[WorkerSpec(id='w', actor=Ledger)]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=RUN_S, check=False
-    )
+    done = ran("-c", program, cwd=tmp_path, timeout=RUN_S)
 
     assert done.returncode == 0
     assert done.stdout == "saved\n"

@@ -60,7 +60,7 @@ SECRET = "t0p-s3cret-token"  # noqa: S105 - of nothing
 @pytest.mark.parametrize("by", ["capability", "tool"])
 def test_a_subtask_calls_a_tool_by_capability_or_by_worker_and_tool(kind: str, by: str) -> None:
     with contextlib.ExitStack() as stack:
-        tree = stack.enter_context(start(office(of_kind(kind, stack))))
+        tree = stack.enter_context(start(office(of_kind(kind, stack, plain=by == "tool"))))
 
         assert call(tree, "read_file", by=by, path="a.txt") == "content of a.txt"
         assert call(tree, "numbers", by=by) == {"one": 1}
@@ -103,7 +103,7 @@ def test_a_fixed_plan_may_name_a_tool_that_is_known_when_the_server_is_up() -> N
 @KINDS
 def test_tools_restricts_which_tools_there_are(kind: str) -> None:
     with contextlib.ExitStack() as stack:
-        tree = stack.enter_context(start(office(of_kind(kind, stack), tools=["numbers"])))
+        tree = stack.enter_context(start(office(of_kind(kind, stack, plain=True), tools=["numbers"])))
         assert row(tree).capabilities == {"numbers"}
         assert call(tree, "numbers") == {"one": 1}
         assert "has no tool 'read_file'" in failure(tree, "read_file", by="tool", path="a")
@@ -201,7 +201,7 @@ def test_a_server_that_ends_at_rest_is_started_again() -> None:
 
 
 def test_a_call_in_flight_is_tried_again_where_the_tool_is_idempotent(tmp_path: Path) -> None:
-    with start(office(MCP(command=command()), on_failure=AT_ONCE)) as tree:
+    with start(office(MCP(command=command("--plain")), on_failure=AT_ONCE)) as tree:
         assert call(tree, "die_once", mark=str(tmp_path / "mark")) == "done"
         assert tree.child("office/files").incarnation == 2
 
@@ -214,8 +214,8 @@ def test_a_call_in_flight_of_any_other_tool_fails_with_its_key_and_is_not_done_t
 
     mark, more = tmp_path / "mark", []
     if ladder == "failover":
-        more = [WorkerSpec(id="other", execute=MCP(command=command()))]
-    spec = office(MCP(command=command()), *more, on_failure=[*AT_ONCE, Failover()])
+        more = [WorkerSpec(id="other", execute=MCP(command=command("--plain")))]
+    spec = office(MCP(command=command("--plain")), *more, on_failure=[*AT_ONCE, Failover()])
     with start(spec) as tree:
         with pytest.raises(TaskFailedError) as caught:
             tree.run(
@@ -252,7 +252,7 @@ def test_an_http_server_that_dies_and_comes_back_is_connected_to_again(tmp_path:
     backoff = Backoff(initial_s=0.05, factor=1.0, max_s=0.05, jitter=0.0)
     with contextlib.ExitStack() as stack:
         first = contextlib.ExitStack()
-        url, _ = first.enter_context(http_server(port))
+        url = first.enter_context(http_server(port))
         spec = office(MCP(url=url), on_failure=AT_ONCE, max_restarts=1000, backoff=backoff)
         tree = stack.enter_context(start(spec))
         before = call(tree, "pid")
@@ -384,7 +384,7 @@ def test_a_server_that_cannot_start_does_not_keep_the_tree_from_starting_and_pla
     with start(spec) as tree:
         tree.run("one", timeout=60)
         eventually(lambda: tree.child("office/files").state == "parked")
-        words = " ".join(f"'{word}'" for word in command())
+        words = " ".join(f"'{word}'" for word in command("--plain"))
         program.write_text(f"#!/bin/sh\nexec {words}\n")
         program.chmod(0o755)
         tree.restart_child("office/files")
@@ -441,7 +441,7 @@ def test_secrets_are_in_no_dump_log_journal_error_or_repr(
         if kind == "command":
             server = MCP(command=command("--token", SECRET), env={"TOKEN": SECRET})
         else:
-            url, _ = stack.enter_context(http_server())
+            url = stack.enter_context(http_server())
             server = MCP(url=f"{url}?key={SECRET}", headers={"Authorization": f"Bearer {SECRET}"})
         spec = office(server, on_failure=[])
         tree = stack.enter_context(start(spec))
@@ -461,7 +461,7 @@ def test_secrets_are_in_no_dump_log_journal_error_or_repr(
 def test_secrets_in_the_address_are_in_no_log_of_the_libraries_either(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     before = [len(logging.getLogger(name).filters) for name in mcp_session._LOGS]
-    with http_server() as (url, _), start(office(MCP(url=f"{url}?api_key={SECRET}&version=1"))) as tree:
+    with http_server() as url, start(office(MCP(url=f"{url}?api_key={SECRET}&version=1"))) as tree:
         assert call(tree, "read_file", path="x") == "content of x"
 
     assert "HTTP Request" in caplog.text, "they log each request"

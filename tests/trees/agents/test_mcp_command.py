@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,9 @@ from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+
+from tests.support.command import Process
+from tests.support.hatchery import python, ran
 
 WAIT_S = 60.0
 SHOP = """
@@ -51,27 +53,29 @@ def shop(tmp_path: Path) -> Path:
 
 
 def command(shop: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "trees", "mcp", str(shop), *options]
+    return ["-m", "trees", "mcp", str(shop), *options]
+
+
+def address(line: str) -> str:
+    return re.findall(r"http://127\.0\.0\.1:\d+/mcp", line)[0]
 
 
 @contextmanager
-def running(shop: Path, *options: str, until: str = "up, ") -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(shop: Path, *options: str, until: str = "up, ") -> Iterator[tuple[Process, str]]:
     """The command, once a line of its stderr has ``until``; and that line."""
-    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(command(shop, *options), text=True, cwd=shop.parent, **streams)
-    try:
-        assert process.stderr is not None
-        line = next((each for each in process.stderr if until in each), "")
-        assert line
-        yield process, line
-    finally:
-        process.kill()
-        process.communicate()
+    with python(*command(shop, *options), cwd=shop.parent, talks=True) as process:
+        try:
+            assert process.stderr is not None
+            line = next((each for each in process.stderr if until in each), "")
+            assert line
+            yield process, line
+        finally:
+            process.kill()
 
 
 def test_a_client_over_standard_streams_drives_a_tree_whose_workers_print(shop: Path) -> None:
-    first, *rest = command(shop, "--store", "memory:")
-    server = StdioServerParameters(command=first, args=rest, cwd=shop.parent, env=dict(os.environ))
+    words = command(shop, "--store", "memory:")
+    server = StdioServerParameters(command=sys.executable, args=words, cwd=shop.parent, env=dict(os.environ))
 
     async def drive() -> Any:
         async with Client(server) as client:
@@ -107,7 +111,7 @@ def test_it_ends_cleanly_with_its_tree(shop: Path, end: Any, transport: str) -> 
 
 def test_over_http_a_task_survives_the_client_that_began_it(shop: Path) -> None:
     with running(shop, "--store", "memory:", "--http", "0", until="/mcp") as (process, line):
-        url = re.findall(r"http://127\.0\.0\.1:\d+/mcp", line)[0]
+        url = address(line)
 
         async def begins() -> None:
             async with Client(url) as client:
@@ -133,15 +137,20 @@ def test_over_http_a_task_survives_the_client_that_began_it(shop: Path) -> None:
 
 
 def test_what_is_unfinished_goes_on_with_the_next_server_on_the_same_store(shop: Path) -> None:
-    first, *rest = command(shop)
-    server = StdioServerParameters(command=first, args=rest, cwd=shop.parent, env=dict(os.environ))
-
-    async def drive(name: str, arguments: dict[str, Any]) -> Any:
-        async with Client(server) as client:
+    async def calls(url: str, name: str, arguments: dict[str, Any]) -> Any:
+        async with Client(url) as client:
             return (await client.call_tool(name, arguments)).structured_content
 
-    asyncio.run(drive("submit_task", {"goal": "hang", "task_id": "long"}))
-    found = asyncio.run(drive("get_task", {"task_id": "long"}))
+    def drive(name: str, arguments: dict[str, Any]) -> Any:
+        with running(shop, "--http", "0", until="/mcp") as (process, line):
+            found = asyncio.run(calls(address(line), name, arguments))
+            process.terminate()
+            process.communicate(timeout=WAIT_S)
+        assert process.returncode == 0
+        return found
+
+    drive("submit_task", {"goal": "hang", "task_id": "long"})
+    found = drive("get_task", {"task_id": "long"})
 
     assert found["status"] == "running"
 
@@ -160,15 +169,7 @@ def test_a_mistake_on_the_command_line_is_said_on_stderr(
 ) -> None:
     place = tmp_path / "shop.py"
     place.write_text(text)
-    done = subprocess.run(
-        command(place, *options),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = ran(*command(place, *options), cwd=tmp_path, timeout=WAIT_S)
 
     assert done.returncode in {1, 2}
     assert said in done.stderr
@@ -179,14 +180,7 @@ def test_a_mistake_on_the_command_line_is_said_on_stderr(
 def test_a_port_that_is_taken_is_said_in_a_sentence(shop: Path) -> None:
     with running(shop, "--store", "memory:", "--http", "0", until="/mcp") as (_, line):
         port = re.findall(r":(\d+)/mcp", line)[0]
-        done = subprocess.run(
-            command(shop, "--store", "memory:", "--http", port),
-            capture_output=True,
-            text=True,
-            timeout=WAIT_S,
-            cwd=shop.parent,
-            check=False,
-        )
+        done = ran(*command(shop, "--store", "memory:", "--http", port), cwd=shop.parent, timeout=WAIT_S)
 
     assert done.returncode == 1
     assert f"port {port} cannot be used: address already in use" in done.stderr

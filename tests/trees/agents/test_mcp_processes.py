@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ from typing import Any
 import pytest
 
 from actors.testing import settle
+from tests.support.command import out
+from tests.support.hatchery import python
 from tests.support.load import beside_others
 from tests.support.mcp_trees import call, command, eventually, is_alive, office
 from trees import start
@@ -31,6 +31,7 @@ with start(office(MCP(command={command!r}, cwd=None))) as tree:
     print("up", flush=True)
     threading.Event().wait()
 """
+IMPORTS = ["mcp", "mcp.client.streamable_http"]
 ROOT = str(Path(__file__).parents[3])
 
 
@@ -49,7 +50,7 @@ def gone(pids: list[int]) -> Any:
     return lambda: not any(is_alive(pid) for pid in pids)
 
 
-@pytest.mark.parametrize("options", [[], ["--plain", "--stays"]], ids=["ends", "stays"])
+@pytest.mark.parametrize("options", [["--plain"], ["--plain", "--stays"]], ids=["ends", "stays"])
 def test_the_server_and_its_group_are_gone_when_the_tree_is_down(tmp_path: Path, options: list[str]) -> None:
     mark = tmp_path / "pids"
     with start(office(MCP(command=command(*options, "--child", str(mark))), shutdown=10.0)):
@@ -79,10 +80,8 @@ def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tm
     mark = tmp_path / "pids"
     options = [*([option] if option else []), "--child", str(mark)]
     text = HOST.format(root=ROOT, command=command("--plain", *options))
-    host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
-    try:
-        assert host.stdout is not None
-        assert host.stdout.readline() == "up\n"
+    with python("-c", text, imports=IMPORTS) as host:
+        assert out(host).readline() == "up\n"
         pids = pids_of(mark)
         host.kill()
         host.wait()
@@ -90,21 +89,16 @@ def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tm
         eventually(gone(pids))
 
         assert time.monotonic() - since < beside_others(1.0)
-    finally:
-        host.kill()
-        host.wait()
-        host.stdout.close()  # type: ignore[union-attr]
 
 
 def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_path: Path) -> None:
     mark = tmp_path / "pids"
     text = HOST.format(root=ROOT, command=command("--plain", "--spins", "--child", str(mark)))
-    host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.DEVNULL)
-    try:
-        pids = pids_of(mark)
-    finally:
-        host.kill()
-        host.wait()
+    with python("-c", text, imports=IMPORTS) as host:
+        try:
+            pids = pids_of(mark)
+        finally:
+            host.kill()
     eventually(gone(pids))
 
 

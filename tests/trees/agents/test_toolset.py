@@ -26,7 +26,7 @@ def run(
     agent: Callable[..., Any], *, apart: bool = False, seen: Callable[[Tree], None] | None = None, **fields: Any
 ) -> Any:
     """The result of an agent beside a server, which is in this process, or in one of its own, where it may die."""
-    place = MCP(command=command()) if apart else MCP(server())
+    place = MCP(command=command("--plain")) if apart else MCP(server())
     spec = office(place, WorkerSpec(id="agent", execute=agent), **fields)
     with start(spec) as tree:
         if seen is not None:

@@ -21,6 +21,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, se
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.support.hatchery import python
 from trees import (
     StaticPlan,
     StoreBusyError,
@@ -474,7 +475,7 @@ def test_an_interpreter_that_ends_without_a_stop_loses_nothing_that_was_taken(ur
 def test_a_process_that_is_killed_loses_nothing_that_was_taken(url: str, tmp_path: Path) -> None:
     script = file(tmp_path, "leaves.py", LEAVES + "    tree.wait()\n")
     told: list[str] = []
-    with subprocess.Popen([sys.executable, str(script), url], stdout=subprocess.PIPE, text=True) as process:
+    with python(script, url) as process:
         while len(told) < 10:
             told.append(out(process).readline().strip())
         process.kill()

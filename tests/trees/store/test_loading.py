@@ -18,6 +18,8 @@ import pytest
 
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from tests.support.command import Process, out
+from tests.support.hatchery import python
 from tests.support.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
 from tests.trees.store.test_migrations import execute
 from trees.store import Keep, MemoryStore, SqlStore, open_store
@@ -85,8 +87,9 @@ except Exception as error:
     ],
 )
 def test_without_the_extra_it_is_said_what_to_install(module: str, url: str, said: str) -> None:
-    arguments = [sys.executable, "-c", WITHOUT, module, url]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, module, url], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert said in done.stdout
     assert 'pip install "regrow[sql]"' in done.stdout
@@ -239,19 +242,14 @@ sys.stdin.readline()
 
 
 @contextmanager
-def holder(url: str) -> Iterator[subprocess.Popen[str]]:
+def holder(url: str) -> Iterator[Process]:
     """Another process that has it open."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, url], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert json.loads(line)["token"] > 0
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    with python("-c", HOLDER, url, cwd=ROOT, talks=True) as process:
+        try:
+            assert json.loads(out(process).readline())["token"] > 0
+            yield process
+        finally:
+            process.kill()
 
 
 def piped(stream: IO[str] | None) -> IO[str]:
@@ -297,21 +295,18 @@ def test_a_process_that_the_holder_has_forked_does_not_keep_it(sqlite_url: str) 
         .replace("import json", "import os, json")
         .replace('{"token"', '{"child": pid, "token"')
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, sqlite_url], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    child = json.loads(piped(process.stdout).readline())["child"]
-    try:
-        with pytest.raises(StoreBusyError):
-            opened(sqlite_url)
-        process.kill()
-        process.wait()
-        os.kill(child, 0)  # it is there
+    with python("-c", program, sqlite_url, cwd=ROOT, talks=True) as process:
+        child = json.loads(out(process).readline())["child"]
+        try:
+            with pytest.raises(StoreBusyError):
+                opened(sqlite_url)
+            process.kill()
+            process.wait()
+            os.kill(child, 0)  # it is there
 
-        assert [task.id for task in opened_and_closed(sqlite_url)] == ["t"]
-    finally:
-        os.kill(child, signal.SIGKILL)
-        process.communicate()
+            assert [task.id for task in opened_and_closed(sqlite_url)] == ["t"]
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 # -- in which order --------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreError
 from tests.support.databases import Cluster
 from tests.support.forks import LETS_FORKS_BE
+from tests.support.hatchery import ran
 from tests.support.proxy import proxied
 from tests.support.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
 from trees.store import SqlStore, open_store
@@ -102,9 +101,7 @@ store.close()
 
 
 def test_a_disk_that_is_full_pauses_it_until_there_is_room(sqlite_url: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DISK_FULL, sqlite_url], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ran("-c", DISK_FULL, sqlite_url, cwd=ROOT)
 
     assert done.stderr == ""
     said, state, resumed = done.stdout.splitlines()
@@ -364,14 +361,7 @@ print("closed", flush=True)
 
 
 def test_the_child_of_a_fork_may_not_use_it_and_does_its_parent_no_harm(store_url: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LETS_FORKS_BE + FORKS, store_url],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ran("-c", LETS_FORKS_BE + FORKS, store_url, cwd=ROOT)
 
     assert (done.stdout, done.stderr) == ("10\nclosed\n", "")
     assert records_of(store_url) == [submitted("t"), *(queued("t", number) for number in range(5))]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,6 +20,7 @@ from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
 from tests.support.hardening import LONG_S, eventually
+from tests.support.hatchery import ran
 from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
@@ -178,6 +176,7 @@ def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port() -> None:
 
 HANGS = """
 import threading, urllib.request
+from tests.support.hatchery import ran
 from tests.support.scripted_source import ScriptedSource
 from trees import Web
 from trees.observe.web.web_server import WebServer
@@ -202,15 +201,7 @@ if STOPS:
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_call_that_never_returns_keeps_neither_its_page_nor_the_interpreter_from_ending(stops: bool) -> None:
     program = HANGS.replace("LONG_S", str(LONG_S)).replace("STOPS", str(stops))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LONG_S,
-    )
+    done = ran("-c", program, cwd=ROOT, timeout=LONG_S)
 
     assert done.returncode == 0, done.stderr
 
