@@ -64,6 +64,7 @@ class Attempt(Reply, SystemMessage):
         "_lock",
         "_timer",
         "_turns",
+        "asks",
         "box",
         "call",
         "code_outcome",
@@ -124,6 +125,8 @@ class Attempt(Reply, SystemMessage):
         """Part of that usage which no record has yet."""
         self.call: DetachedCall | None = None
         """Call that runs it, where that is no worker."""
+        self.asks: set[str] = set()
+        """Keys of the asks that it waits in (``context.ask``)."""
         self._timer: Timer | None = None
 
     def __repr__(self) -> str:

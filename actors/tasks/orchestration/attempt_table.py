@@ -8,7 +8,7 @@ Only the orchestrator touches it, so there is no lock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from actors.tasks.journal.subtask_state import SubtaskState
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.task_state import TaskState
     from actors.tasks.orchestration.delegation_calls import OpenDelegation
-
-_NOTHING: Final = frozenset[str]()
 
 
 def attempt_key(state: TaskState, node: SubtaskState, number: int) -> str:
@@ -60,7 +58,7 @@ class AttemptTable:
     def __init__(self) -> None:
         self.running: dict[str, RunningAttempt] = {}
         self._of: dict[SubtaskState, RunningAttempt] = {}
-        self._waits: dict[str, frozenset[str]] = {}
+        self._waits: dict[str, set[str]] = {}
         """Keys of the open asks of each attempt that has any, also of steps and undos."""
         self.waiting = 0
         """Number of running attempts that wait for something that they asked for: they hold no slot."""
@@ -140,18 +138,19 @@ class AttemptTable:
 
     def waits_for(self, attempt: Attempt, ask: str) -> None:
         """Note that the attempt waits for an ask. It holds no slot meanwhile."""
-        self._set(attempt, self._waits.get(attempt.key, _NOTHING) | {ask})
+        asks = self._waits.setdefault(attempt.key, set())
+        if not asks:
+            self._counts(attempt, 1)
+        asks.add(ask)
 
     def waits_no_longer(self, attempt: Attempt, ask: str) -> None:
         """Note that one of its asks is over."""
-        self._set(attempt, self._waits.get(attempt.key, _NOTHING) - {ask})
+        asks = self._waits.get(attempt.key, set())
+        asks.discard(ask)
+        if not asks and self._waits.pop(attempt.key, None) is not None:
+            self._counts(attempt, -1)
 
-    def _set(self, attempt: Attempt, asks: frozenset[str]) -> None:
-        was = attempt.key in self._waits
-        if asks:
-            self._waits[attempt.key] = asks
-        else:
-            self._waits.pop(attempt.key, None)
+    def _counts(self, attempt: Attempt, more: int) -> None:
         row = self.running.get(attempt.key)
         if row is not None and row.attempt is attempt:
-            self.waiting += bool(asks) - was
+            self.waiting += more

@@ -210,9 +210,8 @@ class Delegation:
 
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended, and waits in some."""
-        for key, ask in self._core.runtime.asks.copy().items():
-            if ask.attempt is attempt:
-                self.answer(key, None, _too_late_for(attempt))
+        for key in attempt.asks.copy():
+            self.answer(key, None, _too_late_for(attempt))
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""

@@ -68,7 +68,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     key = f"{attempt.key}>{attempt.spec.start_number}.{number}"
     reply = Reply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit
-    runtime.asks[key] = OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT))
+    runtime.open_ask(key, OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT)))
     reply.when_done(partial(_answered, own, key, port))
     spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
     message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
@@ -109,7 +109,6 @@ def _who(own: OrchestratorPort, to: str, attempt: Attempt) -> tuple[Orchestrator
 
 
 def _answered(own: OrchestratorPort, key: str, port: OrchestratorPort) -> None:
-    own.runtime.asks.pop(key, None)
-    own.runtime.answers.pop(key, None)
+    own.runtime.close_ask(key)
     for concerned in {port, own}:
         concerned.tell(DelegationCancelled(key))

@@ -65,7 +65,7 @@ class TaskRuntime:
         self.attempts: dict[str, Attempt] = {}
         """Attempts whose outcome is not recorded yet, by key."""
         self.asks: dict[str, OpenDelegation] = {}
-        """Attempts that wait in ``context.ask``, by the key of the ask."""
+        """Attempts that wait in ``context.ask``, by the key of the ask. See ``Attempt.asks``."""
         self.answers: dict[str, tuple[Any, BaseException | None]] = {}
         """Answers of other orchestrators that are there, for askers whose own orchestrator has no slot for them yet."""
         self.records: set[Reply] = set()
@@ -296,6 +296,18 @@ class TaskRuntime:
         port = self.ports.get(f"{state.path}/{node.worker}")
         act = node.acts[-1] if port is not None and node.acts else None
         return port.states.get(part_id_of(state.id, node, act, state.ids)) if port is not None and act else None
+
+    def open_ask(self, key: str, ask: OpenDelegation) -> None:
+        """Note that an attempt waits in an ask. Any thread may call it: each step is one that no other cuts in two."""
+        ask.attempt.asks.add(key)  # first: who finds the ask finds that its attempt waits
+        self.asks[key] = ask
+
+    def close_ask(self, key: str) -> None:
+        """Note that it has its answer, or waits no longer."""
+        ask = self.asks.pop(key, None)
+        if ask is not None:
+            ask.attempt.asks.discard(key)
+        self.answers.pop(key, None)
 
     def expect(self, kept: Reply) -> None:
         """See to it that whoever waits for a record hears of it in every case, at the latest when the tree is down."""

@@ -7,6 +7,7 @@ is called there: nothing changes meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -61,6 +62,13 @@ def _path_of(attempt: Attempt) -> str:
     return attempt.spec.path
 
 
+def _asked_for(runtime: TaskRuntime, key: str) -> _Wanted | None:
+    """Return what was asked for; None: nobody has taken it up yet, or it is answered."""
+    ask = runtime.asks.get(key)
+    found = None if ask is None else ask.port.asked.get(key)
+    return None if ask is None or found is None else (ask.port, *found)
+
+
 def _holders(wanted: _Wanted) -> list[Attempt] | None:
     """Return the attempts that keep everybody busy who could do it; None where somebody has room, or it is done."""
     port, state, node = wanted
@@ -76,12 +84,10 @@ def _holders(wanted: _Wanted) -> list[Attempt] | None:
     return [row.attempt for row in rows if row is not None]
 
 
-def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> list[_Wanted] | None:
+def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> Iterable[_Wanted | None] | None:
     """Return what an attempt waits for; None where it does not wait."""
-    asks = {key: ask for key, ask in runtime.asks.copy().items() if ask.attempt is attempt}
-    if asks:
-        found = [(ask.port, *ask.port.asked[key]) for key, ask in asks.items() if key in ask.port.asked]
-        return found if len(found) == len(asks) else None
+    if asks := attempt.asks.copy():
+        return (_asked_for(runtime, key) for key in asks)
     port = runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
     state = None if port is None else port.states.get(attempt.spec.part)
     if port is None or state is None or any(node.status in _LATER for node in state.nodes.values()):

@@ -19,7 +19,7 @@ AttemptT = TypeVar("AttemptT")
 def find_wait_cycle(
     ask: AskT,
     holders: Callable[[AskT], Iterable[AttemptT] | None],
-    waits_for: Callable[[AttemptT], Iterable[AskT] | None],
+    waits_for: Callable[[AttemptT], Iterable[AskT | None] | None],
     name: Callable[[AttemptT], str],
 ) -> tuple[str, ...]:
     """The chain of those who wait for each other if ``ask`` can never be served; empty where it can.
@@ -27,7 +27,8 @@ def find_wait_cycle(
     Args:
         ask: what is to be waited for.
         holders: the attempts that keep everybody busy who could do an ask; None where somebody has room, or it runs.
-        waits_for: what an attempt waits for; None where it does not wait.
+        waits_for: what an attempt waits for, None for what will be served; None where it does not wait. Not read on
+            once one is served, so that a look costs the same however many there are.
         name: of the worker of an attempt, for the chain.
     """
     search = _Search(holders, waits_for, name)
@@ -40,7 +41,7 @@ class _Search(Generic[AskT, AttemptT]):
     def __init__(
         self,
         holders: Callable[[AskT], Iterable[AttemptT] | None],
-        waits_for: Callable[[AttemptT], Iterable[AskT] | None],
+        waits_for: Callable[[AttemptT], Iterable[AskT | None] | None],
         name: Callable[[AttemptT], str],
     ) -> None:
         self._holders = holders
@@ -62,4 +63,4 @@ class _Search(Generic[AskT, AttemptT]):
         if wanted is None:
             return False
         self.chain.append(self._name(attempt))
-        return all(self.is_stuck(each) for each in wanted)
+        return all(each is not None and self.is_stuck(each) for each in wanted)

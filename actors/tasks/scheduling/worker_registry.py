@@ -70,7 +70,7 @@ class RegistryEntry:
     @property
     def state(self) -> State:
         """State of the worker; of a pool the best of its members."""
-        states = set(self.members.values())
+        states = self.members.values()  # of thousands of members the first ones say it, most of the time
         return next((state for state in _BEST_FIRST if state in states), "stopped")
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -105,6 +106,21 @@ def test_a_plan_of_2000_subtasks_costs_no_more_per_subtask_than_one_of_100() -> 
         return operations.count / number
 
     assert each(size(2000, 400, 400)) <= 1.05 * each(size(100, 50, 50))
+
+
+@pytest.mark.serial
+def test_an_ask_costs_the_same_among_eight_times_as_many_of_the_same_attempt() -> None:
+    def each(number: int) -> float:
+        async def ask(_: Any, context: Any) -> int:
+            return len(await asyncio.gather(*(context.ask("w", f"part {n}") for n in range(number))))
+
+        workers = [WorkerSpec(id="w", execute=work, pool=4), WorkerSpec(id="asker", execute=ask)]
+        spec = shop(*workers, plans={"go": [one("a", worker="asker")]}, max_subtasks=number + 1)
+        with start(spec) as tree, counted_on_loop(tree) as operations:
+            assert tree.run("go", timeout=4 * LONG_S).results["a"] == number
+        return operations.count / number
+
+    assert each(MANY) <= 1.05 * each(FEW)
 
 
 @pytest.mark.serial

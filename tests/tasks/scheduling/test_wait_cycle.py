@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from actors.tasks.scheduling.wait_cycle import find_wait_cycle
 
 
@@ -47,6 +51,15 @@ def test_an_attempt_that_has_asked_two_and_will_hear_from_one_is_not_stuck_yet()
     holders: dict[str, list[str] | None] = {"b": ["B"], "a": ["A"], "c": None}
 
     assert chain_of("b", holders, {"B": ["a", "c"], "A": ["b"]}) == ()
+
+
+def test_of_many_asks_of_an_attempt_the_first_that_will_be_served_ends_the_look() -> None:
+    def waits(attempt: str) -> Iterator[str | None]:
+        yield "b"
+        yield None
+        pytest.fail(f"a look at {attempt} costs more the more it has asked for")
+
+    assert find_wait_cycle("b", {"b": ["B"]}.get, waits, str) == ()
 
 
 def test_a_chain_that_ends_with_somebody_at_work_is_not_hopeless() -> None:
