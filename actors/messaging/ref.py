@@ -104,7 +104,7 @@ class Ref(pykka.ActorRef[Any]):
         if verdict is not None:
             await self._put_again_async(envelope, verdict)
 
-    def ask(self, message: Any, *, timeout: float | None = 5.0, block: bool = True) -> Any:
+    def ask(self, message: Any, timeout: float | None = 5.0, block: bool = True) -> Any:
         """Send a message and wait for the reply.
 
         Args:
@@ -149,7 +149,7 @@ class Ref(pykka.ActorRef[Any]):
                 leave(reply, entered)
             del reply, envelope  # an error that is raised here holds this frame
 
-    async def ask_async(self, message: Any, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
+    async def ask_async(self, message: Any, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
         current = CURRENT.get()
         reply, envelope = self.request(message, timeout, current)
@@ -185,7 +185,7 @@ class Ref(pykka.ActorRef[Any]):
         """Messages that wait there now."""
         return self._target().depth
 
-    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+    def stop(self, block: bool = True, timeout: float | None = None) -> Any:
         """Ask the worker to end after the message it handles: an exit ``shutdown``.
 
         Its supervisor treats that by its restart type: a permanent worker is started again. To stop a worker for
@@ -255,6 +255,8 @@ class Ref(pykka.ActorRef[Any]):
         except (TypeError, OverflowError):
             require_seconds(f"{self.path}: ask", timeout)
             deadline = timeout = None  # longer than a clock can count
+        if isinstance(timeout, bool):  # block=, by Pykka's older signature
+            require_seconds(f"{self.path}: ask", timeout)
         if current is None:  # nothing is decided by which mailbox it is: whoever puts finds out, and looks again
             reply = Reply(self._box, None, timeout)
             origin = MessageContext(None, (), deadline, 0, (), caller_variables(CURRENT))

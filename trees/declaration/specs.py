@@ -12,13 +12,14 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, InstanceOf, PlainValidator
+from pydantic import Field, InstanceOf, PlainValidator, model_validator
 
 from actors.model.errors import Problem
 from actors.model.spec import StrategyName
 from actors.tasks.model.policy import Breaker
 from actors.tasks.planning.task_settings import Tasks
 from actors.validation import field_types
+from actors.validation.delay_bounds import delay_problems, with_longest
 from actors.validation.missing_names import missing_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import listed
@@ -31,7 +32,7 @@ MAX_LEVEL = 3
 """The root is level 1. Nothing stands deeper than this, and on this level itself only workers."""
 
 
-class Backoff(SpecModel, frozen=True):
+class Backoff(SpecModel, frozen=True, kw_only=False):
     """The delay before the n-th consecutive restart: ``initial_s * factor**(n-1)``, at most ``max_s``, plus jitter."""
 
     initial_s: field_types.Delay = 0.1
@@ -39,22 +40,23 @@ class Backoff(SpecModel, frozen=True):
     factor: field_types.Factor = 2.0
     """Each further delay is this many times the one before; at least 1."""
     max_s: field_types.Delay = 30.0
-    """Seconds. No delay is longer, jitter apart."""
+    """Seconds. No delay is longer, jitter apart. Not given: at least ``initial_s``."""
     jitter: field_types.Share = 0.2
     """0 to 1. Up to this share of the delay is added at random, so that children do not come back at the same time."""
     reset_after_s: field_types.Period = 60.0
     """Seconds. A child that stayed up so long starts again at the first step."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        return with_longest(given, 30.0)
+
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
-        first, most = data.get("initial_s", 0.1), data.get("max_s", 30.0)
-        if isinstance(first, (int, float)) and isinstance(most, (int, float)) and 0 <= most < first:
-            what = f"{most!r} is less than initial_s={first!r}"
-            return [Problem("Backoff.max_s", what, "Raise max_s: no delay is longer than it.")]
-        return []
+        return delay_problems("Backoff", data)
 
 
-class Mailbox(SpecModel, frozen=True):
+class Mailbox(SpecModel, frozen=True, kw_only=False):
     """How many messages may wait for a worker, and what happens to one more."""
 
     capacity: Annotated[int, Field(ge=1)] | None = None

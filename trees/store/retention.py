@@ -14,7 +14,7 @@ Durability: TypeAlias = Literal["process", "power"]
 """End that a commit survives: that of the process, or a power cut as well."""
 
 
-class Keep(SpecModel, frozen=True):
+class Keep(SpecModel, frozen=True, kw_only=False):
     """Retention of finished tasks: how many and how long; older ones go, with all that belongs to them.
 
     A task that is not finished is kept whatever is said here. Raises ``ConfigError`` with every problem of it.

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from actors.model.errors import Problem
 from actors.model.spec import RandomSource
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
 from actors.validation import field_types
+from actors.validation.delay_bounds import delay_problems, with_longest
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
 
@@ -102,7 +103,7 @@ class Retry(Rung, frozen=True, kw_only=False):
     factor: field_types.Factor = 2.0
     """Each further delay is this many times the one before."""
     max_s: field_types.Delay = 30.0
-    """Seconds. No delay is longer, jitter apart."""
+    """Seconds. No delay is longer, jitter apart. Not given: at least ``initial_s``."""
     jitter: field_types.Share = 0.2
     """0 to 1. Up to this share of the delay is added at random."""
     retry_on: field_types.Expected = (Exception,)
@@ -110,13 +111,14 @@ class Retry(Rung, frozen=True, kw_only=False):
     give_up_on: field_types.Expected = ()
     """Errors of these types are not tried again, also where ``retry_on`` names them."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        return with_longest(given, 30.0)
+
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
-        first, most = data.get("initial_s", 0.5), data.get("max_s", 30.0)
-        if isinstance(first, (int, float)) and isinstance(most, (int, float)) and 0 <= most < first:
-            what = f"{most!r} is less than initial_s={first!r}"
-            return [Problem("Retry.max_s", what, "Raise max_s: no delay is longer than it.")]
-        return []
+        return delay_problems("Retry", data)
 
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
         """Try again, unless there were enough attempts, or it would fail all the same."""

@@ -17,7 +17,7 @@ from actors import (
 from actors.messaging.envelope import CURRENT
 from actors.testing import ManualClock, settle
 from tests.support.hardening import LONG_S, Ours, Witness, eventually, in_thread, obey_async, root, tree_of, worker
-from trees import SupervisorSpec, Tree, start
+from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 # -- ancestry ----------------------------------------------------------------------------------------------
 
@@ -174,6 +174,22 @@ def test_an_ask_whose_time_is_up_already_is_not_sent() -> None:
         settle(tree)
 
         assert (caught.value.path, caught.value.asker, handled) == ("t/b", "t/a", [])
+
+
+def test_ask_and_stop_take_their_limits_in_order_and_no_bool_is_a_time() -> None:
+    asked, no = [], False
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="a", handle=asked.append)])) as tree:
+        a = tree.ref("t/a")
+        assert a.ask(1, LONG_S) is None
+        assert a.ask(2, LONG_S, no).get(timeout=LONG_S) is None
+        assert asyncio.run(a.ask_async(3, LONG_S)) is None
+        for wrong in (lambda: a.ask(4, no), lambda: a.ask(4, not no), lambda: asyncio.run(a.ask_async(4, no))):
+            with pytest.raises(ValueError, match="t/a: ask: expected a timeout, got"):
+                wrong()
+        assert a.stop(not no, LONG_S)
+        settle(tree)
+
+    assert asked == [1, 2, 3]
 
 
 def test_a_tell_carries_no_deadline() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from actors.model.errors import ConfigError, Problem
 from actors.model.spec import Restart
 from actors.validation.validation_messages import from_pydantic
+from trees import Keep, Retry
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 
 
@@ -170,7 +172,9 @@ def test_a_value_that_a_supervisor_field_does_not_take_is_refused_with_a_hint(
         (lambda: Mailbox(capacity=True), "Mailbox.capacity", "expected an int, got True"),
         (lambda: Mailbox(overflow="drop"), "Mailbox.overflow", "'drop' is not accepted"),  # type: ignore[arg-type]
         (lambda: Backoff(initial_s=-1), "Backoff.initial_s", "-1 is out of range"),
-        (lambda: Backoff(initial_s=60), "Backoff.max_s", "30.0 is less than initial_s=60"),
+        (lambda: Backoff(initial_s=60, max_s=30), "Backoff.max_s", "30 is less than initial_s=60"),
+        (lambda: Backoff(initial_s=1e10), "Backoff.initial_s", "10000000000.0 is out of range"),
+        (lambda: Retry(initial_s=0.5, max_s=0.1), "Retry.max_s", "0.1 is less than initial_s=0.5"),
         (lambda: Backoff(factor=0.5), "Backoff.factor", "0.5 is out of range"),
         (lambda: Backoff(factor=float("inf")), "Backoff.factor", "inf is out of range"),
         (lambda: Backoff(max_s=float("nan")), "Backoff.max_s", "nan is out of range"),
@@ -185,6 +189,32 @@ def test_a_value_that_a_mailbox_or_a_backoff_does_not_take_is_refused(
     problem = problem_of(make)
 
     assert (problem.path, problem.what) == (path, what)
+
+
+@pytest.mark.parametrize("made", [Backoff, Retry])
+def test_of_two_bounds_of_a_delay_the_one_that_is_not_given_follows_the_other(made: type[Backoff | Retry]) -> None:
+    assert made(initial_s=60).max_s == 60.0
+    assert made(initial_s=7).max_s == 30.0
+    assert made(initial_s=7).model_copy(update={"factor": 1.0}).max_s == 30.0
+    longest = made(max_s=0.02, jitter=0.0)
+    assert (longest.max_s, longest.initial_s >= 0.02) == (0.02, True)
+
+
+def test_the_first_delay_of_a_retry_is_cut_to_the_longest() -> None:
+    assert Retry(max_s=0.02, jitter=0.0).delay_s(1, Random(0)) == 0.02  # noqa: S311 - no secret
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (lambda: Mailbox(7, "reject"), Mailbox(capacity=7, overflow="reject")),
+        (lambda: Backoff(1.0, 3.0, 9.0), Backoff(initial_s=1.0, factor=3.0, max_s=9.0)),
+        (lambda: Keep(60.0, 9), Keep(age_s=60.0, count=9)),
+    ],
+    ids=["mailbox", "backoff", "keep"],
+)
+def test_small_records_take_their_fields_in_order(given: Callable[[], object], named: object) -> None:
+    assert given() == named
 
 
 def test_a_mistake_that_only_pydantic_knows_is_told_in_its_words_without_the_value() -> None:
