@@ -169,19 +169,25 @@ class MailboxFullError(MessageError):
 
 
 class RecursionDetectedError(MessageError):
-    """The target of a request is one of those who wait for it.
+    """The target of a request is one of those who wait for it; or what is asked for is asked for in the chain already.
 
     An ask raises it in the sender, before anything is sent. After ``block=False`` the wait that closes the circle does.
     """
 
-    def __init__(self, chain: tuple[str, ...]) -> None:
+    def __init__(self, chain: tuple[str, ...], *, same_words: bool = False) -> None:
         super().__init__(chain)
         self.chain = chain
+        self.same_words = same_words
 
     def __str__(self) -> str:
-        target = self.chain[-1]
+        way, target = " > ".join(self.chain), self.chain[-1]
+        if self.same_words:
+            return (
+                f"{way}: {target!r} would be asked for what is asked for already, in the same words. "
+                "Return a result instead of handing the same work on, or say what is to be done differently."
+            )
         return (
-            f"{' > '.join(self.chain)}: {target!r} would wait for itself. "
+            f"{way}: {target!r} would wait for itself. "
             "Return a result instead of asking upwards, or use tell, which waits for nobody."
         )
 

@@ -64,7 +64,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     target = next((each.path for each in found if each.path not in chain), None)
     if target is None or words in attempt.spec.lineage:
         system.recursion_refused(target or found[0].path, own.addresses(chain))
-        raise own.noted(RecursionDetectedError((*chain, target or found[0].path)))
+        raise own.noted(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))
     key = f"{attempt.key}>{attempt.spec.start_number}.{number}"
     reply = Reply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -323,6 +324,8 @@ def test_an_instruction_that_is_in_the_chain_already_is_refused_whatever_its_spa
     failed(relay(caught, words=["compare them", again]))
 
     assert [error.chain for error in caught.errors] == [("p", "p/a", "p/b", "p/c")]
+    told = str(pickle.loads(pickle.dumps(caught.errors[0])))  # noqa: S301 - as it crosses to a process
+    assert "p > p/a > p/b > p/c: 'p/c' would be asked for what is asked for already, in the same words" in told
 
 
 def test_the_same_instruction_about_something_else_is_another_thing() -> None:
