@@ -10,7 +10,6 @@ import ast
 from abc import ABCMeta
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 import actors
 from actors import ChildExited, Event, Failed, InternalError, StartError, SubscriberDropped, Worker
 from actors.testing import settle
+from tests.support.syntax import TOGETHER, library
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 PROMPT_S = 20.0
@@ -306,18 +306,20 @@ def test_an_actor_that_answers_for_its_attributes_is_made_where_it_works_and_not
         assert not [event for event in events if type(event) is InternalError]
 
 
-ROOT = Path(actors.__file__).parent
 OF_AN_ERROR = {"__traceback__", "__cause__", "__context__", "__suppress_context__", "with_traceback"}
-READS_NO_ERROR = {("validation/stack_text.py", "text.__cause__"), ("validation/stack_text.py", "text.__context__")}
+STACKS = "actors/validation/stack_text.py"
+READS_NO_ERROR = {(STACKS, "text.__cause__"), (STACKS, "text.__context__")}
 """Reads of Python's own summary of a traceback."""
 
 
+@TOGETHER
 def test_the_runtime_reads_what_belongs_to_an_error_past_its_class() -> None:
     found = {
-        (path.relative_to(ROOT).as_posix(), ast.unparse(node))
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr in OF_AN_ERROR and isinstance(node.ctx, ast.Load)
+        (file.name, ast.unparse(node))
+        for file in library()
+        if file.name.startswith("actors/")
+        for node in file.of(ast.Attribute)
+        if node.attr in OF_AN_ERROR and isinstance(node.ctx, ast.Load)
     }
 
     assert found == READS_NO_ERROR, "use actors.model.raised"

@@ -5,8 +5,9 @@ All ways are tried in which the steps of the second can fall before and after th
 releases come in both orders. Nothing is expected but what must hold always: see ``invariants``.
 
 ``REGROW_OVERLAPS=all pytest tests/actors/supervision/ownership`` tries every cell in every way (some 15,000 trees);
-otherwise each cell is tried in one way, another one in each: in the sample with one kind of restart, in the whole
-(``tests.support.sizes``) with two.
+otherwise each cell is tried in one way, another one in each: in the whole (``tests.support.sizes``) with two kinds of
+restart. A sample tries every second cell, as the white ones of a chessboard, with one kind of restart: every setting
+with half of what happens meanwhile, and that with every second setting; what only pools have, with each.
 """
 
 from __future__ import annotations
@@ -145,11 +146,11 @@ def ways(releases: list[str], steps: list[str]) -> list[list[str]]:
     return found
 
 
-def chosen(found: list[list[str]], number: int, restart: str) -> list[list[str]]:
+def chosen(found: list[list[str]], number: int, restart: str, one_in: int) -> list[list[str]]:
     """All of them, or one that is another in each cell: over the table every kind of way is tried."""
     if ALL:
         return found
-    if LEVEL != "all" and number % 3 != ("permanent", "transient", "temporary").index(restart):
+    if LEVEL != "all" and number % one_in != one_in // 3 * ("permanent", "transient", "temporary").index(restart):
         return []
     if LEVEL == "all" and restart != "permanent" and number % 2 != (restart == "temporary"):
         return []
@@ -164,7 +165,7 @@ def test_whatever_happens_to_a_child_that_a_plan_has_everything_ends_and_nothing
     rows = MEANWHILE + (POOL_ONLY if "pool" in setting.words else [])
     for number, row in enumerate(rows):
         found = ways(setting.releases, row.split("; "))
-        for way in chosen(found, number + SETTINGS.index(setting), restart):
+        for way in chosen(found, number + SETTINGS.index(setting), restart, 3 if row in POOL_ONLY else 6):
             with stage(restart=restart, **setting.words) as played:
                 played.play(setting.script, check)
                 played.play(way, check)

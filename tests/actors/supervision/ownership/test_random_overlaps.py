@@ -18,7 +18,7 @@ from tests.actors.supervision.ownership.invariants import check, check_end
 from tests.actors.supervision.ownership.stage import Stage, stage
 from tests.support.sizes import size
 
-WALKS = int(os.environ.get("REGROW_OVERLAP_WALKS", size(120, 100, 60)))
+WALKS = int(os.environ.get("REGROW_OVERLAP_WALKS", size(120, 60, 40)))
 PARTS = 6
 STEPS = 16
 HOOKS = ("on_start", "on_start", "on_stop", "on_stop", "on_failure", "on_receive")
