@@ -95,7 +95,8 @@ class StartError(ActorsError):
         self.what = what
         self.hint = hint
         self.said = said
-        """Reason that the worker has given itself, by raising a ``StartError``; each level above repeats it."""
+        """Reason that the worker has given itself, by raising a ``StartError``, or how its process has died; each level
+        above repeats it."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.what}." + (f" {self.hint}" if self.hint else "")

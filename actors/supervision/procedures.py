@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.model.errors import StartError
+from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
 from actors.model.spec import Restart, WorkerRecipe
 from actors.supervision.child import ChildState
@@ -334,6 +335,9 @@ def start_error(child: Child, exit_: Exit) -> StartError:
     elif is_a(exit_.error, StartError):
         said = exit_.error.said
         error = StartError(child.path, f"child {exit_.error.path!r} did not start", said, said=said)
+    elif is_a(exit_.error, ProcessDiedError):
+        what = f"{exit_.detail} while it started ({type_name(type(exit_.error))})"
+        error = StartError(child.path, what, said=f"{what[0].upper()}{what[1:]}.")
     elif exit_.error is not None:
         error = StartError(child.path, f"raised {type_name(type(exit_.error))} while it started")
     else:

@@ -274,10 +274,21 @@ def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -
         assert seen.exit().error is None
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, "exit code 0 before it was ready"), (3, "ProcessDiedError")])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(0, "exit code 0 before it was ready"), (3, r"p/m: died exit code 3 while it started \(ProcessDiedError\)\.$")],
+)
 def test_what_ends_before_it_is_ready_is_a_start_error(code: int, said: str) -> None:
     with pytest.raises(StartError, match=said):
         start(spec_of(Command(python(f"raise SystemExit({code})"), ready="up")))
+
+
+def test_each_level_above_a_command_that_died_while_it_started_says_how() -> None:
+    inner = SupervisorSpec(
+        id="q", children=[WorkerSpec(id="m", command=Command(python("raise SystemExit(3)"), ready="up"))]
+    )
+    with pytest.raises(StartError, match=r"^p/q: child 'p/q/m' did not start\. Died exit code 3 while it started"):
+        start(SupervisorSpec(id="p", children=[inner]))
 
 
 # -- stop ----------------------------------------------------------------------------------------------------
