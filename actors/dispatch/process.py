@@ -51,6 +51,7 @@ from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.dispatch.host.process_incarnation import NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
+from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import MEGABYTE, Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
@@ -268,14 +269,15 @@ class ProcessWorker(ManagedActor):
         return self._asked(Kind.MESSAGE, [*self._meta(), *message.parts])
 
     def _meta(self) -> Parts:
-        """Return what goes along with a message: how long it may take, and where it came from."""
+        """Return what goes along with a message: how long it may take, where it came from, and the span around it."""
         current, left, sender, hops = CURRENT.get(), None, None, 0
         is_asked = current is not None and current.reply is not None
         origin = None if current is None else current.origin
         if origin is not None and current is not None:
             sender, hops = origin.sender, origin.hops
             left = None if origin.deadline is None else origin.deadline - current.incarnation.system.now()
-        return dumped((left, sender, hops, is_asked))
+        tracer = None if current is None else current.incarnation.system.tracer
+        return dumped((left, sender, hops, is_asked, packed_span(tracer)))
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""

@@ -117,11 +117,31 @@ class FailureReports(Protocol):
         """A bug of ours."""
 
 
+class Crossing(Protocol):
+    """A span on its way to another process: it can be pickled."""
+
+    def variables(self) -> contextvars.Context:
+        """Make variables in which it is current."""
+
+    def tracer(self) -> Tracer:
+        """Return what takes spans along there, from there on."""
+
+
 class Tracer(Protocol):
     """Maker of spans, as messages see it: a span goes along with a message."""
 
     def carried(self) -> contextvars.Context | None:
         """Return the variables that a tell takes along; None: there is no span here. It raises nothing."""
+
+    def crossing(self, variables: contextvars.Context | None = None) -> Crossing | None:
+        """Return the span that is current in these variables as it crosses to another process. It raises nothing.
+
+        Args:
+            variables: where the span is current. None: here.
+
+        Returns:
+            None: there is no span.
+        """
 
 
 class Host(Addresses, Protocol):

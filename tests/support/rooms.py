@@ -50,7 +50,7 @@ FILES: dict[str, str] = {
     "actors/messaging": "messaging/",
     "actors/execution": "execution/",
     "actors/dispatch/groups": "dispatch/groups/",
-    "actors/dispatch/wire": "dispatch/remote dispatch/log_relay",
+    "actors/dispatch/wire": "dispatch/remote dispatch/log_relay dispatch/span_wire",
     "actors/dispatch/command": "dispatch/command/",
     "actors/dispatch/worker": "dispatch/worker/",
     "actors/dispatch/host": "dispatch/host/ dispatch/process dispatch/ray",

@@ -42,6 +42,7 @@ from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
 from trees.agents.telemetry_context import links_to, name_of, nanoseconds, otel_context, set_error, within
+from trees.agents.telemetry_crossing import SpanCrossing, crossing_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -142,6 +143,11 @@ class TreeSpans:
         except Exception as error:  # noqa: BLE001 - as in ``_guarded``, which would cost each tell as much again
             self.failed(error)
             return None
+
+    @_guarded
+    def crossing(self, variables: contextvars.Context | None = None) -> SpanCrossing | None:
+        """Return the span that is current in these variables, or here, as it crosses; None: there is none."""
+        return crossing_of(variables)
 
     # -- tasks ---------------------------------------------------------------------------------------------
 

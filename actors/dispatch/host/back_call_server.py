@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from actors.dispatch.log_relay import log_here
 from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, pack_error, parts_of, reason, rebuilt
+from actors.dispatch.span_wire import taken_span
 from actors.execution.incarnation import Stopping
+from actors.messaging.caller_variables import borrow
+from actors.messaging.envelope import CURRENT
 from actors.messaging.inbox import Refusal
 from actors.messaging.ref import Ref, ref_of
 from actors.messaging.reply import Reply
@@ -57,7 +60,8 @@ class BackCallServer:
     def perform(self, frame: Frame) -> None:
         """Begin a call; whatever is wrong with it is its answer."""
         try:
-            done = self._begun(*self._call_of(frame))
+            (name, span, *args), parts = self._call_of(frame)
+            done = getattr(self, f"_do_{name}")(*args, *([parts] if parts else ()))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the worker's
             self._answer(frame.number, error, is_value=False)
             return
@@ -65,6 +69,9 @@ class BackCallServer:
             self._answer(frame.number, done, is_value=True)
             return
         context = self._incarnation.context_for_run().copy()
+        crossing = taken_span(span, lambda error: self._incarnation.system.reports.callback_raised(self._path, error))
+        if crossing is not None:
+            context.run(borrow, crossing.variables(), CURRENT)
         task = asyncio.get_running_loop().create_task(self._awaited(frame.number, done), context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -76,10 +83,6 @@ class BackCallServer:
         except BaseException as error:  # noqa: BLE001 - unpickling runs the user's code
             why = f"{type_name(type(error))} while it was unpickled"
         raise NotPicklableError(self._path, "an argument of a call", why)
-
-    def _begun(self, call: tuple[Any, ...], parts: Parts) -> Any:
-        name, *args = call
-        return getattr(self, f"_do_{name}")(*args, *([parts] if parts else ()))
 
     async def _awaited(self, number: int, call: Coroutine[Any, Any, Any]) -> None:
         """Answer with what a call returns or raises."""

@@ -12,10 +12,12 @@ Code that waits for an answer first sees to it that the wire is read (``Link.lis
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
 from actors.dispatch.remote import Kind, dumped, loaded, packed, parts_of, rebuilt
+from actors.dispatch.span_wire import packed_span
 from actors.messaging.envelope import own_copy
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from actors.dispatch.remote import Frame, Parts
     from actors.dispatch.worker.worker_main import Link
     from actors.messaging.envelope import CurrentMessage, Envelope
+    from actors.messaging.ports import Tracer
     from actors.model.spec import Reason
 
 
@@ -37,26 +40,32 @@ class BackCallClient:
         self._reads_itself = reads_itself
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Reply] = {}
+        self.tracer: Tracer | None = None
+        """What takes spans along; None: no message had one."""
 
-    def tell(self, name: str, *args: Any, extra: Parts | None = None) -> None:
+    def span(self, variables: contextvars.Context | None = None) -> bytes:
+        """Return the span that is current in these variables, or here for None, as it goes along with a call."""
+        return packed_span(self.tracer, variables)
+
+    def tell(self, name: str, *args: Any, extra: Parts | None = None, span: bytes = b"") -> None:
         """Call without an answer."""
-        self._link.send(Kind.CALL, 0, [*dumped((name, *args)), *(extra or ())])
+        self._link.send(Kind.CALL, 0, [*dumped((name, span, *args)), *(extra or ())])
 
-    def ask(self, reply: Reply, name: str, *args: Any, extra: Parts | None = None) -> None:
+    def ask(self, reply: Reply, name: str, *args: Any, span: bytes = b"") -> None:
         """Call; the reply is completed with the answer."""
-        self._ask(next(self._numbers), reply, name, *args, extra=extra)
+        self._ask(next(self._numbers), reply, name, span, *args)
 
-    def send(self, reply: Reply, *args: Any, extra: Parts) -> None:
+    def send(self, reply: Reply, *args: Any, extra: Parts, span: bytes) -> None:
         """Ask a worker; where nobody waits for the reply, the host is told of whoever does later."""
         number, waits = next(self._numbers), bool(reply.waiters)
         if not waits:
             reply.waiters = WaitersTold(self, number)
-        self._ask(number, reply, "ask", *args, waits, number, extra=extra)
+        self._ask(number, reply, "ask", span, *args, waits, number, extra=extra)
 
-    def _ask(self, number: int, reply: Reply, name: str, *args: Any, extra: Parts | None = None) -> None:
+    def _ask(self, number: int, reply: Reply, name: str, span: bytes, *args: Any, extra: Parts | None = None) -> None:
         self._waiting[number] = reply
         self.listens()
-        self._link.send(Kind.CALL, number, [*dumped((name, *args)), *(extra or ())])
+        self._link.send(Kind.CALL, number, [*dumped((name, span, *args)), *(extra or ())])
 
     def get(self, name: str, *args: Any) -> Any:
         """Call, and wait for the answer: it takes as long as the host takes to look something up."""
@@ -142,11 +151,14 @@ class PathAddress:
             message = packed(self.path, body)
         except NotPicklableError as error:
             raise own_copy(error) from None
+        variables = None if origin is None else origin.variables
+        span = b"" if variables is None else self._calls.span(variables)
         if reply is None:
-            self._calls.tell("tell", self.path, message.type_name, origin is None, extra=message.parts)
+            detached = origin is None or origin.sender is None
+            self._calls.tell("tell", self.path, message.type_name, detached, extra=message.parts, span=span)
             return
         left = None if reply.expires is None else max(0.001, reply.expires - monotonic())
-        self._calls.send(reply, self.path, message.type_name, left, extra=message.parts)
+        self._calls.send(reply, self.path, message.type_name, left, extra=message.parts, span=span)
 
 
 class PathPeer:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.dispatch.log_relay import log_to_host
 from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
+from actors.dispatch.span_wire import taken_span
 from actors.dispatch.worker.back_calls import BackCallClient
 from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerSystem, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
@@ -20,6 +21,7 @@ from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context as Variables
 
     from actors.dispatch.worker.worker_main import Link
 
@@ -177,7 +179,16 @@ class WorkerRunner:
             failure = NotPicklableError(self._path, "a message", f"{type_name(type(error))} while it was unpickled")
             self._link.send(Kind.RESULT, frame.number, dumped((False, pack_error(failure), True)))
             return
-        left, sender, hops, is_asked = loaded([meta])
+        left, sender, hops, is_asked, span = loaded([meta])
         reply = ReplyToHost(self, frame.number, is_asked=is_asked)
         deadline = None if left is None else self._host.now() + left
-        self._box.put((body, reply, MessageContext(sender, (), deadline, hops)))
+        self._box.put((body, reply, MessageContext(sender, (), deadline, hops, (), self._variables(span))))
+
+    def _variables(self, span: bytes) -> Variables | None:
+        """Return variables in which the span of a message is current; what its code asks for takes it along, too."""
+        crossing = taken_span(span, self._host.reports.span_lost)
+        if crossing is None:
+            return None
+        if self._host.tracer is None:
+            self._host.tracer = self._calls.tracer = crossing.tracer()
+        return crossing.variables()

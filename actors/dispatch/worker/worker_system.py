@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from actors.execution.dispatcher import Dispatcher
     from actors.messaging.envelope import Address, Envelope
     from actors.messaging.inbox import Refusal
+    from actors.messaging.ports import Tracer
     from actors.messaging.proxy import Attribute
     from actors.messaging.ref import Ref
     from actors.model.spec import WorkerRecipe
@@ -49,11 +50,18 @@ class _Reports:
     def __init__(self, calls: BackCallClient) -> None:
         self._calls = calls
         self.measures = Measures()  # the host does
+        self._spans_lost: set[type[Exception]] = set()
 
     def request_failed(self, path: str, error: BaseException, *, asked: bool) -> None: ...
 
     def callback_raised(self, path: str, error: BaseException) -> None:  # noqa: ARG002 - the host knows it
         self._calls.tell("callback_raised", pack_error(error))
+
+    def span_lost(self, error: Exception) -> None:
+        """Tell that a span cannot be rebuilt here: once for each type of error."""
+        if type(error) not in self._spans_lost:
+            self._spans_lost.add(type(error))
+            self._calls.tell("callback_raised", pack_error(error))
 
     def hook_raised(self, path: str, hook: str, error: BaseException) -> None:  # noqa: ARG002 - the same
         self._calls.tell("hook_raised", hook, pack_error(error))
@@ -97,7 +105,7 @@ class WorkerSystem:
 
     def __init__(self, path: str, calls: BackCallClient, place: Dispatcher) -> None:
         self.root_path = path.partition("/")[0]
-        self.tracer = None
+        self.tracer: Tracer | None = None  # made with the first message around which there is a span
         self.clock = SystemClock()
         self.now = self.clock.now
         self.epoch = self.clock.wall() - self.now()

@@ -36,8 +36,11 @@ class Calls(Protocol):
     def tell(self, name: str, *args: Any) -> None:
         """Call without an answer."""
 
-    def ask(self, reply: Reply, name: str, *args: Any) -> None:
-        """Call; the reply is completed with the answer."""
+    def ask(self, reply: Reply, name: str, *args: Any, span: bytes = b"") -> None:
+        """Call; the reply is completed with the answer. ``span`` is current around what the host does."""
+
+    def span(self) -> bytes:
+        """Return the span that is current here, as it goes along with a call."""
 
     def get(self, name: str, *args: Any) -> Any:
         """Call, and wait for the answer."""
@@ -168,7 +171,7 @@ class ContextElsewhere:
 
     def _asked(self, to: str, instruction: str, inputs: Any, tool: str | None, timeout: float | None) -> Reply:
         reply = Reply()
-        self._calls.ask(reply, "work_ask", to, instruction, inputs, tool, timeout)
+        self._calls.ask(reply, "work_ask", to, instruction, inputs, tool, timeout, span=self._calls.span())
         return reply
 
     async def step(
