@@ -41,7 +41,7 @@ class BackCallClient:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Reply] = {}
         self.tracer: Tracer | None = None
-        """What takes spans along; None: no message had one."""
+        """Taker of spans, which go along with calls; None: no message had one."""
 
     def span(self, variables: contextvars.Context | None = None) -> bytes:
         """Return the span that is current in these variables, or here for None, as it goes along with a call."""
