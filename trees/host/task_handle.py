@@ -36,6 +36,7 @@ from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import not_json_phrase, require_seconds, value_phrase
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
+from trees.host.task_address import TaskAddress
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
 from trees.views.task_parts import done_of, part_of
@@ -51,12 +52,11 @@ _MEANT: Final = {
 }
 
 
-class TaskHandle:
-    """One task of a tree."""
+class TaskHandle(TaskAddress):
+    """One task of a tree. Two handles of one task are equal."""
 
     def __init__(self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False) -> None:
-        self.id = id_
-        self._port = port
+        super().__init__(port, id_)
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
         self._waits = port.waiting(id_) if waits is None and not found else waits

@@ -146,6 +146,18 @@ def test_an_id_that_is_known_gives_its_handle_and_starts_nothing() -> None:
     assert len(script.calls) == 1
 
 
+def test_two_handles_of_one_task_are_equal_and_those_of_another_task_or_tree_are_not() -> None:
+    with start(spec_of(ScriptedExecutable())) as tree, start(spec_of(ScriptedExecutable())) as elsewhere:
+        first = tree.submit(Task("do it", id="t"))
+        again, listed, found = tree.submit(Task("do it", id="t")), tree.tasks()[0], tree.task("t")
+        others = [tree.submit(Task("do it", id="u")), elsewhere.submit(Task("do it", id="t"))]
+
+        assert [first] * 3 == [again, listed, found]
+        assert {first, again, listed, found} == {first}
+        assert all(other != first for other in others)
+        assert first != first.id
+
+
 def test_a_known_id_submitted_by_many_at_once_runs_once() -> None:
     script = ScriptedExecutable("ok")
     with start(spec_of(script)) as tree:
