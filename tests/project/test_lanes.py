@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ids import stable, unstable
-from tests.support.lanes import MARK, MOST, workers
+from tests.support.lanes import MARK, MOST, import_early, workers
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 100.0
@@ -135,6 +136,25 @@ def test_whole_folders_use_three_processes_for_each_core_and_named_tests_one(tmp
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0
+
+
+def test_what_a_framework_imports_late_is_imported_early_where_tests_use_the_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("used_here", "used_nowhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        (tmp_path / name / "late.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("used_here")
+    try:
+        import_early({"used_here": ["used_here.late", "used_here.gone"], "used_nowhere": ["used_nowhere.late"]})
+        found = {name for name in sys.modules if name.startswith("used_")}
+    finally:
+        for name in [name for name in sys.modules if name.startswith("used_")]:
+            del sys.modules[name]
+
+    assert found == {"used_here", "used_here.late"}
 
 
 def test_names_of_rows_hold_no_address() -> None:

@@ -26,10 +26,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import signal
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,12 @@ SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
 PER_CORE = 3
+LATE = {
+    "langchain_core": ("langchain_core.tracers.run_collector", "trees.agents.langchain_events"),
+    "langgraph": ("trees.agents.langgraph_run", "trees.agents.langgraph_state"),
+    "openai": ("openai.lib.streaming.responses", "openai.types.responses"),
+}
+"""Modules that frameworks, or what wraps them, import when they are first used. They take a second in all."""
 GIVES_WAY = 5
 """How much nicer a process is that runs no lane."""
 MOST = 12
@@ -98,6 +106,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Set what is there by now apart: no collection of garbage looks at the tests themselves again."""
+    _set_apart()
+
+
+def import_early(late: Mapping[str, Iterable[str]] = LATE) -> None:
+    """Import, once for all processes, what each of them would import with its first test of a framework."""
+    for name in (name for framework, names in late.items() if framework in sys.modules for name in names):
+        with contextlib.suppress(ImportError):  # of another version: the tests that need it say so
+            importlib.import_module(name)
+
+
+def _set_apart() -> None:
     gc.collect()
     gc.freeze()
 
@@ -115,6 +134,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if reporter is not None:
         reporter.showfspath = False  # tests of many files end in turn
     hatchery.share()
+    import_early()
+    _set_apart()
     Run(session, units(session.items), count).run()
     return True
 
