@@ -45,13 +45,27 @@ with start(TREE) as tree:
 """
 
 
-@pytest.mark.parametrize(
-    "program",
-    ["import trees", "import trees.agents", "from trees.agents import render_prompt", DECLARE, DECLARE + RUN],
-    ids=["trees", "trees.agents", "render_prompt", "a declaration", "a task of look-alikes"],
-)
-def test_no_framework_is_loaded_by(program: str) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", program + CHECK], check=True, timeout=60)
+STEPS = {
+    "trees": "import trees",
+    "trees.agents": "import trees.agents",
+    "render_prompt": "from trees.agents import render_prompt",
+    "a declaration": DECLARE,
+    "a task of look-alikes": RUN,
+}
+
+
+def test_no_framework_is_loaded_by_an_import_a_declaration_or_a_task_of_look_alikes() -> None:
+    """One after the other in one interpreter: none is loaded after any of them."""
+    checked = [f"{program}\n{CHECK}\nprint({step!r})" for step, program in STEPS.items()]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(checked)],
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.stdout.splitlines(), done.returncode) == ([*STEPS], 0), done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(trees.agents._MODULES))
