@@ -111,7 +111,7 @@ def reviewed(
     problems = said.problems if isinstance(said, Unreadable) else ()
     again = [id_ for id_ in subtasks if reviews_of(state, id_) + 1 < most]
     if isinstance(said, Verdict):
-        problems = problems_of(said, subtasks, again)
+        problems = problems_of(said, subtasks, again, state.nodes)
     if problems:
         if not state.stage.refused:
             return draft(task_events.ReviewRefused, problems, usage)

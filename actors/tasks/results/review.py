@@ -142,17 +142,22 @@ def findings(verdict: Verdict) -> Findings:
     return Findings(verdict.passed and not failed, failed)
 
 
-def problems_of(verdict: Verdict, known: Collection[str], again: Collection[str]) -> tuple[Problem, ...]:
+def problems_of(
+    verdict: Verdict, known: Collection[str], again: Collection[str], planned: Collection[str] = ()
+) -> tuple[Problem, ...]:
     """Find what a reviewer has to be told about its verdict.
 
     Args:
         verdict: as it was read.
         known: subtasks whose results it has seen.
         again: subtasks that would run again because of it.
+        planned: subtasks of the task. That one of them has passed may be said again, or before its time: nothing
+            follows from it. A reviewer may have a word on each that it was ever asked about.
     """
     failed = findings(verdict).failed
     problems = []
-    strange = sorted({check.subtask for check in verdict.checks} - set(known))
+    idle = {check.subtask for check in verdict.checks if check.subtask in planned} - failed.keys()
+    strange = sorted({check.subtask for check in verdict.checks} - idle - set(known))
     if strange:
         what = f"the verdict speaks of {', '.join(strange)}, which have no result here"
         problems.append(Problem("verdict.checks", what, f"Speak of {', '.join(known) or 'nothing'} only."))

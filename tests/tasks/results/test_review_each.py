@@ -147,6 +147,26 @@ def test_it_may_speak_only_of_the_results_that_it_is_shown() -> None:
     assert any("speaks of code" in text for text in told)
 
 
+@pytest.mark.parametrize("mode", ["each", "end"])
+def test_that_a_subtask_of_the_plan_has_passed_may_be_said_whether_its_result_is_shown_or_not(mode: Any) -> None:
+    def review(task: Any, plan: Any, results: dict[str, Any]) -> Verdict:
+        is_bad = "code" in results and len([call for call in script.calls if call.subtask == "code"]) == 1
+        code = Check("code", not is_bad, "again" if is_bad else "")
+        return Verdict(not is_bad, [code, *(Check(one.id, passed=True) for one in plan.subtasks if one.id != "code")])
+
+    script = ScriptedExecutable()
+    plan = [*PIPELINE[:3], Subtask("gone", worker="nobody", required=False)]
+    nobody = WorkerSpec(id="nobody", execute=ScriptedExecutable(ValueError("no")), on_failure=[])
+    worker = WorkerSpec(id="w", execute=script.execute, pool=4)
+    with shop(plan, worker, nobody, reviewer=review, review=mode) as it:
+        it.submit()
+        report = it.report()
+
+    assert (report.status, report.best_effort, str(report.error)) == (TaskStatus.SUCCEEDED, False, "None")
+    counts = Counter(call.subtask for call in script.calls)
+    assert counts == ({"code": 2, "test": 1, "deploy": 1} if mode == "each" else {"code": 2, "test": 2, "deploy": 2})
+
+
 @pytest.mark.parametrize("policy", ["best_effort", "fail"])
 def test_max_iterations_hold_for_each_subtask(policy: Any) -> None:
     reviewer, script = Reviewer(code=9, docs=1), ScriptedExecutable()
