@@ -27,20 +27,45 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
+BEGINS = """
+import os, runpy, sys
+import actors, trees
+house, proofs, *names = sys.argv[1:]
+assert house in actors.__file__ and house in trees.__file__
+del sys.argv[1:]
+"""
+ALONE = f"""{BEGINS}
+runpy.run_path(f"{{proofs}}/{{names[0]}}.py", run_name="__main__")
+"""
+TOGETHER = f"""{BEGINS}
+import pytest
+for name in names:
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        os.mkdir(name)
+        os.chdir(name)
+        runpy.run_path(f"{{proofs}}/{{name}}.py", run_name="__main__")
+        sys.exit()
+    print(name, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
 def _proved(house: Path, change: Change) -> subprocess.CompletedProcess[str]:
-    """Run the proof of a change on a copy; the tests' own support comes from here, ``actors`` and ``trees`` do not."""
+    """Run the proof of a change on a copy."""
+    return _run(house, ALONE, [change.proof])
+
+
+def _run(house: Path, text: str, names: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run proofs on a copy; the tests' own support comes from here, ``actors`` and ``trees`` do not."""
     place = house / "run"
     place.mkdir()
     program = place / "proof.py"
-    program.write_text(
-        f"import actors, trees\nassert {str(house)!r} in actors.__file__ and {str(house)!r} in trees.__file__\n"
-        f"import runpy\nrunpy.run_path({str(PROOFS / change.proof)!r} + '.py', run_name='__main__')\n",
-        encoding="utf-8",
-    )
+    program.write_text(text, encoding="utf-8")
     path = os.pathsep.join([str(house), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, str(program)],
+        [sys.executable, str(program), str(house), str(PROOFS), *names],
         cwd=place,
         env=environment,
         capture_output=True,
@@ -51,12 +76,29 @@ def _proved(house: Path, change: Change) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
-def test_a_change_costs_few_files_and_works(house: Path, change: Change) -> None:
+def test_a_change_costs_few_files(change: Change) -> None:
+    assert len(change.files) <= change.most_files
+
+
+def test_all_changes_work_together(house: Path) -> None:
+    """On one copy, imported once: each proof runs in a fork of that process."""
+    for change in CHANGES:
+        change.make(house)
+
+    done = _run(house, TOGETHER, [change.proof for change in CHANGES])
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    said = [line for change in CHANGES for line in ("works", f"{change.proof} 0")]
+    assert done.stdout.splitlines()[-len(said) :] == said, done.stderr[-4000:]
+
+
+@only_in_all
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
+def test_a_change_works_by_itself(house: Path, change: Change) -> None:
     change.make(house)
 
     done = _proved(house, change)
 
-    assert len(change.files) <= change.most_files
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.splitlines()[-1:] == ["works"]
 
