@@ -20,6 +20,7 @@ WIDE = {"width": 1280, "height": 800}
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",  # what draws without one needs no process of its own
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",

@@ -13,15 +13,17 @@ import pytest
 
 from tests.support.command import WAIT_S, out, running, runtime, shop
 from tests.support.hatchery import Hatched, Hatchery, python, ran, started
+from tests.support.sizes import sampled
 
 __all__ = ["runtime", "shop"]
+COMMANDS = [["check", "shop.py"], ["check", "no_such.py"], ["--nonsense"], ["dump"]]
 pytestmark = [
     pytest.mark.usefixtures("runtime"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="commands are started as they are"),
 ]
 
 
-@pytest.mark.parametrize("args", [["check", "shop.py"], ["check", "no_such.py"], ["--nonsense"], ["dump"]], ids=str)
+@pytest.mark.parametrize("args", sampled(COMMANDS, 2), ids=str)
 def test_output_errors_and_exit_code_are_those_of_a_command_that_was_started(shop: Path, args: list[str]) -> None:
     command = [sys.executable, "-m", "trees", *args]
     plain = subprocess.run(command, capture_output=True, text=True, cwd=shop.parent, timeout=WAIT_S, check=False)

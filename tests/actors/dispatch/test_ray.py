@@ -36,6 +36,7 @@ from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, spec_of
 from tests.support.process_trees import running as started
 from tests.support.process_trees import worker as placed
+from tests.support.sizes import size
 from trees import Ray, Tree, WorkerSpec, start
 from trees.views.snapshot import WorkerSnapshot
 
@@ -43,6 +44,7 @@ LONG_S = 120.0
 """Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
 NODE = 56
 """Digits of the id of a node."""
+POOL = size(4, 2, 2)
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 
 
@@ -59,9 +61,9 @@ def running(*children: WorkerSpec) -> Iterator[tuple[Tree, Callable[..., Any]]]:
 
 
 def test_each_incarnation_is_an_actor_in_another_process_and_each_member_of_a_pool_one() -> None:
-    with running(worker(dispatch=on_ray(), pool=3)) as (tree, ask):
-        pids = {tree.ref(f"p/w#{n}").ask("pid", timeout=LONG_S) for n in range(3)}
-        assert len(pids) == 3
+    with running(worker(dispatch=on_ray(), pool=2)) as (tree, ask):
+        pids = {tree.ref(f"p/w#{n}").ask("pid", timeout=LONG_S) for n in range(2)}
+        assert len(pids) == 2
         assert os.getpid() not in pids
         assert ask(21) == 42
         assert tree.child("p/w#0").pid is None, "the number of a process of another machine says nothing here"
@@ -106,20 +108,18 @@ def test_what_is_raised_there_is_raised_here_with_its_frames_as_its_cause() -> N
             ask("odd")
 
 
-def test_what_cannot_be_pickled_is_refused_before_it_is_sent_and_a_reply_at_the_asker() -> None:
+def test_large_messages_cross_and_what_cannot_be_pickled_is_refused_before_it_is_sent_and_a_reply_at_the_asker() -> (
+    None
+):
+    data = os.urandom(1024) * 20_000
     with running(worker(dispatch=on_ray())) as (tree, ask):
+        assert ask(("echo", data)) == data
+        assert bytes(ask(("echo", there.Buffer(data))).data) == data
         with pytest.raises(NotPicklableError, match="generator"):
             ask(each for each in ())
         with pytest.raises(NotPicklableError, match="lock"):
             ask("lock")
         assert tree.child("p/w").incarnation == 1
-
-
-def test_large_messages_cross() -> None:
-    data = os.urandom(1024) * 20_000
-    with running(worker(dispatch=on_ray())) as (_, ask):
-        assert ask(("echo", data)) == data
-        assert bytes(ask(("echo", there.Buffer(data))).data) == data
 
 
 def test_it_asks_and_tells_as_anywhere_and_a_circle_is_refused() -> None:
@@ -210,26 +210,24 @@ def test_a_stop_asks_and_the_handler_sees_it(tmp_path: Any) -> None:
         assert reply.get(timeout=LONG_S) == "stopped"
 
 
-@pytest.mark.parametrize("how", ["null", ("exit", 3), ("exit", 0)])
-def test_any_end_of_the_actor_is_one_exit_and_who_waited_for_the_message_in_flight_hears_of_it(how: Any) -> None:
+def test_any_end_of_the_actor_is_one_exit_and_who_waited_for_the_message_in_flight_hears_of_it() -> None:
+    """One actor after the other, each the next incarnation of the last: it takes a second of work to start one."""
     with running(worker(dispatch=on_ray(), expected=(Exception,))) as (tree, ask):
+        for how in ("null", ("exit", 3), ("exit", 0)):
+            exits = Exits(tree)
+            with pytest.raises(WorkerCrashedError) as caught:
+                ask(how)
+            cause = caught.value.__cause__
+            assert isinstance(cause, ProcessDiedError)
+            assert (cause.exit_code, cause.signal) == (None, None), "Ray tells neither"
+            assert ask(21) == 42, how
+            assert isinstance(exits.one(LONG_S).error, ProcessDiedError)
+            assert "died" in tree.dump()
         exits = Exits(tree)
-        with pytest.raises(WorkerCrashedError) as caught:
-            ask(how)
-        cause = caught.value.__cause__
-        assert isinstance(cause, ProcessDiedError)
-        assert (cause.exit_code, cause.signal) == (None, None), "Ray tells neither"
-        assert ask(21) == 42
-        assert isinstance(exits.one(LONG_S).error, ProcessDiedError)
-        assert "died" in tree.dump()
-
-
-def test_an_actor_that_is_killed_between_two_messages_is_one_exit_too() -> None:
-    with running(worker(dispatch=on_ray())) as (tree, ask):
-        exits = Exits(tree)
-        os.kill(ask("pid"), signal.SIGKILL)
+        os.kill(ask("pid"), signal.SIGKILL)  # between two messages
         assert isinstance(exits.one(LONG_S).error, ProcessDiedError)
         assert ask(21) == 42
+        assert tree.child("p/w").restarts == 4
 
 
 def test_a_normal_end_is_one() -> None:
@@ -308,10 +306,10 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
 ) -> None:
     with cluster.node("side") as one, cluster.node("side") as other:
         place = on_ray(resources={"side": 0.1})
-        pool = worker("pool", dispatch=place, pool=4)
+        pool = worker("pool", dispatch=place, pool=POOL)
         with running(worker(dispatch=on_ray()), pool) as (tree, ask):
             exits = Exits(tree)
-            members = [f"p/pool#{n}" for n in range(4)]
+            members = [f"p/pool#{n}" for n in range(POOL)]
             homes = {path: tree.ref(path).ask("node", timeout=LONG_S) for path in members}
             lost = next(node for node in (one, other) if node.node_id == homes[members[0]])
             cluster.lose(lost)
@@ -321,7 +319,7 @@ def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_
             for event in exits.all:
                 assert isinstance(event.error, WorkerLostError)
                 assert event.error.node == lost.node_id
-            assert [tree.ref(path).ask(21, timeout=LONG_S) for path in members] == [42] * 4
+            assert [tree.ref(path).ask(21, timeout=LONG_S) for path in members] == [42] * POOL
             assert ask(21) == 42
 
 

@@ -22,7 +22,7 @@ from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedEr
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 PARTS = 200
 LONG_S = 300.0
-POOL = size(8, 4, 4)
+POOL = size(8, 2, 2)
 
 
 def tree_of(worker: WorkerSpec, plan: list[Subtask], **settings: Any) -> SupervisorSpec:

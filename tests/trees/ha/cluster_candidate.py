@@ -16,7 +16,7 @@ from tests.support.sizes import size
 from trees import HA, Retry, StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PARTS = 200
-POOL = size(8, 4, 4)
+POOL = size(8, 2, 2)
 TASK = "long"
 LEASE_S = 8.0
 

@@ -16,7 +16,7 @@ from trees import HA, start
 ROOT = Path(__file__).parents[3]
 LONG_S = 300.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # sixteen actors start, each with a Python of its own
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # several actors start, each with a Python of its own
 
 
 def test_a_standby_goes_on_with_a_plan_of_two_hundred_when_the_leader_is_killed(

@@ -21,7 +21,7 @@ SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
 WORKERS: dict[str, dict[str, Any]] = {
     "a command": {"command": SLEEPS},
     "a worker in a process": {"handle": int, "dispatch": "process"},
-    "an MCP server": {"execute": MCP(command=command())},
+    "an MCP server": {"execute": MCP(command=command("--plain"))},
 }
 has_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system shows no process by /proc")
 
