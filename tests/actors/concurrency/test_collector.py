@@ -1,8 +1,6 @@
 """The pause of the cyclic collector: what it finds and leaves, whoever else pauses it, and in the child of a fork."""
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 from actors.concurrency import collector
 from actors.concurrency.collector import paused
+from tests.support.hatchery import ran
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,8 +82,6 @@ with paused():
 
 
 def test_in_the_child_of_a_fork_it_is_on() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORKS], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ran("-c", FORKS, cwd=ROOT)
 
     assert (done.stdout, done.stderr) == ("0 False\n", "")

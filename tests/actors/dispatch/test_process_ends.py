@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,7 +27,9 @@ from actors.dispatch.host import forked_handle
 from actors.model.clock import monotonic
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
+from tests.support.command import out
 from tests.support.hardening import LONG_S, eventually
+from tests.support.hatchery import python
 from tests.support.load import beside_others
 from tests.support.process_trees import Exits, running, spec_of, worker
 from trees import Backoff, Process, Tree, start
@@ -188,18 +188,14 @@ def test_if_the_host_is_killed_every_process_of_its_workers_and_what_they_starte
 
 def _seconds_to_be_gone() -> float:
     """Kill a host, one of whose workers spins, and wait until nothing of it runs."""
-    host = subprocess.Popen(
-        [sys.executable, "-m", "tests.actors.dispatch.host_of_workers"], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    try:
-        assert host.stdout is not None
-        pids = [int(each) for each in host.stdout.readline().split()]
-        assert len(pids) == 3
-        assert all(map(runs, pids))
-    finally:
-        began = monotonic()
-        host.kill()
-        host.communicate()
+    with python("-m", "tests.actors.dispatch.host_of_workers", cwd=ROOT) as host:
+        try:
+            pids = [int(each) for each in out(host).readline().split()]
+            assert len(pids) == 3
+            assert all(map(runs, pids))
+        finally:
+            began = monotonic()
+            host.kill()
     assert eventually(lambda: not any(map(runs, pids)))
     return monotonic() - began
 

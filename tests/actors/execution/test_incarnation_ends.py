@@ -3,8 +3,6 @@
 import asyncio
 import dataclasses
 import gc
-import subprocess
-import sys
 import threading
 import weakref
 from typing import Any
@@ -17,6 +15,7 @@ from actors.concurrency.failed_frames import clear_own
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.model.clock import monotonic
 from tests.support.hardening import BOTH, LONG_S, Gate, Witness, crash, eventually, tree_of, worker
+from tests.support.hatchery import ran
 
 # -- names and shapes of a user's class --------------------------------------------------------------------
 
@@ -334,7 +333,7 @@ time.sleep(0.3)
 tree.stop()
 print("stopped", flush=True)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=False)
+    done = ran("-c", program, timeout=40)
 
     assert done.stdout == "stopped\n"
     assert done.returncode == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import DRAWN, SHOP, WAIT_S, file, out, regrow, running, runtime, shop
+from tests.support.hatchery import python
 from trees import cli
 from trees.command.app import with_port
 from trees.command.target import TargetError, load
@@ -150,8 +151,7 @@ with start(SupervisorSpec(id="one"), console=True), start(SupervisorSpec(id="two
 
 
 def test_all_trees_of_a_process_are_shown_and_with_a_path_those_that_have_it() -> None:
-    command = [sys.executable, "-c", TWO_TREES]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with python("-c", TWO_TREES, talks=True) as process:
         up = out(process).readline()
         both, second = regrow("dump", "--pid", process.pid), regrow("dump", "--pid", process.pid, "--path", "two")
         process.communicate("", timeout=WAIT_S)

@@ -9,8 +9,6 @@ import os
 import shutil
 import socket
 import stat
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,6 +22,7 @@ import pytest
 from actors import RestartLimitError, StartError
 from actors.testing import Hang
 from tests.support.crew import LONG_S, doomed, faulty, meanwhile, running, shop
+from tests.support.hatchery import ran
 from trees import start, start_async
 from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find, server, session
 from trees.host.console.place import folder, sweep
@@ -260,7 +259,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_what_a_killed_process_left_is_not_found_and_is_swept_away_by_the_next(runtime: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED], check=False, timeout=60)
+    killed = ran("-c", KILLED)
     left = sockets(runtime)
     found = find(int(left[0].partition("-")[0]))
 
@@ -281,7 +280,7 @@ tree = start(SupervisorSpec(id="unstopped"), console=True)
 
 
 def test_a_program_that_ends_without_stopping_its_tree_leaves_no_socket(runtime: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", UNSTOPPED], check=False, timeout=60)
+    ended = ran("-c", UNSTOPPED)
 
     assert ended.returncode == 0
     assert sockets(runtime) == []
@@ -311,7 +310,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not before.starts
 
 
 def test_a_forked_child_does_not_hold_the_console_of_its_parent() -> None:
-    ended = subprocess.run([sys.executable, "-c", FORKS], check=False, timeout=60)
+    ended = ran("-c", FORKS)
 
     assert ended.returncode == 0
 
