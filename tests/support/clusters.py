@@ -25,10 +25,13 @@ SETTINGS = {
     "enable_worker_prestart": False,
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 500,
+    "health_check_timeout_ms": 3000,
     "health_check_failure_threshold": 2,
 }
-"""No worker is started that is not asked for; a lost node is known after a second, by default after ten."""
+"""No worker is started that is not asked for; a lost node is known after a second, by default after ten.
+
+A node that was killed refuses to be called, at once. One that is busy, and takes longer to answer, is not lost.
+"""
 
 
 class RayCluster:
