@@ -18,6 +18,7 @@ from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownT
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from trees.ha.roles import Leadership, NotLeaderError
 from trees.host.task_api import TaskApi
 from trees.host.task_handle import respond
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
@@ -41,9 +42,10 @@ Told = Callable[[str, str, str, str], object]
 class TaskSource:
     """Tasks of one tree."""
 
-    def __init__(self, system: System, tasks: TaskApi, operated: Told, *, content: bool) -> None:
+    def __init__(self, system: System, leadership: Leadership, operated: Told, *, content: bool) -> None:
         self._system = system
-        self._tasks = tasks
+        self._leadership = leadership
+        self._tasks = TaskApi(leadership)
         self._operated = operated
         self._content = content
         self._ended: dict[str, Shape] = {}
@@ -196,6 +198,8 @@ class TaskSource:
     def _port_of(self, id_: str) -> OrchestratorPort:
         try:
             self._tasks.task(id_)
+        except NotLeaderError as error:
+            raise SourceError(409, str(error)) from error
         except (UnknownTaskError, StoreError) as error:
             raise SourceError(404 if isinstance(error, UnknownTaskError) else 409, str(error)) from error
         except ActorsError as error:
@@ -246,6 +250,7 @@ class TaskSource:
         kind, field = ANSWERS.get(answer, (None, None))
         if kind is None:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
+        refuse_standby(self._leadership)
         ports = list(task_runtime_of(self._system).ports.values())
         port = next((each for each in ports if each.question(id) is not None), None)
         if port is None:
@@ -259,6 +264,16 @@ class TaskSource:
             raise SourceError(400, str(error)) from error
         self._operated(port.path, answer, by, id)
         return {"version": VERSION, "ok": True}
+
+
+def refuse_standby(leadership: Leadership) -> None:
+    """Refuse an act in a process that does not lead: what it is about is not there, though it is elsewhere."""
+    try:
+        _ = leadership.running
+    except NotLeaderError as error:
+        raise SourceError(409, str(error)) from error
+    except ActorsError as error:
+        raise SourceError(503, str(error)) from error
 
 
 def _has(wanted: str, id_: str, goal: str | None) -> bool:

@@ -22,8 +22,7 @@ from actors.supervision.child import Child
 from trees.agents.packages import package_flaw
 from trees.agents.tree_meter import busy_workers
 from trees.ha.roles import Leadership
-from trees.host.task_api import TaskApi
-from trees.host.task_source import TaskSource
+from trees.host.task_source import TaskSource, refuse_standby
 from trees.host.tree_health import health
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.child_history import ChildHistory
@@ -67,7 +66,7 @@ class TreeSource:
         self._unsubscribe = system.bus.subscribe(self._history.hear)
         self._recall()
         self._collector = TreeCollector()
-        self._tasks = TaskSource(system, TaskApi(leadership), self._operated, content=content)
+        self._tasks = TaskSource(system, leadership, self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
         self.cancel, self.answer = self._tasks.cancel, self._tasks.answer
 
@@ -177,6 +176,7 @@ class TreeSource:
         acts = {"restart": self._restart, "terminate": self._terminate, "unpark": self._unpark}
         if act not in acts:
             raise SourceError(400, f"{act[:40]!r} is none of {', '.join(acts)}.")
+        refuse_standby(self._leadership)
         with _refusing():
             children = self._listed(path)
             acts[act](path, children)
