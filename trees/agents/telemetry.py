@@ -7,21 +7,41 @@ The names of attributes are those of the GenAI conventions, written out here: th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol
+
+from pydantic import PlainValidator
 
 from actors.model.errors import ConfigError, Problem
 from actors.model.events import Event
 from actors.runtime.handle import Handle, system_of
 from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
 from trees.agents import packages
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-"""Oldest version of opentelemetry-api that will do."""
 FLUSH_S: Final = 1.0
 """Seconds that the end of it waits for what has happened and was not told yet."""
+
+
+def _provider(made: str, method: str) -> PlainValidator:
+    def checked(value: object) -> object:
+        if value is None or callable(getattr(value, method, None)):
+            return value
+        hint = f"Give a {made} of OpenTelemetry, or leave it out for the global one."
+        raise validation_error(f"expected a {made}, got {type_phrase(value)}", hint)
+
+    return PlainValidator(checked)
+
+
+class _Options(SpecModel, frozen=True):
+    _called: ClassVar[str] = "instrument(...)"
+    tracer_provider: Annotated[Any, _provider("TracerProvider", "get_tracer")]
+    meter_provider: Annotated[Any, _provider("MeterProvider", "get_meter")]
+    content: bool
 
 
 class InstrumentedTree(Handle, Protocol):
@@ -78,8 +98,9 @@ def instrument(
         An object whose ``stop()`` ends it; the end of the tree ends it, too.
 
     Raises:
-        ConfigError: OpenTelemetry is not installed, or too old; or the tree is instrumented already.
+        ConfigError: OpenTelemetry is not installed, or too old; a wrong argument; or the tree is instrumented already.
     """
+    _Options(tracer_provider=tracer_provider, meter_provider=meter_provider, content=content)
     packages.require(*packages.OPENTELEMETRY)
     system = system_of(tree)
     if system.tracer is not None:

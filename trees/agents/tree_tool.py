@@ -23,7 +23,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -34,6 +34,7 @@ from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
 from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase
 from trees.agents.tool_names import for_models
 
@@ -84,6 +85,12 @@ _WAITING: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("regrow_trees_tha
 """Trees and paths whose tasks the present code works for, as tools; the innermost last."""
 
 
+class _Words(SpecModel, frozen=True):
+    _called: ClassVar[str] = "as_tool(...)"
+    name: str | None
+    description: str | None
+
+
 def as_tool(
     tree: TaskTree, path: str | None = None, name: str | None = None, description: str | None = None
 ) -> TreeTool:
@@ -96,9 +103,11 @@ def as_tool(
         description: for the model: what the tree is good for. None: that of the supervisor, and what its workers do.
 
     Raises:
+        ConfigError: name or description is no text.
         TaskError: the supervisor has no ``tasks=``.
         UnknownPathError: no supervisor of this path is listed now.
     """
+    _Words(name=name, description=description)
     known = tree.registry(path)
     at = path or str(tree.spec.id)
     here = (id(tree), at)

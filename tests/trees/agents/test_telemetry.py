@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -820,3 +821,21 @@ def test_nothing_of_opentelemetry_is_loaded_before_a_tree_is_instrumented() -> N
         "assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"content": "no"}, "content: expected a bool"),
+        ({"content": None}, "content: expected a bool"),
+        ({"tracer_provider": "otlp"}, "tracer_provider: expected a TracerProvider, got a str"),
+        ({"meter_provider": TracerProvider()}, "meter_provider: expected a MeterProvider, got a TracerProvider"),
+    ],
+)
+def test_what_is_no_provider_and_no_yes_or_no_is_refused_and_nothing_is_instrumented(
+    wrong: dict[str, Any], says: str
+) -> None:
+    with start(SupervisorSpec(id="p")) as tree:
+        with pytest.raises(ConfigError, match=re.escape(says)):
+            instrument(tree, **wrong)
+        assert tree._system.tracer is None

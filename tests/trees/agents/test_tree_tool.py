@@ -16,7 +16,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from actors import RecursionDetectedError, UnknownPathError
+from actors import ConfigError, RecursionDetectedError, UnknownPathError
 from actors.model.errors import Failed
 from actors.testing import settle
 from tests.support.asking import LONG_S
@@ -96,6 +96,13 @@ def test_a_path_that_is_not_there_or_takes_no_tasks_is_refused_at_once(tree: Tre
         as_tool(tree, path="shop/nowhere")
     with start(SupervisorSpec(id="idle")) as idle, pytest.raises(TaskError, match="tasks=Tasks"):
         as_tool(idle)
+
+
+@pytest.mark.parametrize("wrong", [{"name": 5}, {"description": ["Sells books"]}])
+def test_a_name_or_a_description_that_is_no_text_is_refused_at_once(tree: Tree, wrong: dict[str, Any]) -> None:
+    (field,) = wrong
+    with pytest.raises(ConfigError, match=rf"^as_tool\(\.\.\.\)\.{field}: expected a str"):
+        as_tool(tree, **wrong)
 
 
 def test_a_failed_task_raises_an_error_whose_text_a_model_can_use(tree: Tree) -> None:
