@@ -86,6 +86,12 @@ def _looked_up(call: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def names_of(signature: inspect.Signature) -> str:
+    """The parameters without defaults and annotations, which may show values."""
+    parameters = signature.parameters.values()
+    return str(inspect.Signature([each.replace(annotation=each.empty, default=each.empty) for each in parameters]))
+
+
 def binds(signature: inspect.Signature, *args: object, **kwargs: object) -> bool:
     """True if a call with these arguments could be made."""
     try:

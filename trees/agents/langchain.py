@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from actors.model.errors import ConfigError, Problem
 from actors.tasks.execution.off_loop import off_loop
-from actors.validation.validation_messages import type_phrase
+from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper
+from trees.agents.wrapper import AgentWrapper, call_flaw, class_flaw
 
 RECURSION_LIMIT: Final = 100
 """Steps of a graph, unless its config says otherwise."""
@@ -53,7 +54,7 @@ class LangChain(AgentWrapper):
         self.runnable = runnable
         self._input = input
         self._output = output
-        self._config = dict(config or {})
+        self._config = _config(config)
         self._prompt = prompt or render_prompt
         self._is_sync: bool | None = None
         """True where only sync code can call it. Found out at the first attempt, which loads the framework."""
@@ -85,7 +86,13 @@ class LangChain(AgentWrapper):
             compiles = callable(getattr(self.runnable, "compile", None))
             hint = "Give the compiled one: graph.compile()." if compiles else "Give a chat model, a chain or a graph."
             return f"{type_phrase(self.runnable)} cannot be called", hint
-        return None if self._input is not None else _input_flaw(self.runnable)
+        return (
+            class_flaw(self.runnable)
+            or call_flaw("prompt", self._prompt, "task", "context")
+            or call_flaw("input", self._input, "task", "context")
+            or call_flaw("output", self._output, "result")
+            or (None if self._input is not None else _input_flaw(self.runnable))
+        )
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Call it once, or have a graph go on."""
@@ -150,6 +157,13 @@ async def _awaited(value: Any) -> Any:
 
 
 # -- kinds of runnables -----------------------------------------------------------------------------------------
+
+
+def _config(config: object) -> dict[str, Any]:
+    if config is not None and not isinstance(config, Mapping):
+        what, hint = f"expected a dict, got {value_phrase(config)}", "Write config={'recursion_limit': 50}."
+        raise ConfigError((Problem("LangChain.config", what, hint),))
+    return dict(config or {})
 
 
 def is_graph(runnable: Any) -> bool:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from actors.validation.validation_messages import type_phrase
+from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper
+from trees.agents.wrapper import AgentWrapper, Flaw, call_flaw, class_flaw, switch_flaw
 
 _FINAL: Final = frozenset(
     {
@@ -73,7 +73,8 @@ class OpenAIAgent(AgentWrapper):
     @property
     def name(self) -> str:
         """Name of the agent."""
-        return str(getattr(self.agent, "name", ""))
+        found = getattr(self.agent, "name", None)
+        return found if isinstance(found, str) else ""
 
     @property
     def description(self) -> str:
@@ -105,7 +106,14 @@ class OpenAIAgent(AgentWrapper):
                 f"{type_phrase(self.agent)} is not an agent of the OpenAI Agents SDK",
                 "Write OpenAIAgent(Agent(...)).",
             )
-        return found
+        return (
+            found
+            or class_flaw(self.agent)
+            or call_flaw("prompt", self._prompt, "task", "context")
+            or call_flaw("context", self._context, "context")
+            or _turns_flaw(self._options["max_turns"])
+            or switch_flaw("durable", self._durable)
+        )
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Run the agent once, or have its run go on after the answer of a person."""
@@ -122,6 +130,13 @@ class OpenAIAgent(AgentWrapper):
         except Exception as error:
             raise_outcome(error, outcome_of_run(error))
             raise
+
+
+def _turns_flaw(turns: object) -> Flaw:
+    """Say that a number of turns is none; None is the SDK's word for no limit."""
+    if turns is None or (isinstance(turns, int) and not isinstance(turns, bool) and turns >= 1):
+        return None
+    return f"max_turns= got {value_phrase(turns)}", "Give a whole number from 1 on, or None for no limit."
 
 
 def outcome_of_run(error: Exception) -> BaseException:

@@ -15,7 +15,7 @@ from actors.validation.validation_messages import type_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper
+from trees.agents.wrapper import AgentWrapper, call_flaw, class_flaw, switch_flaw
 
 if TYPE_CHECKING:
     from trees.agents.pydantic_ai_hooks import PlainAgent
@@ -72,7 +72,8 @@ class PydanticAI(AgentWrapper):
     @property
     def name(self) -> str:
         """Name of the agent."""
-        return getattr(self.agent, "name", None) or ""
+        found = getattr(self.agent, "name", None)
+        return found if isinstance(found, str) else ""
 
     @property
     def description(self) -> str:
@@ -97,7 +98,14 @@ class PydanticAI(AgentWrapper):
         found = packages.package_flaw(*self.requires)
         if found is None and not (hasattr(self.agent, "output_type") and callable(getattr(self.agent, "run", None))):
             return f"{type_phrase(self.agent)} is no agent of pydantic-ai", "Write PydanticAI(Agent(...))."
-        return found
+        return (
+            found
+            or class_flaw(self.agent)
+            or call_flaw("prompt", self._prompt, "task", "context")
+            or call_flaw("deps", self._deps, "context")
+            or switch_flaw("durable", self._durable)
+            or switch_flaw("stream", self._stream)
+        )
 
     async def execute(self, task: Any, context: Any, **options: Any) -> Any:
         """Run the agent once, or have it go on after an answer; ``options`` are further arguments of its ``run``."""

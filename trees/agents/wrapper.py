@@ -6,10 +6,40 @@ the spec says nothing else. A wrapper overrides those about which its framework 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from actors.validation.introspection import binds, names_of, signature_of
+from actors.validation.validation_messages import type_phrase, value_phrase
 from actors.worker import Worker
 from trees.agents.packages import package_flaw
+
+Flaw: TypeAlias = "tuple[str, str] | None"
+"""Mistake in how an agent is declared, as (what, hint); None: there is none."""
+
+
+def class_flaw(agent: object) -> Flaw:
+    """Say that a class stands where an object of it should."""
+    if not isinstance(agent, type):
+        return None
+    return f"the class {agent.__name__} is no agent, but makes some", f"Give an object of it: {agent.__name__}(...)."
+
+
+def call_flaw(name: str, call: object, *takes: str) -> Flaw:
+    """Say why an option cannot be called with these arguments; None stands for one that was left out."""
+    form = f"({', '.join(takes)})"
+    if call is None:
+        return None
+    if not callable(call):
+        return f"{name}= cannot be called: got {type_phrase(call)}", f"Give a function of {form}."
+    signature = signature_of(call)
+    if signature is None or binds(signature, *takes):
+        return None
+    return f"{name}= cannot be called with {form}", f"It takes {names_of(signature)}. Write a function of {form}."
+
+
+def switch_flaw(name: str, value: object) -> Flaw:
+    """Say that an option is neither True nor False."""
+    return None if isinstance(value, bool) else (f"{name}= got {value_phrase(value)}", "Write True or False.")
 
 
 class AgentWrapper:

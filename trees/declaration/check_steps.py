@@ -20,9 +20,9 @@ from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, Mo
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
-from actors.validation.introspection import binds, signature_of
+from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.validation_messages import nearest, type_phrase
-from trees.declaration.check_tasks import SiblingInfo, names_of
+from trees.declaration.check_tasks import SiblingInfo
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from actors.model.errors import Problem
 from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, is_context, is_unbound, takes_prompt
-from actors.validation.introspection import binds, signature_of
+from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.validation_messages import listed, nearest, type_phrase
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
@@ -232,12 +232,6 @@ def _second(
         what,
         f"{forms}; or take the instruction alone: {name}({positional[0].name}), with {second}= a default or in kwargs=",
     )
-
-
-def names_of(signature: inspect.Signature) -> str:
-    """The parameters without defaults and annotations, which may show values."""
-    parameters = signature.parameters.values()
-    return str(inspect.Signature([each.replace(annotation=each.empty, default=each.empty) for each in parameters]))
 
 
 def rules(spec: Spec, at: str) -> Iterator[Problem]:

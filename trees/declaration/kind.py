@@ -18,11 +18,10 @@ from actors.dispatch.process import ProcessCode
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import name_of
-from actors.validation.introspection import is_async, signature_of
+from actors.validation.introspection import is_async, names_of, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import is_actor_class
 from trees.declaration import check_tasks
-from trees.declaration.check_tasks import names_of
 from trees.declaration.process import code_of, elsewhere, place_of
 from trees.declaration.process import problems as process_problems
 from trees.declaration.resolve import ResolveError, resolve

@@ -6,9 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 from actors.model.errors import Problem
-from actors.validation.introspection import binds, is_async, signature_of
+from actors.validation.introspection import binds, is_async, names_of, signature_of
 from actors.validation.validation_messages import type_phrase
-from trees.declaration.check_tasks import names_of
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import WorkerSpec
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import Agent as OpenAI
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from loguru import logger
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
@@ -15,9 +17,11 @@ from pydantic_ai.models.test import TestModel
 import trees.agents
 from actors import ConfigError, StartError
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
-from trees.agents import MCP, LangChain, PydanticAI
+from trees.agents import MCP, LangChain, OpenAIAgent, PydanticAI
 
 AGENT = Agent(TestModel())
+CHAT = FakeListChatModel(responses=["yes"])
+CLERK = OpenAI(name="clerk")
 TYPED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "the address of a server without its name": (
         lambda: {"execute": MCP("http://127.0.0.1:9/mcp")},
@@ -50,6 +54,46 @@ TYPED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "an agent in the wrapper of another framework": (
         lambda: {"execute": LangChain(AGENT)},
         r"a\.execute: an Agent cannot be called. Give a chat model, a chain or a graph",
+    ),
+    "the class of an agent in its wrapper": (
+        lambda: {"execute": PydanticAI(Agent)},
+        r"a\.execute: the class Agent is no agent, but makes some. Give an object of it: Agent\(...\)",
+    ),
+    "a prompt that is a text": (
+        lambda: {"execute": PydanticAI(AGENT, prompt="Be brief.")},
+        r"a\.execute: prompt= cannot be called: got a str. Give a function of \(task, context\)",
+    ),
+    "a prompt that is told too little": (
+        lambda: {"execute": LangChain(CHAT, prompt=lambda task: f"Do {task}")},
+        r"a\.execute: prompt= cannot be called with \(task, context\). It takes \(task\)",
+    ),
+    "deps that are told nothing": (
+        lambda: {"execute": PydanticAI(AGENT, deps=lambda: 1)},
+        r"a\.execute: deps= cannot be called with \(context\). It takes \(\)",
+    ),
+    "an input that is no function": (
+        lambda: {"execute": LangChain(CHAT, input={"x": 1})},
+        r"a\.execute: input= cannot be called: got a dict. Give a function of \(task, context\)",
+    ),
+    "an output that is no function": (
+        lambda: {"execute": LangChain(CHAT, output="answer")},
+        r"a\.execute: output= cannot be called: got a str. Give a function of \(result\)",
+    ),
+    "a config that is no dict": (
+        lambda: {"execute": LangChain(CHAT, config="fast")},
+        r"LangChain\.config: expected a dict, got 'fast'. Write config=",
+    ),
+    "a context that is no function": (
+        lambda: {"execute": OpenAIAgent(CLERK, context={"user": 1})},
+        r"a\.execute: context= cannot be called: got a dict. Give a function of \(context\)",
+    ),
+    "no turns": (
+        lambda: {"execute": OpenAIAgent(CLERK, max_turns=0)},
+        r"a\.execute: max_turns= got 0. Give a whole number from 1 on, or None for no limit",
+    ),
+    "a switch that is a word": (
+        lambda: {"execute": PydanticAI(AGENT, durable="no")},
+        r"a\.execute: durable= got 'no'. Write True or False",
     ),
     "an agent as handle": (lambda: {"handle": AGENT}, r"a\.handle: an Agent cannot be called. Write execute= "),
     "an agent as run": (lambda: {"run": AGENT}, r"a\.run: an Agent cannot be called. Write execute= "),
