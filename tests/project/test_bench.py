@@ -26,6 +26,7 @@ from tests.bench.table import (
     overheads,
     seconds,
 )
+from tests.support.hatchery import ran
 from tests.support.sizes import only_in_all, only_in_most
 
 ROOT = Path(__file__).parents[2]
@@ -162,14 +163,14 @@ def test_one_benchmark_can_be_chosen() -> None:
 
 
 def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    done = _bench("core", "--only", "tall")
+    done = _refused("core", "--only", "tall")
 
     assert done.returncode == 2
     assert all(name in done.stderr for name in SUITES["core"])
 
 
 def test_a_benchmark_of_another_suite_is_refused() -> None:
-    done = _bench("tasks", "--quick", "--only", "tell")
+    done = _refused("tasks", "--quick", "--only", "tell")
 
     assert done.returncode == 2
     assert all(name in done.stderr for name in SUITES["tasks"])
@@ -236,6 +237,11 @@ def _quick_table(suite: str, rows: dict[str, str]) -> list[str]:
     for words, floor in rows.items():
         assert sum(words in line and floor in line for line in table) == 1, words
     return table
+
+
+def _refused(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it where nothing is measured."""
+    return ran("-m", "tests.bench", *arguments, cwd=ROOT, timeout=BENCH_S)
 
 
 def _bench(*arguments: str) -> subprocess.CompletedProcess[str]:

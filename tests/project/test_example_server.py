@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.support.command import Process
+from tests.support.hatchery import python
 
 httpx = pytest.importorskip("httpx", reason="needs the extra 'example'")
 for package in ("fastapi", "uvicorn"):
@@ -47,20 +48,18 @@ def test_ctrl_c_with_an_open_client_of_events_ends_the_fastapi_example_at_once(t
 
 
 @contextmanager
-def _served(tmp: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _served(tmp: Path) -> Iterator[tuple[Process, str]]:
     """The example as a server, on a port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, str(EXAMPLE), "--serve", "--port", str(port)]
-    program = subprocess.Popen(command, cwd=tmp, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        until = time.monotonic() + 60
-        while time.monotonic() < until and program.poll() is None:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
-        yield program, f"http://127.0.0.1:{port}"
-    finally:
-        program.kill()
-        program.wait()
+    with python(EXAMPLE, "--serve", "--port", port, cwd=tmp) as program:
+        try:
+            until = time.monotonic() + 60
+            while time.monotonic() < until and program.poll() is None:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.05)
+            yield program, f"http://127.0.0.1:{port}"
+        finally:
+            program.kill()
