@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.messaging.envelope import SystemMessage, message_type
@@ -34,6 +36,21 @@ _WHY: dict[Refusal, str] = {
     Refusal.DOWN: "its tree is down",
     Refusal.HOPS: "would be told after too many tells. Use detached=True where a new chain begins",
 }
+
+
+_FOR_GOOD = (Refusal.STOPPED, Refusal.PARKED)
+"""Refusals of one that stays down until it is restarted."""
+
+
+class Standing(Protocol):
+    """A supervisor, as far as it matters to whoever is asked below it."""
+
+    @property
+    def state(self) -> str:
+        """Where it stands."""
+
+
+_NOBODY: Mapping[str, Standing] = MappingProxyType({})
 
 
 class Sender(Protocol):
@@ -97,9 +114,19 @@ class DeadLetterOffice:
             self.dead_letter(box, body, refusal, origin.sender if origin is not None else None, path)
 
 
-def stopped_error(path: str, refusal: Refusal) -> ActorStoppedError:
-    """Why an ask to a path of a tree that is up fails at once."""
+def stopped_error(path: str, refusal: Refusal, listed: Mapping[str, Standing] = _NOBODY) -> ActorStoppedError:
+    """Why an ask to a path of a tree that is up fails at once.
+
+    Args:
+        path: who was asked.
+        refusal: of its mailbox.
+        listed: children by their paths. A supervisor that is down for good is what has to be restarted.
+    """
     kind = ParkedError if refusal is Refusal.PARKED else ActorStoppedError
+    above = path.rpartition("/")[0]
+    supervisor = listed.get(above) if "/" in above and refusal in _FOR_GOOD else None
+    if supervisor is not None and supervisor.state in {"parked", "stopped"}:
+        return kind(path, f"its supervisor {above!r} is {supervisor.state}. restart_child({above!r}) starts both")
     return kind(path, _WHY.get(refusal, str(refusal)))
 
 

@@ -1,7 +1,6 @@
 """State that the actors of one tree share: clock, places to run, timers, events, mailboxes by path, and the books.
 
 It is built for one tree and ends with it. ``trees.Tree`` is what users hold; a ``System`` knows no declarations.
-
 Parts: ``letters`` takes what no worker takes, ``leftovers`` what a closed mailbox still held, ``reports`` makes events
 of what the places where things run have to tell, ``strays`` knows the incarnations that were left to themselves.
 """
@@ -304,7 +303,8 @@ class System:
 
     def stopped_error(self, path: str, refusal: Refusal) -> ActorStoppedError:
         """Why an ask to this path fails at once."""
-        return self.down_error(path) if self.is_down or refusal is Refusal.DOWN else stopped_error(path, refusal)
+        refusal = Refusal.DOWN if self.is_down else refusal
+        return self.down_error(path) if refusal is Refusal.DOWN else stopped_error(path, refusal, self.children)
 
     def down_error(self, path: str) -> TreeDownError:
         """The whole tree is down; with the reason, where nobody had asked for that."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors import ChildParked, ChildRestarting, DeadLetter, ParkedError
+from actors import ActorStoppedError, ChildParked, ChildRestarting, DeadLetter, ParkedError
 from actors.testing import Fault, ManualClock, settle
 from tests.support.crew import Record, crash, faulty, incarnations, running, shop, states
 from trees import Backoff, SupervisorSpec
@@ -122,13 +122,19 @@ def test_a_supervisor_parks_instead_of_taking_its_parent_down() -> None:
         ref = tree.ref("shop/team/x")
         crash(tree, "shop/team/x")
         crash(tree, "shop/team/x")
-        with pytest.raises(ParkedError):
+        with pytest.raises(ParkedError) as caught:
             ref.ask("hello")
         parked = states(tree)
         tree.restart_child("shop/team")
+        revived = ref.ask("hello")
+        tree.terminate_child("shop/team")
+        with pytest.raises(ActorStoppedError) as stopped:
+            ref.ask("hello")
 
         assert parked == {"team": "parked", "b": "running"}
-        assert ref.ask("hello") == "hello"
+        said = "shop/team/x: its supervisor 'shop/team' is {}. restart_child('shop/team') starts both."
+        assert (str(caught.value), str(stopped.value)) == (said.format("parked"), said.format("stopped"))
+        assert (revived, type(stopped.value)) == ("hello", ActorStoppedError)
 
 
 # -- 14 ----------------------------------------------------------------------------------------------------
