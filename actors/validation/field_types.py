@@ -13,7 +13,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator
 
-from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
+from actors.validation.validation_messages import (
+    TASK_ID,
+    type_phrase,
+    validation_error,
+    validation_errors,
+    value_phrase,
+)
 
 MAX_SECONDS = 1e9
 """Thirty years: the longest duration, because the platform's own waits overflow not far beyond it."""
@@ -133,7 +139,7 @@ def specs(value: object, accepted: tuple[type[Any], ...]) -> tuple[Any, ...]:
 Id: TypeAlias = Annotated[str, Field(pattern=f"^{_ID.pattern}$")]
 """Unique among siblings; the last part of the path."""
 
-TaskId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:~/@-]{1,200}$")]
+TaskId: TypeAlias = Annotated[str, Field(pattern=TASK_ID)]
 """Id of a task. Only ids that the library makes have an @ (``task_ids``); a task with one is refused."""
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -175,6 +175,12 @@ def _united(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
     return found
 
 
+TASK_ID: Final = r"^[A-Za-z0-9_.:~/@-]{1,200}$"
+"""Pattern of the id of a task. It has more letters than that of a child, and an end."""
+_TASK_ID_HINT: Final = "Use letters, digits, '_', '.', ':', '~', '/' and '-', 1 to 200 of them."
+_ID_HINT: Final = "Use letters, digits, '_', '.' and '-', at least one of them."
+
+
 def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]]) -> tuple[str, str]:
     """Return description and hint of one of pydantic's own mistakes."""
     context: dict[str, Any] = detail.get("ctx", {})
@@ -189,7 +195,8 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
             close = nearest(given, _QUOTED.findall(context["expected"])) if isinstance(given, str) else ""
             worded = f"{value} is not accepted", f"{close}Use {context['expected']}."
         case "string_pattern_mismatch":
-            worded = f"expected an id, got {value}", "Use letters, digits, '_', '.' and '-', at least one of them."
+            hint = _TASK_ID_HINT if context.get("pattern") == TASK_ID else _ID_HINT
+            worded = f"expected an id, got {value}", hint
         case beyond if beyond in _BEYOND:
             what, bound, limit = _BEYOND[beyond]
             worded = f"{value} is {what}", f"Use {bound} {context[limit]}."

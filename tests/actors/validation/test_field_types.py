@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from actors.model.errors import ConfigError, Problem
 from actors.model.spec import Restart
 from actors.validation.validation_messages import from_pydantic
-from trees import Keep, Retry
+from trees import Keep, Retry, Task
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
 
 
@@ -189,6 +189,14 @@ def test_a_value_that_a_mailbox_or_a_backoff_does_not_take_is_refused(
     problem = problem_of(make)
 
     assert (problem.path, problem.what) == (path, what)
+
+
+@pytest.mark.parametrize("given", ["", "a b", "a" * 201, "\u00fc"])
+def test_the_hint_to_an_id_of_a_task_names_all_its_letters_and_its_length(given: str) -> None:
+    problem = problem_of(lambda: Task("x", id=given))
+
+    assert problem.hint == "Use letters, digits, '_', '.', ':', '~', '/' and '-', 1 to 200 of them."
+    assert Task("x", id="a_9.b:c~d/e-" + "f" * 188).id is not None
 
 
 @pytest.mark.parametrize("made", [Backoff, Retry])
