@@ -44,6 +44,15 @@ _LIMIT = 1 << 20
 _MOST_FILES = 8
 _END = b"{}"
 """The order to end."""
+_ALL = (
+    "actors.testing",
+    "psycopg",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite",
+    "trees.cli",
+    "trees.store.sql",
+)
+"""What is imported before the first fork."""
 _PACKAGES = [
     *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     ROOT / "actors",
@@ -310,8 +319,7 @@ def _serve(orders: socket.socket) -> Callable[[], None] | None:
                 found = os.waitid(os.P_PID, order["stopped"], os.WSTOPPED | os.WEXITED | os.WNOWAIT)
                 answer.send(b"1" if found is not None and found.si_code == os.CLD_STOPPED else b"0")
                 continue
-            _import_all()
-            _learn(order["imports"])
+            _learn([*_ALL, *order["imports"]])
             pid = os.fork()
             if not pid:
                 orders.close()
@@ -388,18 +396,6 @@ def _become(order: dict[str, Any], fds: list[int], tells: socket.socket) -> None
         sys.path[0] = str(Path(args[0]).resolve().parent)
         sys.argv = args
         runpy.run_path(args[0], run_name="__main__")
-
-
-@functools.cache
-def _import_all() -> None:
-    """Import what the commands import."""
-    import psycopg  # noqa: F401, PLC0415
-
-    import trees.cli  # noqa: PLC0415
-    import trees.store  # noqa: F401, PLC0415
-
-    gc.collect()
-    gc.freeze()
 
 
 def main() -> None:

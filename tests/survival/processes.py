@@ -67,7 +67,7 @@ class Process:
         words = ("-m", "tests.survival.life", str(notes.writes))
         self._popen: Hatched | subprocess.Popen[str]
         if not under:
-            self._popen = python(*words, cwd=ROOT, talks=True, keeps=[notes.writes])
+            self._popen = python(*words, cwd=ROOT, talks=True, keeps=[notes.writes], imports=["pytest"])
         else:
             self._popen = subprocess.Popen(
                 [*under, sys.executable, *words],
