@@ -70,7 +70,8 @@ class Tasks(SpecModel, frozen=True):
     """Reviews. What has not passed after that many is ``rejected``."""
     review: Literal["end", "each"] = "end"
     """``"end"``: all results are reviewed when all are there. ``"each"``: a result is reviewed before anything that
-    depends on it starts; the reviewer gets what has a result by then, and ``max_iterations`` holds for each subtask."""
+    depends on it starts; the reviewer gets the results that are new by then, and ``max_iterations`` holds for each
+    subtask."""
     on_rejected: Literal["best_effort", "fail", "escalate"] = "best_effort"
     """After ``max_iterations``: ``"best_effort"``: the results are returned as they are, and marked. ``"fail"``: the
     task fails. ``"escalate"``: a person is asked."""
