@@ -110,7 +110,7 @@ _CHILD_ERRORS: dict[str, str] = {
     "running": "is running. Use terminate_child first.",
     "restarting": "is restarting. Wait until it is up, or use terminate_child first.",
     "not_found": "is not a child. See which_children; a temporary child is forgotten when it ends.",
-    "max_children": "would be one child more than max_children allows. Raise it, or terminate and delete a child first.",
+    "max_children": "would be one child more than max_children allows. Raise it, or delete a child first.",
     "owned": "belongs to its supervisor. To end what it does use handle.cancel() of its tasks, or stop the supervisor.",
 }
 
