@@ -32,7 +32,7 @@ def main(how: str) -> None:
     )
     for _ in range(2):
         with start(spec) as tree:
-            print(tree.ref("p/w").ask("pid"), flush=True)
+            print(tree.ref("p/w").ask("pid", timeout=60), flush=True)
             if how == "stays":
                 sys.stdin.read()
             if how == "leaves":
