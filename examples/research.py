@@ -194,6 +194,9 @@ PLAN = [
 ]
 
 
+NOTHING_THERE = f"no folder with texts in it ({', '.join(sorted(documents_server.SUFFIXES))})"
+
+
 def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) -> SupervisorSpec:
     """Declare the tree.
 
@@ -202,7 +205,12 @@ def tree(path: str = "", model: str = "test", kill: str = "", port: int = 8091) 
         model: ``test``, ``local``, or a name that pydantic-ai knows.
         kill: part that breaks in the run: ``mcp``, ``agent``, ``model``, or none.
         port: of the server of the local model, on loopback.
+
+    Raises:
+        ValueError: nothing can be read there.
     """
+    if path and not documents_server.documents(path):
+        raise ValueError(f"path={path}: {NOTHING_THERE}")
     mark = str(Path(tempfile.mkdtemp(prefix="research-")) / "died") if kill == "mcp" else ""
     test, local = model == "test", model == "local"
     crashes, fails, never = Once(test and kill == "agent"), Once(test and kill == "model"), Once(wanted=False)
@@ -337,6 +345,9 @@ def main() -> int:
     strange = set(inputs) - {"path", "model", "kill"}
     if strange or inputs.get("kill", "") not in KINDS:
         parser.error(f"--input takes path=DIR, model=NAME and kill={'|'.join(KINDS[1:])}")
+    path = inputs.get("path", "")
+    if path and not documents_server.documents(path):
+        parser.error(f"--input path={path}: {NOTHING_THERE}")
     logger.remove()
     logger.add(sys.stderr, level="WARNING", format="{message}")
     return 0 if research(inputs, args.web).status == "succeeded" else 1

@@ -71,11 +71,22 @@ def test_research_reads_what_is_there_and_ends_with_the_same_report_whatever_par
         assert _researched(done) == report, kill
         assert re.search(sign, done.stdout), done.stdout
         assert "SubtaskRetrying" in done.stderr, f"{kill}: nothing was killed"
-    for given in ("kill=everything", "speed=fast"):
-        refused = _again("research.py", "--input", given, tmp=tmp_path)
 
-        assert refused.returncode == 2
-        assert "kill=mcp|agent|model" in refused.stderr
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("kill=everything", "kill=mcp|agent|model"),
+        ("speed=fast", "kill=mcp|agent|model"),
+        ("path=nowhere", "path=nowhere: no folder with texts in it (.md, .rst, .txt)"),
+    ],
+)
+def test_research_says_what_is_wrong_with_its_inputs(given: str, said: str, tmp_path: Path) -> None:
+    refused = _again("research.py", "--input", given, tmp=tmp_path)
+
+    assert refused.returncode == 2
+    assert said in refused.stderr
 
 
 @pytest.mark.slow
