@@ -67,11 +67,11 @@ class BackCallClient:
         self.listens()
         self._link.send(Kind.CALL, number, [*dumped((name, span, *args)), *(extra or ())])
 
-    def get(self, name: str, *args: Any) -> Any:
+    def get(self, name: str, *args: Any, span: bytes = b"") -> Any:
         """Call, and wait for the answer: it takes as long as the host takes to look something up."""
         reply = Reply()
         reply.arm()
-        self.ask(reply, name, *args)
+        self.ask(reply, name, *args, span=span)
         return reply.get_armed()
 
     def listens(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
@@ -11,6 +12,7 @@ from actors.tasks.model.usage import NO_USAGE, Usage
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from actors.messaging.ports import Crossing
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 class AttemptStepHost:
     """Door to one attempt for its steps. May be used from any thread."""
 
-    __slots__ = ("_attempt",)
+    __slots__ = ("_attempt", "_begun", "_traced")
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        self._begun = 0
+        self._traced: dict[int, tuple[AbstractContextManager[object], contextvars.Context]] = {}
+        """Traces of steps that run in another process now, each with the variables that it was entered in."""
 
     @property
     def path(self) -> str:
@@ -62,6 +67,35 @@ class AttemptStepHost:
         """Return the trace of a step, where its attempt is traced."""
         trace = self._attempt.trace
         return None if trace is None else trace.step(name)
+
+    def begin_trace(self, name: str) -> tuple[int, Crossing | None] | None:
+        """Begin the trace of a step that runs in another process; on the loop, as the two that follow.
+
+        Returns:
+            Its number, and the span that is to be current there; None: its attempt is not traced.
+        """
+        trace, tracer = self.trace(name), self._attempt.owner.system.tracer
+        if trace is None or tracer is None:
+            return None
+        variables = contextvars.copy_context()
+        variables.run(trace.__enter__)
+        self._begun += 1
+        self._traced[self._begun] = trace, variables
+        return self._begun, tracer.crossing(variables)
+
+    def end_trace(self, number: int, error_type: str = "", text: str = "") -> None:
+        """End the trace of that step; with an error that it has left by, if any."""
+        trace, variables = self._traced.pop(number)
+        if error_type:
+            error = type(error_type, (Exception,), {})(text)  # of the type nothing but its name has crossed
+            variables.run(trace.__exit__, type(error), error, None)
+        else:
+            variables.run(trace.__exit__, None, None, None)
+
+    def end_traces(self) -> None:
+        """End the traces of all steps: their process does nothing for this attempt any more."""
+        for number in list(self._traced):
+            self.end_trace(number)
 
     def use(self, usage: Usage) -> None:
         """Count what the step that runs has used up: that is recorded with its result, or told where it has none."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.model.attempt_end import AttemptEnded
+from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task import Usage
+from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
@@ -42,7 +46,7 @@ class Calls(Protocol):
     def span(self) -> bytes:
         """Return the span that is current here, as it goes along with a call."""
 
-    def get(self, name: str, *args: Any) -> Any:
+    def get(self, name: str, *args: Any, span: bytes = b"") -> Any:
         """Call, and wait for the answer."""
 
 
@@ -192,6 +196,30 @@ class ContextElsewhere:
         return self._steps.key_here()
 
 
+class StepTraceElsewhere(AbstractContextManager[None]):
+    """Trace of a step in the process that runs it: the span of the host is current here until it ends."""
+
+    def __init__(self, calls: Calls, name: str, span: bytes) -> None:
+        self._calls = calls
+        self._name = name
+        self._span = span
+        self._number = 0
+        self._borrowed: Borrowed = []
+
+    def __enter__(self) -> None:
+        begun = self._calls.get("work_step", "begin_trace", self._name, span=self._span)
+        if begun is not None:
+            self._number, crossing = begun
+            if crossing is not None:
+                self._borrowed = borrow(crossing.variables(), CURRENT)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        give_back(self._borrowed)
+        if self._number:
+            said = () if error is None else (type_name(type(error)), plain_text(error, otherwise=""))
+            self._calls.tell("work_step", "end_trace", self._number, *said)
+
+
 class StepHostElsewhere:
     """Attempt as the steps of its code in another process see it: each operation is a back-call."""
 
@@ -205,8 +233,10 @@ class StepHostElsewhere:
         """Ask if a step may be made; what is returned says so."""
         return self._asked("ask_leave", name)
 
-    def trace(self, name: str) -> None:
-        """Trace nothing: spans are made in the host."""
+    def trace(self, name: str) -> StepTraceElsewhere | None:
+        """Return the trace of a step, where its attempt is traced: its span is made in the host."""
+        span = self._calls.span()
+        return StepTraceElsewhere(self._calls, name, span) if span else None
 
     def use(self, usage: Usage) -> None:
         """Count what the step that runs has used up."""
