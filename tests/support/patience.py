@@ -42,10 +42,14 @@ def be_patient() -> dict[str, float]:
     before: dict[str, float] = {}
     for function, parameter in WAITS.items():
         by_name: Any = function.__kwdefaults__ or {}
+        of_order: Any = function.__defaults__ or ()  # type: ignore[attr-defined]
+        code = function.__code__  # type: ignore[attr-defined]
+        names = code.co_varnames[: code.co_argcount][-len(of_order) :] if of_order else ()
+        given = {**dict(zip(names, of_order, strict=True)), **by_name}
+        before[function.__qualname__] = given[parameter]
         if parameter in by_name:
-            before[function.__qualname__] = by_name[parameter]
             by_name[parameter] = PATIENT_S
-        else:  # the last one of all
-            *others, before[function.__qualname__] = function.__defaults__  # type: ignore[misc]
-            function.__defaults__ = (*others, PATIENT_S)  # type: ignore[attr-defined]
+        else:
+            values = (PATIENT_S if name == parameter else given[name] for name in names)
+            function.__defaults__ = tuple(values)  # type: ignore[attr-defined]
     return before
