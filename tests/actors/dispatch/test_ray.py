@@ -108,9 +108,7 @@ def test_what_is_raised_there_is_raised_here_with_its_frames_as_its_cause() -> N
             ask("odd")
 
 
-def test_large_messages_cross_and_what_cannot_be_pickled_is_refused_before_it_is_sent_and_a_reply_at_the_asker() -> (
-    None
-):
+def test_large_messages_cross_and_what_cannot_be_pickled_is_refused_before_it_is_sent() -> None:
     data = os.urandom(1024) * 20_000
     with running(worker(dispatch=on_ray())) as (tree, ask):
         assert ask(("echo", data)) == data
