@@ -172,11 +172,13 @@ class Hatched:
                 self.stdin.close()
 
     def close(self) -> None:
-        """Close what this process has of it."""
+        """Close what this process has of it; once: its numbers may be those of other files by the second time."""
         self._end_input()
         for each in (self.stdout, self.stderr):
             each.close()
-        os.close(self._ended)
+        ended, self._ended = self._ended, -1
+        if ended >= 0:
+            os.close(ended)
 
 
 class Hatchery:

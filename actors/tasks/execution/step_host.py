@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.task_errors import LeaseLostError
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
 
 
+_NUMBERS: Final = itertools.count(1)
+"""Numbers of traces, in all attempts of this process."""
+
+
 class AttemptStepHost:
     """Door to one attempt for its steps. May be used from any thread."""
 
-    __slots__ = ("_attempt", "_begun", "_traced")
+    __slots__ = ("_attempt", "_traced")
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._begun = 0
         self._traced: dict[int, tuple[AbstractContextManager[object], contextvars.Context]] = {}
         """Traces of steps that run in another process now, each with the variables that it was entered in."""
 
@@ -79,13 +83,18 @@ class AttemptStepHost:
             return None
         variables = contextvars.copy_context()
         variables.run(trace.__enter__)
-        self._begun += 1
-        self._traced[self._begun] = trace, variables
-        return self._begun, tracer.crossing(variables)
+        number = next(_NUMBERS)
+        self._traced[number] = trace, variables
+        return number, tracer.crossing(variables)
 
     def end_trace(self, number: int, error_type: str = "", text: str = "") -> None:
-        """End the trace of that step; with an error that it has left by, if any."""
-        trace, variables = self._traced.pop(number)
+        """End the trace of that step, unless it has; with an error that it has left by, if any.
+
+        Code that outlives its attempt there tells the end of its step when the next attempt runs: it is none of that.
+        """
+        trace, variables = self._traced.pop(number, (None, contextvars.Context()))
+        if trace is None:
+            return
         if error_type:
             error = type(error_type, (Exception,), {})(text)  # of the type nothing but its name has crossed
             variables.run(trace.__exit__, type(error), error, None)

@@ -156,7 +156,8 @@ def test_an_attempt_that_is_ended_when_its_answer_is_there_already_costs_its_pro
 
         half._handle = SimpleNamespace(send=lambda kind, *_: done.append(kind), kill=kill, is_unread=lambda _: False)
         life.recipe, life.lose_resource = SimpleNamespace(is_body=False), lambda _: None
-        context = SimpleNamespace(_regrow_crossing=lambda task: (task, None, lambda: "timeout"))
+        steps = SimpleNamespace(end_traces=lambda: None)
+        context = SimpleNamespace(_regrow_crossing=lambda task: (task, steps, lambda: "timeout"))
         work = asyncio.create_task(half.execute("task", context))
         while not done and not work.done():  # noqa: ASYNC110 - until it was handed over
             await asyncio.sleep(0)

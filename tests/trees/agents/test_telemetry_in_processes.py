@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from actors import CallbackRaised
+from actors.tasks.execution.step_host import AttemptStepHost
 from actors.testing import settle
 from tests.support.attempts import LONG_S
 from tests.support.traced_work import (
@@ -159,3 +160,29 @@ def test_a_step_in_a_process_has_its_span_which_is_current_in_its_code_and_says_
     assert failed.attributes["error.type"] == "ImportError"
     assert failed.status.description is None, "its text is content"
     assert not {"error.type"} & {*(spans["step good"].attributes or ()), *(spans["step last"].attributes or ())}
+
+
+def test_the_end_of_a_step_that_has_outlived_its_attempt_ends_no_step_of_the_next_one() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    hosts: list[AttemptStepHost] = []
+
+    async def keep(_: Any, context: Any) -> None:
+        host = AttemptStepHost(context._attempt)
+        begun = host.begin_trace("pay")
+        assert begun is not None
+        hosts.append(host)
+        numbers.append(begun[0])
+
+    numbers: list[int] = []
+    plan = StaticPlan([Subtask("one", worker="w"), Subtask("two", worker="w", depends_on=["one"])])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[WorkerSpec(id="w", execute=keep)])
+    with start(spec) as tree:
+        instrument(tree, provider)
+        tree.run("go", timeout=LONG_S)
+        hosts[0].end_traces()
+        hosts[1].end_trace(numbers[0])
+        assert len([each for each in exporter.get_finished_spans() if "pay" in each.name]) == 1
+        hosts[1].end_trace(numbers[1])
+        assert len([each for each in exporter.get_finished_spans() if "pay" in each.name]) == 2
