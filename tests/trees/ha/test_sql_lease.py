@@ -35,8 +35,10 @@ def made(url: str, holder: str, *, lease_s: float = LEASE_S, root: str = "shop")
 
 
 def taken(lease: SqlLease) -> int | LeaseState:
-    """What it gets that asks again where the store does not answer in time, as a candidate does: the server ends a
-    session whenever that has its turn."""
+    """What a lease gets that is asked for again where the store does not answer in time, as a candidate does it.
+
+    The server ends a session whenever that has its turn.
+    """
     end = monotonic() + LONG_S
     while True:
         try:
