@@ -323,6 +323,11 @@ class Pool:
     # -- the end -------------------------------------------------------------------------------------------
 
     @property
+    def ticker(self) -> threading.Thread | None:
+        """Thread that has it grow while all others are held up; None: that was never needed."""
+        return self._ticker
+
+    @property
     def closed(self) -> bool:
         """True once no more jobs are expected."""
         return self._closed

@@ -59,7 +59,7 @@ def _is_growth(thread: threading.Thread, pools: set[Pool]) -> bool:
     """
     if thread is READER.thread or isinstance(thread, LetGoThread):
         return True
-    return isinstance(thread, PoolThread) and thread.pool in pools
+    return (isinstance(thread, PoolThread) and thread.pool in pools) or any(thread is pool.ticker for pool in pools)
 
 
 def _outliving(before: set[threading.Thread], patience_s: float) -> list[threading.Thread]:
