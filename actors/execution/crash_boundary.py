@@ -254,9 +254,18 @@ class WorkerIncarnation(EndingIncarnation):
             await self._settled(started)
         return True
 
+    def _handler(self) -> Any:
+        """Return what handles messages.
+
+        None: it was killed by one who saw nobody run it. That one had given its order before this run began, so there
+        is nothing to handle (``Mailbox.take``).
+        """
+        actor = self.actor
+        return None if actor is None else actor._regrow_handler()  # noqa: SLF001
+
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the incarnation is over."""
-        handle, now = self.actor._regrow_handler(), self.system.now  # noqa: SLF001
+        handle, now = self._handler(), self.system.now
         on_loop = self.recipe.where is LOOP  # where it may leave tasks behind
         due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside

@@ -83,6 +83,41 @@ def test_a_kill_and_a_crash_at_the_same_moment_make_one_exit(
         assert [event.reason for event in seen.of(ChildExited)] == [reason]
 
 
+@pytest.mark.parametrize("run_first", [True, False])
+def test_a_run_that_begins_between_the_order_of_a_kill_and_the_end_is_no_error_of_ours(
+    run_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kill has seen nobody run it, so it drops the worker's object; the run has seen no end."""
+    with tree_of(worker("w", shutdown="brutal_kill", restart="temporary")) as tree:
+        seen, incarnation = Witness(tree), life_of(tree, "t/w")
+
+        def ours(found: Any, *_: Any) -> bool:
+            return found is incarnation
+
+        def seam(name: str) -> Any:
+            return stop_at(WorkerIncarnation, name, ours, after=False, patch=monkeypatch)
+
+        with seam("begin_run") as begins, seam("_work") as works, seam("_end") as ends:
+            tree.ref("t/w").tell("never handled")
+            begins.wait_reached()
+            killed = in_thread(lambda: tree.terminate_child("t/w"))
+            ends.wait_reached()
+            begins.open.set()
+            works.wait_reached()
+            if run_first:
+                works.open.set()
+                eventually(lambda: incarnation.running_on is None)
+            ends.open.set()
+            eventually(lambda: incarnation.is_over)
+            works.open.set()
+            killed()
+        settle(tree)
+
+        assert [event.reason for event in seen.of(ChildExited)] == [Reason.KILLED]
+        assert seen.of(InternalError) == []
+        assert not tree._system.abandoned_by_path
+
+
 @pytest.mark.parametrize("dispatch", ["pool", "thread"])
 @pytest.mark.parametrize("claimed", [True, False])
 def test_one_that_is_killed_before_the_first_line_of_its_start_runs_nothing(

@@ -26,20 +26,28 @@ def come_to_rest(ground: Ground) -> list[str]:
     """Wait until nothing moves and nothing restarts any more; what did not come to an end.
 
     Bodies come first: none takes an order any more, and ``settle`` waits for whatever an end that was heard sets off.
-    Looked at afterwards, one could have ended since ``settle`` returned, and its supervisor would not know of it.
+    Looked at afterwards, one could have ended since ``settle`` returned, and its supervisor would not know of it. A
+    restart may end between ``settle`` and the look at it: so the events of that are waited for as well.
     """
     tree, end = ground.tree, time.monotonic() + ANSWER_S
     while True:
         moving = [f"the order to {path} does not end" for path in obeying(ground)]
-        try:
-            settle(tree, max(1.0, end - time.monotonic()))
-        except TimeoutError as late:
-            return [f"it does not come to rest: {late}"]
+        late = _settled(tree, end)
         moving += [f"the restart of {info.path} does not end" for info in listed(tree) if info.state == "restarting"]
-        if not moving or not tree.is_alive:
-            return []
+        if not late and not moving:
+            late = _settled(tree, end)
+        if late or not moving or not tree.is_alive:
+            return late
         if time.monotonic() > end:
             return moving
+
+
+def _settled(tree: Any, end: float) -> list[str]:
+    try:
+        settle(tree, max(1.0, end - time.monotonic()))
+    except TimeoutError as late:
+        return [f"it does not come to rest: {late}"]
+    return []
 
 
 def obeying(ground: Ground) -> list[str]:
