@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from actors.model.errors import Problem
 from actors.validation.field_types import MAX_SECONDS
 
+LONGEST_S: Final = 30.0
+"""Default of ``max_s``, in seconds."""
 
-def with_longest(given: Any, longest_s: float) -> Any:
-    """Return what a user gave; a first delay above the default of ``max_s`` is the longest one as well.
 
-    Args:
-        given: arguments, unchecked.
-        longest_s: default of ``max_s``, in seconds.
-    """
+def with_longest(given: Any) -> Any:
+    """Return the unchecked arguments; a first delay above the default of ``max_s`` is the longest one as well."""
     if not isinstance(given, Mapping) or "max_s" in given:
         return given
     first = given.get("initial_s")
-    if isinstance(first, bool) or not isinstance(first, (int, float)) or not longest_s < first <= MAX_SECONDS:
+    if isinstance(first, bool) or not isinstance(first, (int, float)) or not LONGEST_S < first <= MAX_SECONDS:
         return given
     return {**given, "max_s": first}
 

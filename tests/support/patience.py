@@ -8,6 +8,7 @@ after its time says the time.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -41,15 +42,12 @@ def be_patient() -> dict[str, float]:
     settings.load_profile("busy")
     before: dict[str, float] = {}
     for function, parameter in WAITS.items():
-        by_name: Any = function.__kwdefaults__ or {}
-        of_order: Any = function.__defaults__ or ()  # type: ignore[attr-defined]
-        code = function.__code__  # type: ignore[attr-defined]
-        names = code.co_varnames[: code.co_argcount][-len(of_order) :] if of_order else ()
-        given = {**dict(zip(names, of_order, strict=True)), **by_name}
-        before[function.__qualname__] = given[parameter]
-        if parameter in by_name:
-            by_name[parameter] = PATIENT_S
-        else:
-            values = (PATIENT_S if name == parameter else given[name] for name in names)
-            function.__defaults__ = tuple(values)  # type: ignore[attr-defined]
+        parameters = inspect.signature(function).parameters
+        before[function.__qualname__] = parameters[parameter].default
+        longer = {each.name: PATIENT_S if each.name == parameter else each.default for each in parameters.values()}
+        of_order = [each for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
+        changed: Any = function
+        changed.__defaults__ = tuple(longer[each.name] for each in of_order if each.default is not each.empty)
+        if parameter in (changed.__kwdefaults__ or ()):
+            changed.__kwdefaults__[parameter] = PATIENT_S
     return before

@@ -19,7 +19,7 @@ from actors.model.spec import StrategyName
 from actors.tasks.model.policy import Breaker
 from actors.tasks.planning.task_settings import Tasks
 from actors.validation import field_types
-from actors.validation.delay_bounds import delay_problems, with_longest
+from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest
 from actors.validation.missing_names import missing_name
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import listed
@@ -39,7 +39,7 @@ class Backoff(SpecModel, frozen=True, kw_only=False):
     """Seconds before the first restart."""
     factor: field_types.Factor = 2.0
     """Each further delay is this many times the one before; at least 1."""
-    max_s: field_types.Delay = 30.0
+    max_s: field_types.Delay = LONGEST_S
     """Seconds. No delay is longer, jitter apart. Not given: at least ``initial_s``."""
     jitter: field_types.Share = 0.2
     """0 to 1. Up to this share of the delay is added at random, so that children do not come back at the same time."""
@@ -49,7 +49,7 @@ class Backoff(SpecModel, frozen=True, kw_only=False):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, given: Any) -> Any:
-        return with_longest(given, 30.0)
+        return with_longest(given)
 
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:

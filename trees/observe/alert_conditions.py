@@ -226,20 +226,20 @@ def stalled() -> Condition:
     return Condition(lambda: _Happened(ChildStalled, LoopBlocked))
 
 
-SHIPPED: Final[dict[str, Callable[..., Condition]]] = {
-    "gave_up": gave_up,
-    "parked": parked,
-    "restarts_over": restarts_over,
-    "breaker_open": breaker_open,
-    "question_waiting": question_waiting,
-    "task_failed": task_failed,
-    "queue_over": queue_over,
-    "mailbox_over": mailbox_over,
-    "store_paused": store_paused,
-    "lease_lost": lease_lost,
-    "stalled": stalled,
-}
-"""The functions that make a condition, by name."""
+SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (
+    gave_up,
+    parked,
+    restarts_over,
+    breaker_open,
+    question_waiting,
+    task_failed,
+    queue_over,
+    mailbox_over,
+    store_paused,
+    lease_lost,
+    stalled,
+)
+"""The functions that make a condition."""
 
 
 def _is_failed_task(event: Event) -> bool:

@@ -121,7 +121,8 @@ def _a_condition(value: object) -> object:
     if not callable(value):
         hint = "Give a condition of trees.observe.alerts, such as parked(), or a function of the snapshot."
         raise validation_error(f"expected a condition, got {value_phrase(value)}", hint)
-    for name, each in SHIPPED.items():
+    for each in SHIPPED:
+        name = each.__name__
         if value is each:
             raise validation_error(f"{name} makes a condition, and is none", f"Write {name}(...).")
     return not_async(value)

@@ -92,14 +92,13 @@ class AttemptStepHost:
 
         Code that outlives its attempt there tells the end of its step when the next attempt runs: it is none of that.
         """
-        trace, variables = self._traced.pop(number, (None, contextvars.Context()))
-        if trace is None:
+        found = self._traced.pop(number, None)
+        if found is None:
             return
-        if error_type:
-            error = type(error_type, (Exception,), {})(text)  # of the type nothing but its name has crossed
-            variables.run(trace.__exit__, type(error), error, None)
-        else:
-            variables.run(trace.__exit__, None, None, None)
+        trace, variables = found
+        # Of the type of an error nothing but its name has crossed.
+        error = type(error_type, (Exception,), {})(text) if error_type else None
+        variables.run(trace.__exit__, error and type(error), error, None)
 
     def end_traces(self) -> None:
         """End the traces of all steps: their process does nothing for this attempt any more."""

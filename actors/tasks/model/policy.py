@@ -19,7 +19,7 @@ from actors.model.spec import RandomSource
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
 from actors.validation import field_types
-from actors.validation.delay_bounds import delay_problems, with_longest
+from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
 
@@ -102,7 +102,7 @@ class Retry(Rung, frozen=True, kw_only=False):
     """Seconds before the second attempt."""
     factor: field_types.Factor = 2.0
     """Each further delay is this many times the one before."""
-    max_s: field_types.Delay = 30.0
+    max_s: field_types.Delay = LONGEST_S
     """Seconds. No delay is longer, jitter apart. Not given: at least ``initial_s``."""
     jitter: field_types.Share = 0.2
     """0 to 1. Up to this share of the delay is added at random."""
@@ -114,7 +114,7 @@ class Retry(Rung, frozen=True, kw_only=False):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, given: Any) -> Any:
-        return with_longest(given, 30.0)
+        return with_longest(given)
 
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
