@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
+from actors.testing import settle
 from trees import (
     Report,
     StaticPlan,
@@ -83,3 +84,5 @@ def assert_nothing_left(tree: Tree) -> None:
     ground = tree._system.services["tasks"]
     assert (ground.asks, ground.attempts) == ({}, {})
     assert all(not entry.attempts for desk in ground.ports.values() for entry in desk.workers)
+    settle(tree)  # the end of an ask is told once more after that of its attempt
+    assert all((desk.attempts._waits, desk.attempts.waiting) == ({}, 0) for desk in ground.ports.values())

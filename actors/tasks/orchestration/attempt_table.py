@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.subtask_state import SubtaskState, asker_of
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
@@ -139,18 +139,16 @@ class AttemptTable:
     def waits_for(self, attempt: Attempt, ask: str) -> None:
         """Note that the attempt waits for an ask. It holds no slot meanwhile."""
         asks = self._waits.setdefault(attempt.key, set())
-        if not asks:
-            self._counts(attempt, 1)
+        self.waiting += not asks and attempt.key in self.running
         asks.add(ask)
 
-    def waits_no_longer(self, attempt: Attempt, ask: str) -> None:
-        """Note that one of its asks is over."""
-        asks = self._waits.get(attempt.key, set())
+    def waits_no_longer(self, ask: str) -> None:
+        """Note that an ask is over, also where the attempt that has waited in it has ended and is forgotten."""
+        key = asker_of(ask)
+        asks = self._waits.get(key)
+        if asks is None:
+            return
         asks.discard(ask)
-        if not asks and self._waits.pop(attempt.key, None) is not None:
-            self._counts(attempt, -1)
-
-    def _counts(self, attempt: Attempt, more: int) -> None:
-        row = self.running.get(attempt.key)
-        if row is not None and row.attempt is attempt:
-            self.waiting += more
+        if not asks:
+            del self._waits[key]
+            self.waiting -= key in self.running

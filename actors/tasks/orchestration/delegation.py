@@ -186,9 +186,7 @@ class Delegation:
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        attempt = self._core.runtime.attempts.get(asker_of(message.ask))
-        if attempt is not None and attempt.owner is self._core.port:
-            self._core.attempts.waits_no_longer(attempt, message.ask)
+        self._core.attempts.waits_no_longer(message.ask)
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:
@@ -237,14 +235,14 @@ class Delegation:
         core, ask = self._core, self.returning.popleft()
         open_ask, answer = core.runtime.asks.get(ask), core.runtime.answers.pop(ask, None)
         if open_ask is not None and answer is not None:
-            core.attempts.waits_no_longer(open_ask.attempt, ask)
+            core.attempts.waits_no_longer(ask)
             core.act(open_ask.attempt.task, self.answer, ask, *answer)
 
     def wait_is_over(self, ask: str) -> None:
         """An ask is about to be answered: whoever waits in it needs its slot before others get one."""
         open_ask = self._core.runtime.asks.get(ask)
         if open_ask is not None and open_ask.attempt.owner is self._core.port:
-            self._core.attempts.waits_no_longer(open_ask.attempt, ask)
+            self._core.attempts.waits_no_longer(ask)
 
     # -- waiting for each other ----------------------------------------------------------------------------
 

@@ -241,6 +241,17 @@ def test_what_was_asked_for_is_cancelled_with_the_attempt_that_asked() -> None:
         assert_nothing_left(tree)
 
 
+@pytest.mark.parametrize("ask", [asking, asking_sync], ids=["async", "sync"])
+def test_nothing_is_kept_of_the_asks_of_an_attempt_that_took_too_long(ask: Any) -> None:
+    with start(shop(WorkerSpec(id="a", execute=ask("b"), timeout_s=0.05), WorkerSpec(id="b", execute=Stuck()))) as tree:
+        for _ in range(3):
+            with pytest.raises(TaskFailedError):
+                tree.run("the goal", timeout=LONG_S)
+        settle(tree)
+
+        assert_nothing_left(tree)
+
+
 def test_what_nobody_waits_for_any_longer_is_withdrawn_and_the_rest_goes_on() -> None:
     stuck = Stuck()
 
