@@ -12,12 +12,16 @@ _USER, _SYSTEM, _RESIDENT = 11, 12, 21
 
 
 def process_of(pid: int) -> ProcessSnapshot:
-    """Look at a process. One that has ended meanwhile is shown by its number alone."""
+    """Look at a process. One that has ended meanwhile is shown by its number alone.
+
+    Its memory is unknown as long as the kernel says 0 pages: one that has just begun or ended. The kernel counts the
+    pages of each CPU apart and adds them up late ("this value is inaccurate", proc_pid_stat(5)).
+    """
     try:
         told = Path("/proc", str(pid), "stat").read_bytes()
     except OSError:  # no Linux, or it is over
         return ProcessSnapshot(pid=pid, memory_bytes=None, cpu_s=None)
     fields = told.rpartition(b")")[2].split()  # the name of a program may hold anything
     ticks = int(fields[_USER]) + int(fields[_SYSTEM])
-    memory = int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
-    return ProcessSnapshot(pid=pid, memory_bytes=memory, cpu_s=ticks / os.sysconf("SC_CLK_TCK"))
+    resident = int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
+    return ProcessSnapshot(pid=pid, memory_bytes=resident or None, cpu_s=ticks / os.sysconf("SC_CLK_TCK"))

@@ -68,9 +68,10 @@ class ProcessSnapshot(_Record):
 
     pid: int
     memory_bytes: int | None
-    """Resident memory of that process alone. None: the system does not show it (it is no Linux)."""
+    """Resident memory of that process alone. None: the system does not show it (it is no Linux, or it has not counted
+    it yet)."""
     cpu_s: float | None
-    """Seconds of CPU time that it has used; None: likewise."""
+    """Seconds of CPU time that it has used. None: the system does not show it."""
 
 
 class BreakerSnapshot(_Record):

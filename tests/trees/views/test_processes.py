@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,18 +35,24 @@ def process_in(tree: Tree) -> ProcessSnapshot | None:
     return worker.process
 
 
+def is_counted(process: ProcessSnapshot | None) -> bool:
+    """True when the kernel has added up the pages of a process: it does that some time after its program began."""
+    return process is not None and (process.memory_bytes or 0) > 100_000
+
+
 @has_proc
 @pytest.mark.parametrize("kind", WORKERS)
 def test_its_number_memory_and_cpu_seconds_stand_in_the_snapshot_and_the_verbose_dump(kind: str) -> None:
     with start(SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="m", **WORKERS[kind])])) as tree:
-        pid, seen = tree.child("p/m").pid, process_in(tree)
+        pid = tree.child("p/m").pid
+        eventually(lambda: is_counted(process_in(tree)))
+        seen = process_in(tree)
         plain, verbose = tree.dump(), tree.dump(verbose=True)
         kept = TreeSnapshot.model_validate_json(tree.snapshot().model_dump_json())
 
     assert seen is not None
     assert seen.pid == pid
-    assert seen.memory_bytes is not None
-    assert seen.memory_bytes > 100_000
+    assert is_counted(seen)
     assert seen.cpu_s is not None
     assert re.search(rf"pid {pid}   memory \d+ MB   cpu \d+\.\d s", verbose)
     assert "pid" not in plain
@@ -91,3 +98,14 @@ def test_a_process_that_has_ended_meanwhile_is_shown_by_its_number_alone() -> No
     nobody = 2**31 - 1  # above every limit of a system
 
     assert process_of(nobody) == ProcessSnapshot(pid=nobody, memory_bytes=None, cpu_s=None)
+
+
+@has_proc
+def test_the_memory_of_a_process_that_has_ended_and_not_been_collected_is_unknown() -> None:
+    with subprocess.Popen(SLEEPS) as ended:
+        ended.kill()
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        seen = process_of(ended.pid)
+
+    assert seen.memory_bytes is None
+    assert seen.cpu_s is not None
