@@ -110,6 +110,7 @@ class Ref(pykka.ActorRef[Any]):
         Args:
             message: anything.
             timeout: seconds; None for no limit but the deadline of the request that is being handled, if there is one.
+                Where none are left (0 or fewer) the time is up at once, and nothing is sent.
             block: False returns the ``Reply`` (a ``pykka.Future``, awaitable) instead of waiting.
 
         Raises:

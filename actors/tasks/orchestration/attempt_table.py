@@ -7,7 +7,7 @@ Only the orchestrator touches it, so there is no lock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from actors.tasks.journal.subtask_state import SubtaskState, asker_of
@@ -142,13 +142,18 @@ class AttemptTable:
         self.waiting += not asks and attempt.key in self.running
         asks.add(ask)
 
-    def waits_no_longer(self, ask: str) -> None:
-        """Note that an ask is over, also where the attempt that has waited in it has ended and is forgotten."""
+    def waits_no_longer(self, ask: str) -> Collection[str]:
+        """Note that an ask is over, also where the attempt that has waited in it has ended and is forgotten.
+
+        Returns:
+            The other asks in which that attempt waits.
+        """
         key = asker_of(ask)
         asks = self._waits.get(key)
         if asks is None:
-            return
+            return ()
         asks.discard(ask)
         if not asks:
             del self._waits[key]
             self.waiting -= key in self.running
+        return asks

@@ -21,7 +21,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled
-from actors.tasks.orchestration.waits_of_teams import wait_cycle_of
+from actors.tasks.orchestration.waits_of_teams import look_again, wait_cycle_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
@@ -186,7 +186,9 @@ class Delegation:
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer."""
-        self._core.attempts.waits_no_longer(message.ask)
+        others = self._core.attempts.waits_no_longer(message.ask)
+        if others:
+            look_again(self._core.runtime, next(iter(others)))  # it waits for all of them, so one says it
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
         if state is not None and node is not None and not node.is_done:

@@ -19,6 +19,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
+from actors.tasks.orchestration.waits_of_teams import look_below
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, FollowUp, TaskFollowUp
 
 if TYPE_CHECKING:
@@ -152,10 +153,12 @@ class FollowUpHandlers:
         """Undo what is to be undone next."""
         self._parts.undo.advance(state)
 
-    def drop_unclaimed(self, state: TaskState) -> None:
-        """End what was asked for by attempts that are gone."""
+    def look_at_asks(self, state: TaskState) -> None:
+        """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
         if self._parts.delegation.unclaimed:
             self._parts.delegation.drop_unclaimed(state)
+        if state.parent is not None and self._core.runtime.asks:
+            look_below(self._core.runtime, self._core.port, state)
 
     def end_attempt(self, attempt: Attempt, why: str) -> None:
         """End an attempt from outside."""

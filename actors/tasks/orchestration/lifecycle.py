@@ -48,8 +48,8 @@ class TaskActs(Protocol):
     def undo_next(self, state: TaskState) -> None:
         """Undo what is to be undone next."""
 
-    def drop_unclaimed(self, state: TaskState) -> None:
-        """End what was asked for by attempts that are gone."""
+    def look_at_asks(self, state: TaskState) -> None:
+        """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
 
     def end_attempt_of(self, node: SubtaskState, why: str) -> None:
         """End the attempt that a subtask has now, from outside."""
@@ -140,7 +140,7 @@ class TaskLifecycle:
         """Do what follows from where a task stands now."""
         if state.final is not None:
             return
-        self._acts.drop_unclaimed(state)
+        self._acts.look_at_asks(state)
         if state.ready:
             self._queue_ready(state)
         if state.open and state.phase == "running" and not state.review.each:

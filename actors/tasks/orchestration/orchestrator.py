@@ -63,7 +63,9 @@ from actors.tasks.orchestration.parts import parts_of
 from actors.tasks.orchestration.step_records import record_made
 from actors.tasks.orchestration.step_turns import STOPPED
 from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.orchestration.waits_of_teams import look_again_at_all
 from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
+from actors.tasks.scheduling.worker_registry import COMES_BACK
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -337,6 +339,8 @@ class Orchestrator(ManagedActor):
                 parts.team_calls.gone(entry)
             parts.handoff.changed(entry)
             parts.queue.reopen(entry)
+        if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
+            look_again_at_all(core.runtime)
 
     def _on_shutting_down(self, closing: ShuttingDown) -> None:
         core = self.core

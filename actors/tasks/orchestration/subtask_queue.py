@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from actors.tasks.model.task import QUEUED
 from actors.tasks.orchestration.messages import TimerFired
-from actors.tasks.orchestration.waits_of_teams import tell_of_waits
+from actors.tasks.orchestration.waits_of_teams import look_again, look_below
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
 from actors.tasks.scheduling.selection import lane_of, put_off
 from actors.tasks.scheduling.unsettled import Unsettled
@@ -56,8 +56,10 @@ class SubtaskQueue:
         priority, item = state.task.priority, (state, node)
         core.priorities.add(priority)
         self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)
-        if state.parent is not None and core.runtime.asks:
-            tell_of_waits(core.runtime, state.parent)
+        if node.ask is not None and node.acts:  # not at first: it was looked at when it was asked for
+            look_again(core.runtime, node.ask)
+        elif state.parent is not None and core.runtime.asks:
+            look_below(core.runtime, core.port, state)
 
     def leave(self, node: SubtaskState) -> None:
         """Take a subtask out of the line, where it stands in it."""

@@ -3,11 +3,25 @@
 A subtask that was given to a team waits for what the team does of it: for the subtasks of its part that run, or wait
 for a member. So a circle may lead through members of teams, on any level. All orchestrators run on one loop, and this
 is called there: nothing changes meanwhile.
+
+A circle that is closed stays closed, so it is looked for when one may have been:
+
+* an ask begins (``Delegation``);
+* what was asked for stands in line once more, perhaps for another worker (``look_again``, from the queue);
+* a part of a team stands in line, or has ended, and perhaps all of the team waits (``look_below``): whoever asks a team
+  knows not which member is to do it, only the team does, when it has a plan;
+* one of several asks of an attempt is over: perhaps the others wait for each other (``look_again``);
+* a worker is gone that could have done it (``look_again_at_all``);
+* an orchestrator is new (``Delegation.recheck_deadlocks``).
+
+Each enters what has changed first, then posts a ``WaitsChanged`` for one ask that cannot be served if the change has
+closed a circle: it is looked at in a turn of its own. Whatever waits hopelessly waits for nothing but what does, too;
+so one ask below what has changed is enough, whichever it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -24,7 +38,7 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 _Wanted: TypeAlias = "tuple[OrchestratorPort, TaskState, SubtaskState]"
-_GOES_ON: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
+_UNDER_WAY: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
 _LATER: Final = frozenset({SubtaskStatus.RETRYING, SubtaskStatus.WAITING})
 """Where a subtask goes on by itself, at a time or with an answer."""
 
@@ -34,28 +48,54 @@ def wait_cycle_of(port: OrchestratorPort, state: TaskState, node: SubtaskState) 
     return find_wait_cycle((port, state, node), _holders, partial(_waits_for, port.runtime), _path_of)
 
 
-def tell_of_waits(runtime: TaskRuntime, parent: str) -> None:
-    """Have the ask looked at again that a part belongs to, where somebody asked for it, once who can begin has begun.
+def look_again(runtime: TaskRuntime, key: str) -> None:
+    """Have an ask looked at again, where it is open."""
+    if (ask := runtime.asks.get(key)) is not None:
+        ask.port.post(WaitsChanged(key))
 
-    Whoever asks a team knows not which member is to do it: only the team does, when it has a plan. So there are two
-    moments at which a circle is closed: an ask begins, and a part of what was asked for waits in line. Each enters what
-    it waits for first, then looks.
+
+def look_again_at_all(runtime: TaskRuntime) -> None:
+    """Have all open asks of the tree looked at again."""
+    for key in runtime.asks.copy():
+        look_again(runtime, key)
+
+
+def look_below(runtime: TaskRuntime, port: OrchestratorPort, state: TaskState) -> None:
+    """Have an ask looked at again in which a part of a team waits, where all of it does.
 
     Args:
         runtime: of the tree.
-        parent: key of the attempt that the part is for.
+        port: of the team's orchestrator.
+        state: the part.
     """
-    attempt = runtime.attempts.get(parent)
-    while attempt is not None:
-        port = runtime.ports.get(attempt.owner.path)
-        state = None if port is None else port.states.get(attempt.task)
-        node = None if state is None else state.nodes.get(attempt.subtask.id)
-        if port is None or state is None or node is None:
-            return
-        if node.ask is not None:
-            port.post(WaitsChanged(node.ask))
-            return
-        attempt = None if state.parent is None else runtime.attempts.get(state.parent)
+    key = _ask_below(runtime, port, state)
+    if key is not None:
+        look_again(runtime, key)
+
+
+def _ask_below(runtime: TaskRuntime, port: OrchestratorPort, state: TaskState) -> str | None:
+    """Return an ask in which somebody waits that a part waits for; None where it goes on.
+
+    One is followed of all that it waits for: who waits hopelessly does so in each of them.
+    """
+    attempt = next((row.attempt for row in port.attempts if row.attempt.task == state.id), None)
+    if attempt is None:
+        queued = next((node for node in state.nodes.values() if node.status is SubtaskStatus.QUEUED), None)
+        holders = _holders((port, state, queued)) if queued is not None else None
+        if not holders:
+            return None
+        attempt = holders[0]
+    if asks := attempt.asks.copy():
+        return asks.pop()
+    below = _part_of(runtime, attempt)
+    return None if below is None else _ask_below(runtime, *below)
+
+
+def _part_of(runtime: TaskRuntime, attempt: Attempt) -> tuple[OrchestratorPort, TaskState] | None:
+    """Return the part that a team has of an attempt; None: it is no team's, or is not there yet."""
+    port = runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
+    state = None if port is None else port.states.get(attempt.spec.part)
+    return None if port is None or state is None else (port, state)
 
 
 def _path_of(attempt: Attempt) -> str:
@@ -70,15 +110,15 @@ def _asked_for(runtime: TaskRuntime, key: str) -> _Wanted | None:
 
 
 def _holders(wanted: _Wanted) -> list[Attempt] | None:
-    """Return the attempts that keep everybody busy who could do it; None where somebody has room, or it is done."""
+    """Return the attempts that keep everybody busy who could do it; None where it need not wait for them."""
     port, state, node = wanted
-    if node.is_done:
+    if node.is_done or node.status in _LATER:
         return None
     if node.status is SubtaskStatus.RUNNING:
         attempt = port.attempts.of(node)
         return [attempt] if attempt is not None else None
-    able = port.workers.primaries(lane_of(state, node, port.path))
-    if not able or any(entry.has_room() or len(entry.attempts) < len(entry.members) for entry in able):
+    able = [entry for entry in port.workers.primaries(lane_of(state, node, port.path)) if not entry.is_gone]
+    if not able or any(entry.may_have_room() for entry in able):
         return None
     rows = [port.attempts.get(key) for entry in able for key in entry.attempts]
     return [row.attempt for row in rows if row is not None]
@@ -88,9 +128,18 @@ def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> Iterable[_Wanted | Non
     """Return what an attempt waits for; None where it does not wait."""
     if asks := attempt.asks.copy():
         return (_asked_for(runtime, key) for key in asks)
-    port = runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
-    state = None if port is None else port.states.get(attempt.spec.part)
-    if port is None or state is None or any(node.status in _LATER for node in state.nodes.values()):
-        return None
-    going = [(port, state, node) for node in state.nodes.values() if node.status in _GOES_ON]
-    return going or None
+    below = _part_of(runtime, attempt)
+    return None if below is None else _open_subtasks(*below)
+
+
+def _open_subtasks(port: OrchestratorPort, state: TaskState) -> Iterator[_Wanted | None]:
+    """Yield the subtasks of a part that run or stand in line; None where the part goes on without them."""
+    none_waits = True
+    for node in state.nodes.values():
+        if node.status in _UNDER_WAY:
+            none_waits = False
+            yield port, state, node
+        elif node.status in _LATER:
+            yield None
+    if none_waits:
+        yield None

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from actors.tasks.model.outcome import Failure
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
+COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
+"""Where a member works, or will by itself."""
 
 
 Placement: TypeAlias = "tuple[Mailbox, int]"
@@ -81,8 +83,7 @@ class RegistryEntry:
     @property
     def is_gone(self) -> bool:
         """None of it will run again by itself."""
-        states = self.members.values()
-        return "running" not in states and "restarting" not in states
+        return COMES_BACK.isdisjoint(self.members.values())
 
     def info(self, now: float, *, is_only: bool = False) -> ExecutableInfo:
         """Return its row. A breaker whose cooldown is over waits for a probe: it need not be passed over."""
@@ -151,6 +152,14 @@ class RegistryEntry:
         if self.is_team:
             return self.is_up and len(self.attempts) < self.size
         return bool(self.free)
+
+    def may_have_room(self) -> bool:
+        """Return True where it has room, or a member that comes back by itself has none of its attempts."""
+        if self.has_room():
+            return True
+        if len(self.attempts) >= len(self.members):  # nearly always: not counted further
+            return False
+        return len(self.attempts) < sum(state in COMES_BACK for state in self.members.values())
 
     def assign(self, key: str) -> Mailbox | None:
         """Return the mailbox that an attempt goes to, which is taken by it; None: that of a team's orchestrator."""
