@@ -94,6 +94,7 @@ def _count(state: TaskState) -> None:
         node.wanted = sum(not dependant.is_done for dependant in node.dependants)
     state.open = sum(not node.is_done for node in state.nodes.values())
     state.ready = [node for node in planned if not node.is_done and not node.missing]
+    state.barred = [node for node in planned if not node.is_done and barring(state, node) is not None]
 
 
 def revise(state: TaskState, rerun: dict[str, str]) -> None:
@@ -111,6 +112,17 @@ def revise(state: TaskState, rerun: dict[str, str]) -> None:
     for node in again.values():
         node.missing = sum(not state.is_settled(state.nodes[needed]) for needed in node.spec.depends_on)
     state.ready += [node for node in again.values() if not node.missing]
+    state.barred += [node for node in again.values() if barring(state, node) is not None]
+
+
+def barring(state: TaskState, node: SubtaskState) -> SubtaskState | None:
+    """Return a subtask that this one needs, and that has ended without a result; None: there is none.
+
+    What fails has its dependants skipped at once. One that had its result by then stays done: an undo that was given up
+    leaves it so while what it needs is undone, is tried anew and fails. Where it is sent back later, nothing that it
+    could wait for comes any more.
+    """
+    return next((each for id_ in node.spec.depends_on if _is_gone(each := state.nodes[id_])), None)
 
 
 def _still_skipped(state: TaskState, again: dict[str, SubtaskState]) -> set[str]:

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
+from actors.tasks.journal.dropped import changed
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.question_fold import APPLY_QUESTIONS, close_question
 from actors.tasks.journal.questions import Escalation
@@ -49,7 +50,7 @@ _NO_TASK: Final = Task(goal="?")
 
 def _named(task: Task, id_: str) -> Task:
     """Return a task with its id, also where it was submitted without one and the record is of an older version."""
-    return task if task.id is not None else task.model_copy(update={"id": id_})
+    return task if task.id is not None else changed(task, id=id_)
 
 
 class TaskState:
@@ -73,6 +74,7 @@ class TaskState:
         self.open = 0  # nodes that are not done
         self.ready: list[SubtaskState] = []
         """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
+        self.barred: list[SubtaskState] = []  # likewise: they are to run, and need one that has failed before
         self.events, self.last_at = 0, 0.0  # so far, and when the last one was
         self.starts = 0
         self.submitted_at = self.planned_at = self.finished_at = 0.0
@@ -102,8 +104,7 @@ class TaskState:
         self.undo_errors: dict[str, str] = {}
         self.undoing: str | None = None  # whose undo is under way
         self.step = ""  # begun, without a record of its end: plan, review, combine or undo
-        self.step_losses = 0
-        """Processes that have ended one after the other with the present step, or undo."""
+        self.step_losses = 0  # processes that have ended one after the other with the present step, or undo
 
     def __repr__(self) -> str:
         return f"<TaskState {self.id} {self.status}>"
@@ -173,7 +174,7 @@ class TaskState:
         self.ready = [node for node in nodes.values() if not node.missing]
 
     def _prioritized(self, event: task_events.TaskPriorityChanged) -> None:
-        self.task = self.task.model_copy(update={"priority": event.priority})
+        self.task = changed(self.task, priority=event.priority)  # it is there already, and may lack large inputs
 
     def _told(self, event: task_events.UsageTold) -> None:
         if event.subtask:

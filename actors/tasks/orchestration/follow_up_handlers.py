@@ -20,6 +20,7 @@ from actors.tasks.model.report import Report
 from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.waits_of_teams import look_below
+from actors.tasks.recovery import endings
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, FollowUp, TaskFollowUp
 
 if TYPE_CHECKING:
@@ -119,9 +120,7 @@ class FollowUpHandlers:
             gone = left.pop()
             for node in gone.dependants if gone.spec.required else ():
                 if node.status is PENDING:
-                    ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
-                    why = f"needs {gone.id!r}, which {ended}"
-                    self._parts.recording.emit(state, task_events.SubtaskSkipped, node.id, why)
+                    self._parts.recording.record(state, endings.barred(node, gone))
                     left.append(node)
 
     # -- what a task has done by others --------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from actors.tasks.journal.reopening import barring
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -143,6 +144,8 @@ class TaskLifecycle:
         self._acts.look_at_asks(state)
         if state.ready:
             self._queue_ready(state)
+        if state.barred:
+            self._skip_barred(state)
         if state.open and state.phase == "running" and not state.review.each:
             return  # as most changes leave it: subtasks run, and no step is due before they have ended
         following = next_of(state, self._results.facts(state, is_busy=self._stages.is_busy(state)))
@@ -164,6 +167,15 @@ class TaskLifecycle:
                 self._recording.emit(state, task_events.SubtaskQueued, node.id)
             else:
                 self._recording.record(state, endings.skipped(node, state.ending.kind))
+
+    def _skip_barred(self, state: TaskState) -> None:
+        """Skip what is to run again and needs what has failed before, and whatever needs that."""
+        barred, state.barred = state.barred, []
+        for node in barred:
+            gone = barring(state, node)
+            if node.status is PENDING and gone is not None and state.ending is None:
+                self._recording.record(state, endings.barred(node, gone))
+                self._acts.carry_out(FollowUp.SKIP, state, node)
 
     def _record(self, state: TaskState, draft: Draft | None) -> None:
         if draft is not None:

@@ -31,6 +31,12 @@ def skipped(node: SubtaskState, kind: str) -> Draft:
     return draft(task_events.SubtaskSkipped, node.id, f"the task ended before: {kind}")
 
 
+def barred(node: SubtaskState, gone: SubtaskState) -> Draft:
+    """Record of a subtask that is not begun because one that it needs has ended without a result."""
+    ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
+    return draft(task_events.SubtaskSkipped, node.id, f"needs {gone.id!r}, which {ended}")
+
+
 def cut_short(node: SubtaskState, kind: str) -> Draft | None:
     """Record of a subtask whose task is ending; None: it has ended, or is running and says itself how it ends."""
     if node.is_done or node.status is SubtaskStatus.RUNNING:

@@ -16,7 +16,20 @@ import pytest
 from actors.model.clock import monotonic
 from actors.tasks.results import result_cache
 from tests.faults.cut_points import LONG_S
-from trees import Plan, StaticPlan, Subtask, SupervisorSpec, TaskCancelledError, Tasks, Tree, WorkerSpec, start
+from trees import (
+    Plan,
+    StaticPlan,
+    Subtask,
+    SubtaskStarted,
+    SupervisorSpec,
+    Task,
+    TaskCancelledError,
+    TaskPriorityChanged,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 from trees.store import large_values
 from trees.store.large_values import LargeValue
 
@@ -205,3 +218,24 @@ def test_an_orchestrator_that_is_replaced_meanwhile_goes_on_once_the_result_is_k
 
     assert large.result(LONG_S).results == {"large": LARGE, "after": 1}
     assert max(books.calls.values()) == 1
+
+
+def test_a_task_with_a_large_input_takes_another_priority_here_and_in_the_next_process(
+    books: Books, gate: Gate, store_url: str
+) -> None:
+    gate.go_on.set()
+    with start(spec(books), store=store_url) as tree:
+        handle = tree.submit(Task("endless", id="t", inputs={"pages": LARGE * 20}))
+        events = handle.events()
+        next(event for event in events if isinstance(event, SubtaskStarted))
+        handle.set_priority(7)
+        assert next(event.priority for event in events if isinstance(event, TaskPriorityChanged)) == 7
+        assert handle.status == "running"
+
+    with start(spec(books), store=store_url) as tree:
+        handle = tree.task("t")
+        assert tree._system.services["tasks"].ports["p"].states["t"].task.priority == 7
+        assert (handle.status, handle.task.inputs) == ("running", {"pages": 20 * LARGE})
+        handle.cancel()
+        with pytest.raises(TaskCancelledError):
+            handle.result(LONG_S)

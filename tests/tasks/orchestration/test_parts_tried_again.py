@@ -9,15 +9,33 @@ from typing import Any
 
 import pytest
 
-from actors import Reply
+from actors import EscalationRaised, Failed, Reply
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.orchestration.messages import Cancel, RunOnLoop, TimerFired
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.tasks.orchestration.teams import Teams
+from actors.tasks.planning.replanning import ReplanFeedback
 from tests.support.dispatching import until
 from tests.support.teams import AT_ONCE, LONG_S, above, team
-from trees import Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tree, WorkerSpec, start
+from trees import (
+    Check,
+    Plan,
+    Reject,
+    Report,
+    Retry,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+
+ONCE_MORE = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
 class Shop:
@@ -191,3 +209,57 @@ def test_a_task_of_the_id_of_one_that_was_removed_has_nothing_of_a_part_that_the
         assert report.results == {"only": {"pay": "paid 2", "send": "sent"}}
         until(lambda: port.states == {})
         assert kinds(tree, part_in(tree)).count(task_events.TaskFinished) == 1, "its part began anew"
+
+
+class Rebuilt:
+    """A team that builds on a base; what was built is not torn down once, so it stays while the base is tried anew.
+
+    The first review sends the base back, so both are to be undone: a person says that the building stays. The ladder
+    above tries the team again, and now the base cannot be laid. Another plan lays a second base, keeps the building,
+    and a review sends that back.
+    """
+
+    def __init__(self) -> None:
+        self.laid = 0
+        self.reviews = 0
+
+    def base(self, task: Any, context: Any) -> str:
+        self.laid += 1
+        if self.laid == 2:
+            raise Failed("the ground is soft")
+        return "base"
+
+    def build(self, task: Any, context: Any) -> str:
+        return "building"
+
+    def tear_down(self, task: Any, result: Any, context: Any) -> None:
+        if self.laid == 1:
+            raise RuntimeError("the crane is broken")
+
+    def plan(self, task: Any, catalogue: Any, feedback: Any) -> Plan:
+        if isinstance(feedback, ReplanFeedback):
+            return Plan([Subtask("second", worker="base")] if "base" in feedback.failed else [])
+        return Plan([Subtask("base"), Subtask("build", depends_on=["base"])])
+
+    def review(self, task: Any, plan: Any, results: dict[str, Any]) -> Verdict:
+        self.reviews += 1
+        wrong = {1: "base", 2: "build"}.get(self.reviews)
+        return Verdict(wrong is None, [Check(id_, id_ != wrong, "again") for id_ in results])
+
+    def tree(self) -> SupervisorSpec:
+        tasks = Tasks(planner=self.plan, reviewer=self.review, replan=1, on_failure=[], max_plan_attempts=1)
+        members = [
+            WorkerSpec(id="base", execute=self.base, undo=lambda *_: None),
+            WorkerSpec(id="build", execute=self.build, undo=self.tear_down),
+        ]
+        return above(SupervisorSpec(id="team", tasks=tasks, children=members, on_failure=[ONCE_MORE]))
+
+
+def test_what_is_sent_back_and_needs_what_has_failed_meanwhile_is_skipped_and_its_task_ends() -> None:
+    with start(Rebuilt().tree()) as tree:
+        handle = tree.submit("a house")
+        for event in handle.events():
+            if isinstance(event, EscalationRaised):
+                handle.respond(event.escalation, Reject("it stays"))
+        with pytest.raises(TaskFailedError, match="build: needs 'base', which has failed"):
+            handle.result(LONG_S)
