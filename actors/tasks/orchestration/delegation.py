@@ -20,7 +20,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
-from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled
+from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaitsChanged
 from actors.tasks.orchestration.waits_of_teams import look_again, wait_cycle_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Delegation:
         for them. One that is not listed ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
         """Listed subtasks whose asker was lost with its process: perhaps they are asked for once more."""
+        self._looks_at_all = False
+        """True while a message is under way that has all asks looked at."""
         self.returning: deque[str] = deque()
         """Asks of attempts here that another orchestrator has answered."""
 
@@ -153,9 +155,20 @@ class Delegation:
             self._queue.requeue(state, node)
             self._lifecycle.advance(state)
 
-    def recheck(self, ask: str) -> None:
-        """Refuse an ask that can only wait for ever, now that a team has planned what was asked for."""
-        state, node = self._nodes.get(ask, (None, None))
+    def look_at_all(self) -> None:
+        """Have all open asks of the tree looked at again: of many changes that come one after the other once."""
+        if not self._looks_at_all:
+            self._looks_at_all = True
+            self._core.port.post(WaitsChanged(None))
+
+    def waits_changed(self, message: WaitsChanged) -> None:
+        """Refuse an ask that can only wait for ever, now that something has changed, or have all looked at."""
+        if message.ask is None:
+            self._looks_at_all = False
+            for each in self._core.runtime.asks.copy():
+                look_again(self._core.runtime, each)
+            return
+        state, node = self._nodes.get(message.ask, (None, None))
         if state is not None and node is not None and not self._core.is_idle(node) and not node.is_done:
             self._refused(state, node)
 

@@ -147,9 +147,13 @@ class DelegationAnswered(SystemMessage):
 
 @dataclass(frozen=True, slots=True)
 class WaitsChanged(SystemMessage):
-    """A part of what was asked for waits for a member of the team that has it: perhaps for one that waits for that."""
+    """Something has changed that may have closed a circle of those who wait for each other.
 
-    ask: str
+    See ``actors.tasks.orchestration.waits_of_teams``.
+    """
+
+    ask: str | None
+    """An ask that then waits in vain; None: any of the tree."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,6 @@ from actors.tasks.orchestration.parts import parts_of
 from actors.tasks.orchestration.step_records import record_made
 from actors.tasks.orchestration.step_turns import STOPPED
 from actors.tasks.orchestration.task_runtime import task_runtime_of
-from actors.tasks.orchestration.waits_of_teams import look_again_at_all
 from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
 from actors.tasks.scheduling.worker_registry import COMES_BACK
 
@@ -340,7 +339,7 @@ class Orchestrator(ManagedActor):
             parts.handoff.changed(entry)
             parts.queue.reopen(entry)
         if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
-            look_again_at_all(core.runtime)
+            parts.delegation.look_at_all()
 
     def _on_shutting_down(self, closing: ShuttingDown) -> None:
         core = self.core
@@ -371,7 +370,7 @@ class Orchestrator(ManagedActor):
         UsageReported: lambda to, message: to.parts.recording.count(message.attempt),
         DelegationCancelled: lambda to, message: to.parts.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.parts.delegation.answered(message),
-        WaitsChanged: lambda to, message: to.parts.delegation.recheck(message.ask),
+        WaitsChanged: lambda to, message: to.parts.delegation.waits_changed(message),
         Pause: lambda to, message: to.parts.teams.pause(message),
         WorkerChanged: _on_worker_changed,
         RegistrySnapshot: _on_registry_snapshot,

@@ -11,7 +11,7 @@ A circle that is closed stays closed, so it is looked for when one may have been
 * a part of a team stands in line, or has ended, and perhaps all of the team waits (``look_below``): whoever asks a team
   knows not which member is to do it, only the team does, when it has a plan;
 * one of several asks of an attempt is over: perhaps the others wait for each other (``look_again``);
-* a worker is gone that could have done it (``look_again_at_all``);
+* a worker is gone that could have done it (``Delegation.look_at_all``);
 * an orchestrator is new (``Delegation.recheck_deadlocks``).
 
 Each enters what has changed first, then posts a ``WaitsChanged`` for one ask that cannot be served if the change has
@@ -52,12 +52,6 @@ def look_again(runtime: TaskRuntime, key: str) -> None:
     """Have an ask looked at again, where it is open."""
     if (ask := runtime.asks.get(key)) is not None:
         ask.port.post(WaitsChanged(key))
-
-
-def look_again_at_all(runtime: TaskRuntime) -> None:
-    """Have all open asks of the tree looked at again."""
-    for key in runtime.asks.copy():
-        look_again(runtime, key)
 
 
 def look_below(runtime: TaskRuntime, port: OrchestratorPort, state: TaskState) -> None:
