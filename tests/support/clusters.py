@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ray_workers import ray_workers
 from trees import Ray
 
 SHARE = 0.01
@@ -37,8 +38,9 @@ A node that was killed refuses to be called, at once. One that is busy, and take
 class RayCluster:
     """The cluster that this process is connected to."""
 
-    def __init__(self, nodes: Any) -> None:
+    def __init__(self, nodes: Any, quicker: dict[str, str]) -> None:
         self._nodes = nodes
+        self._quicker = quicker
         self.address: str = nodes.address
 
     @contextlib.contextmanager
@@ -53,7 +55,7 @@ class RayCluster:
 
     def add(self, name: str, room: int = PLENTY) -> Any:
         """A node more, which has so much of the resource of this name, until it is lost, or the cluster ends."""
-        return self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
+        return self._nodes.add_node(num_cpus=PLENTY, resources={name: room}, **self._quicker)
 
     def by_id(self, id_: str) -> Any:
         """The node of this id."""
@@ -79,12 +81,12 @@ def running_cluster() -> Iterator[RayCluster]:
         "no_monitor": True,  # of the autoscaler
         "_system_config": SETTINGS,
     }
-    nodes = Cluster(initialize_head=True, head_node_args=head)
-    with pytest.MonkeyPatch.context() as patches:
+    with ray_workers() as quicker, pytest.MonkeyPatch.context() as patches:
+        nodes = Cluster(initialize_head=True, head_node_args=head | quicker)
         patches.setattr(builtins, "print", print)  # Ray puts one of its own there some time, and leaves it
         ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
         try:
-            yield RayCluster(nodes)
+            yield RayCluster(nodes, quicker)
         finally:
             ray.shutdown()
             nodes.shutdown()
