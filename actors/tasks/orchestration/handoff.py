@@ -181,6 +181,8 @@ class AttemptHandoff:
         if attempt is not None and attempt.spec.start_number != node.run:
             attempt = None  # one from before, of which all is recorded
         entry = core.workers.get(node.worker if attempt is None else attempt.spec.worker)
+        if attempt is not None and entry is not None and entry.is_team is not bool(attempt.spec.part):
+            entry = None  # a worker has the id of the team that it was made for, or a team that of the worker
         if attempt is not None and (entry is not None or attempt.was_given):
             self._wait_for(node, attempt, entry)
         elif entry is not None and entry.is_team and not entry.is_gone and not core.is_idle(node):

@@ -218,6 +218,8 @@ class TaskStages:
         runtime, number = self._port.runtime, state.stage.calls + 1
         key = f"{state.id}/{role}#{number}"
         attempt = runtime.attempts.get(key)
+        if attempt is None and self._turns.is_closing:
+            return  # nothing new begins; whoever comes next makes it
         if attempt is None and state.step:
             lost = self._turns.lost(state, "step", role)  # only a process that is gone leaves one behind
             if lost is not None:

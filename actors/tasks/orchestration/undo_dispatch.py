@@ -105,7 +105,7 @@ class UndoDispatch:
         self, state: TaskState, node: SubtaskState, act: EffectRecord
     ) -> Callable[..., Any] | RegistryEntry | str | None:
         """Find what undoes an act: code, a worker, the team that did it; a text where that is gone; None: nothing."""
-        entry = self._core.workers.get_including_removed(act.worker)
+        entry = self._who_did(act)
         declared = node.spec.undo
         if declared is None and entry is not None:
             declared = entry.executable.undo
@@ -123,6 +123,13 @@ class UndoDispatch:
             by = self._core.workers.get(declared)
             return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
         return partial(_imported, declared)
+
+    def _who_did(self, act: EffectRecord) -> RegistryEntry | None:
+        """Who did it, as the registry knows that one. A record of an older version does not say whether a team did."""
+        known = self._core.workers.get_including_removed
+        if act.part:
+            return known(act.worker, is_team=True)
+        return known(act.worker, is_team=False) or known(act.worker, is_team=True)
 
     def _by_team(
         self, state: TaskState, node: SubtaskState, act: EffectRecord, team: RegistryEntry | None
@@ -195,6 +202,8 @@ class UndoDispatch:
                     state, compensation.given_to_a_person(state, node, act, failure, self._core.facts())
                 )
                 return
+            if parts.turns.is_closing:
+                return  # nothing new begins; whoever comes next makes it
             doer = how.id if isinstance(how, RegistryEntry) else act.worker
             attempt = core.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
             if not isinstance(how, RegistryEntry):

@@ -219,9 +219,10 @@ class WorkerRegistry:
         """The worker of this id."""
         return None if id_ is None else self.entries.get(id_)
 
-    def get_including_removed(self, id_: str) -> RegistryEntry | None:
-        """The worker of this id, also where it is no longer listed."""
-        return self.entries.get(id_) or self._gone.get(id_)
+    def get_including_removed(self, id_: str, *, is_team: bool) -> RegistryEntry | None:
+        """The worker of this id, or the team; also one that is not listed any more, or whose id the other kind has."""
+        known = self.entries.get(id_), self._gone.get(id_)
+        return next((entry for entry in known if entry is not None and entry.is_team is is_team), None)
 
     def hear(self, change: WorkerChanged) -> RegistryEntry | None:
         """A child stands somewhere else now; the worker, pool or team that it is, or was, a part of."""
