@@ -331,6 +331,8 @@ class Context:
             return copied(await reply)
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
+        finally:
+            self._waits_no_longer(to, reply)
 
     def ask_sync(
         self,
@@ -348,6 +350,8 @@ class Context:
             return copied(reply.get())
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
+        finally:
+            self._waits_no_longer(to, reply)
 
     def tools(self, of: str) -> tuple[ToolInfo, ...]:
         """Return the tools of a worker that has several, such as an MCP server; it is looked up as ``ask`` does.
@@ -369,6 +373,11 @@ class Context:
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
         asked = AskedWork(to, instruction, dict(inputs or {}), tool)
         return self._attempt.owner.delegate(self._attempt, asked, limit)
+
+    def _waits_no_longer(self, to: str, reply: Reply) -> None:
+        """See to it that what was asked for ends where its asker was cancelled, and takes its slot again."""
+        if not reply.done:
+            reply.fail(SubtaskFailedError(self._attempt.task, to, "nobody waits for it"))
 
     def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
         failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")

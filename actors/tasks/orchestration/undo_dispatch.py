@@ -125,7 +125,7 @@ class UndoDispatch:
         return partial(_imported, declared)
 
     def _who_did(self, act: EffectRecord) -> RegistryEntry | None:
-        """Who did it, as the registry knows that one. A record of an older version does not say whether a team did."""
+        """Find who did it, as the registry knows that one. An older record does not say whether a team did."""
         known = self._core.workers.get_including_removed
         if act.part:
             return known(act.worker, is_team=True)
