@@ -130,6 +130,9 @@ class Heard:
     def committed(self, seconds: float) -> None:
         assert seconds >= 0
 
+    def goes_on(self, owner: str) -> bool:
+        return True
+
     def order(self, order: RemoteCommand) -> None:
         self._note(self.orders, order)
 

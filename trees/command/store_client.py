@@ -215,7 +215,7 @@ class StoreClient:
         raise StoreClientError(f"escalation {asked.id}", became, "This answer changed nothing.")
 
     def remove(self, id_: str, root: str | None, wait_s: float) -> str:
-        """Have a task deleted that has ended, or is damaged; what came of it. Its journal is not read.
+        """Have a task deleted that does not go on; what came of it. Its journal is not read.
 
         Raises:
             StoreClientError: there is none, or its tree has refused.

@@ -111,7 +111,7 @@ def priority(
 
 @app.command()
 def remove(context: typer.Context, task: TaskId, store: Store = None, root: Root = None, wait: Wait = 5.0) -> None:
-    """Delete a task that has ended, or whose journal is damaged, with all that belongs to it."""
+    """Delete a task that has ended, is damaged, or whose supervisor is gone, with all that belongs to it."""
     with _outside(store or context.obj) as outside:
         typer.echo(outside.remove(task, root, wait))
 

@@ -83,7 +83,7 @@ class TaskApi:
         return TaskHandle(runtime.port_at(standing.owner), id, found=standing.is_ == "finished")
 
     def remove(self, id: str) -> None:
-        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it."""
+        """Delete a task that has ended, is damaged, or whose supervisor is gone; returns when the store forgot it."""
         require_thread(self._system.root_path, "await tree.aremove_task(...)")
         self._removed(id, (kept := remove(task_runtime_of(self._system), id)) is None or kept.wait(STORE_WAIT_S), kept)
 

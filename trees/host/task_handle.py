@@ -154,6 +154,7 @@ class TaskHandle(TaskAddress):
             TaskFailedError: it has failed (``PlanError``, ``BudgetExceededError`` ...); ``.report`` has what was done.
             TaskCancelledError: it was cancelled; ``.report`` has what was done.
             TaskTimeoutError: it has not ended within ``timeout`` seconds.
+            UnknownTaskError: it was removed, or its time in the store was over, before anybody asked.
             TreeDownError: the tree is down; the task stays unfinished in its store.
             RecursionDetectedError: called by a worker that the task's own supervisor waits for.
             ValueError: ``timeout`` is no number of seconds.

@@ -1,8 +1,9 @@
 """A task is taken out of its store: one that has ended, or one that nobody can go on with.
 
 Comes in: the id. Goes out: what is to be waited for, until the store has forgotten it. A task that goes on is refused:
-it is cancelled first, so that what it did is undone where that is declared. Damaged is a task whose journal cannot be
-read, or that was put aside because its orchestrator has died of it. A part of a task goes with the whole only: alone it
+it is cancelled first, so that what it did is undone where that is declared. One whose supervisor is not in the tree any
+more (``TaskStranded``) does not go on: nobody could cancel it. Damaged is a task whose journal cannot be read, or that
+was put aside because its orchestrator has died of it. A part of a task goes with the whole only: alone it
 would be begun anew, and what it did would be done twice.
 
 Locking: ``TaskRuntime.removing`` is held from the look at a task to its removal, and no other lock is waited for under
@@ -57,10 +58,14 @@ def _remove(runtime: TaskRuntime, id_: str) -> None:
     is_held = any(id_ in port.states for port in ports)
     if not aside and is_held and any(port.at_hand(id_) is not None for port in ports):
         raise NotRemovableError(id_, "its orchestrator has crashed and takes it up once more. Try again in a moment")
-    if not aside and (standing.is_ == "unfinished" or is_held):
+    is_stranded = standing.is_ == "unfinished" and runtime.is_stranded(standing.owner)
+    if not aside and not is_stranded and (standing.is_ == "unfinished" or is_held):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
     runtime.streams.forget(id_)
     for port in ports:
         port.guard.aside.discard(id_)
         port.reports.forget(id_)
+        waits = port.done.pop(id_, None)  # where it has ended nobody waits, but who came too late to hear of that
+        if waits is not None:
+            waits.fail(UnknownTaskError(id_))

@@ -134,7 +134,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         return self._tasks.task(id)
 
     def remove_task(self, id: str) -> None:
-        """Delete a task that has ended, or whose journal is damaged; returns when the store has forgotten it.
+        """Delete a task that has ended, is damaged, or whose supervisor is gone; returns when the store forgot it.
 
         Its id may be used again then, and starts a new task. On an event loop of yours write
         ``await tree.aremove_task(id)``.

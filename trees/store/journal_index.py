@@ -13,7 +13,7 @@ Nothing here waits, writes or locks: ``trees.store.sql`` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -171,14 +171,14 @@ class JournalIndex:
                 self._join(part, whole)
                 self._tops.pop(part, None)
 
-    def remove(self, stream: str) -> list[str]:
-        """One is deleted, however it stands, with its parts that do not go on by themselves; returns all of them."""
+    def remove(self, stream: str, goes_on: Callable[[str], bool]) -> list[str]:
+        """One is deleted, however it stands, with its parts that do not go on by themselves; returns all of them.
+
+        ``goes_on`` says whether there is somebody who goes on with the streams of an owner.
+        """
         # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
         parts = [p for p in self._parts.get(stream, ()) if p in self.ends or isinstance(self.last(p), TaskFinished)]
-        names = [stream, *parts, *(part for part in self.unreadable.copy() if whole_of(part) == stream)]
-        for each in names:
-            self.unreadable.pop(each, None)
-            self.owners.pop(each, None)
+        names = [stream, *parts, *self._left_behind([stream], goes_on)]
         self.forget(names)
         return names
 
@@ -217,15 +217,24 @@ class JournalIndex:
         """How many there are too many of."""
         return 0 if keep.count is None else len(self._tops) - keep.count
 
-    def with_parts(self, streams: Iterable[str]) -> list[str]:
-        """Return these and all that are parts of them, as far as those are finished."""
-        return [
+    def with_parts(self, streams: Sequence[str], goes_on: Callable[[str], bool]) -> list[str]:
+        """Return these and all that are parts of them, as far as those are finished, or nobody goes on with them."""
+        found = [
             each for stream in streams for each in (stream, *self._parts.get(stream, ())) if self._is_forgettable(each)
         ]
+        return [*found, *self._left_behind(streams, goes_on)]
+
+    def _left_behind(self, wholes: Sequence[str], goes_on: Callable[[str], bool]) -> list[str]:
+        """Parts of these that are not finished, and never will be: damaged, or of a team that the tree has no more."""
+        parts = (part for whole in wholes for part in self._parts.get(whole, ()) if part not in self.unreadable)
+        stranded = [part for part in parts if part in self.owners and not goes_on(self.owners[part])]
+        return [*stranded, *(part for part in self.unreadable.copy() if whole_of(part) in wholes)]
 
     def forget(self, streams: Iterable[str]) -> None:
         """Note that these are deleted."""
         for stream in streams:
+            self.unreadable.pop(stream, None)
+            self.owners.pop(stream, None)
             self.ends.pop(stream, None)
             self._tops.pop(stream, None)
             self.journals.pop(stream, None)

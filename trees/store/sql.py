@@ -282,7 +282,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def _remove(self, writer: Writer, stream: str) -> None:
         lane = self._index.lane(stream)
-        for name in self._index.remove(stream):
+        for name in self._index.remove(stream, self._goes_on):
             writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
 
     def replace(self, stream: str, owner: str, record: Event) -> None:
@@ -361,7 +361,7 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def _leave(self) -> None:
         found = self._index.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
-        self._leaving = self._index.with_parts(found)
+        self._leaving = self._index.with_parts(found, self._goes_on)
 
     def _left(self) -> None:
         self._index.forget(self._leaving)

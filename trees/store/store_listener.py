@@ -126,6 +126,9 @@ class ListenerSide:
     def _done(self, orders: Iterable[int]) -> None:
         self._taken.difference_update(orders)
 
+    def _goes_on(self, owner: str) -> bool:
+        return self.listener is None or self.listener.goes_on(owner)
+
     # -- telling -------------------------------------------------------------------------------------------
 
     def unwritable(self, change: Change, error: Exception) -> None:

@@ -164,6 +164,9 @@ class StoreListener(Protocol):
     def order(self, order: RemoteCommand) -> None:
         """Another process wants this; call ``DurableStore.order_done`` when it is done."""
 
+    def goes_on(self, owner: str) -> bool:
+        """False where the tree is up and has no orchestrator at this path: nobody goes on with its streams."""
+
 
 class DurableStore(Store):
     """Store whose records outlive the process. Derive from it: a store is durable if it says so."""

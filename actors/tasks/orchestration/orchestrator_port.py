@@ -21,7 +21,7 @@ from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Usage
-from actors.tasks.model.task_errors import StoreError, TaskFailedError
+from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.attempt_table import AttemptTable
@@ -209,9 +209,9 @@ class OrchestratorPort:
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def waiting(self, task: str) -> Reply:
-        """Completed with the report of a task, or failed where the tree goes down before."""
+        """Completed with the report of a task, or failed where the tree goes down before, or there is no such task."""
         done = self.done.get(task)
-        if done is not None:
+        if done is not None and self._is_known(task):
             return done
         if task in self.guard.aside:
             done = Reply()
@@ -221,6 +221,10 @@ class OrchestratorPort:
         if report is None:
             # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
             # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
+            # Of one that the store has forgotten nothing is put here. Where it does so after that look, the second one
+            # sees it, and what was put here stays: it may be that of the next task of this id already.
+            if not self._is_known(task):
+                return _unknown(task)
             done = self.done.setdefault(task, Reply())
             report = self.report(task)
         else:
@@ -230,7 +234,13 @@ class OrchestratorPort:
             done.complete(report)
         elif self.system.is_down:
             done.fail(self.system.down_error(self.path))
+        elif not self._is_known(task):
+            return _unknown(task)
         return done
+
+    def _is_known(self, task: str) -> bool:
+        """True where the store has such a task. Of a tree that is down nobody needs to know."""
+        return self.system.is_down or self.runtime.store.standing(task) is not None
 
     def at_hand(self, task: str) -> Report | None:
         """Report of a task that has ended, where it is at hand; None as long as its end is not to be shown."""
@@ -368,6 +378,12 @@ def _hand_on(source: Reply, to: Reply) -> None:
         to.complete(source.get())
     except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that
         to.fail(error)
+
+
+def _unknown(task: str) -> Reply:
+    done = Reply()
+    done.fail(UnknownTaskError(task))
+    return done
 
 
 def _put_aside(task: str) -> TaskFailedError:

@@ -198,6 +198,10 @@ class TaskRuntime:
         port = self.ports.get(path) or self.stranded.get(path)
         return port if port is not None else self.stranded.setdefault(path, OrchestratorPort(self, path, Tasks()))
 
+    def is_stranded(self, owner: str) -> bool:
+        """True where nobody goes on with the tasks of this supervisor: the tree is up, and has none at this path."""
+        return self.system.started.succeeded and owner not in self.ports
+
     def is_up(self) -> None:
         """The tree is up: say which unfinished tasks nobody goes on with."""
         try:

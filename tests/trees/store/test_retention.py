@@ -65,7 +65,7 @@ def test_the_parts_of_a_task_go_with_it_and_are_not_counted() -> None:
     finished(index, "u")
 
     (oldest,) = index.surplus(Keep(count=1), 0.0, most=100)
-    names = index.with_parts([oldest])
+    names = index.with_parts([oldest], lambda _: True)
     index.forget(names)
 
     assert oldest == "t"
@@ -133,7 +133,7 @@ class MirrorAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.over)
     @rule(count=st.integers(0, 2))
     def prune(self, count: int) -> None:
-        names = self.index.with_parts(self.index.surplus(Keep(count=count), 0.0, most=2))
+        names = self.index.with_parts(self.index.surplus(Keep(count=count), 0.0, most=2), lambda _: True)
         assert all(name in self.over and self.over[name] is None for name in names)
         self.index.forget(names)
         for name in names:
