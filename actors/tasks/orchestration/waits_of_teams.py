@@ -27,15 +27,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.messages import WaitsChanged
-from actors.tasks.scheduling.selection import lane_of
+from actors.tasks.scheduling.selection import awaited, lane_of
 from actors.tasks.scheduling.wait_cycle import find_wait_cycle
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.attempt_table import RunningAttempt
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
     from actors.tasks.orchestration.task_runtime import TaskRuntime
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 _Wanted: TypeAlias = "tuple[OrchestratorPort, TaskState, SubtaskState]"
 _UNDER_WAY: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
@@ -111,11 +113,16 @@ def _holders(wanted: _Wanted) -> list[Attempt] | None:
     if node.status is SubtaskStatus.RUNNING:
         attempt = port.attempts.of(node)
         return [attempt] if attempt is not None else None
-    able = [entry for entry in port.workers.primaries(lane_of(state, node, port.path)) if not entry.is_gone]
-    if not able or any(entry.may_have_room() for entry in able):
-        return None
-    rows = [port.attempts.get(key) for entry in able for key in entry.attempts]
-    return [row.attempt for row in rows if row is not None]
+    entries = awaited(port.workers, lane_of(state, node, port.path), port.time())
+    rows = [_rows_of(port, entry) for entry in entries or ()]
+    return [row.attempt for those in rows for row in those] if rows and all(rows) else None
+
+
+def _rows_of(port: OrchestratorPort, entry: RegistryEntry) -> list[RunningAttempt]:
+    """Return the attempts of a worker one of which must end before it is given another: its probe, or any of them."""
+    rows = [row for key in entry.attempts if (row := port.attempts.get(key)) is not None]
+    probe = entry.breaker.probe if entry.breaker is not None else None
+    return rows if probe is None else [row for row in rows if row.breaker_token == probe]
 
 
 def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> Iterable[_Wanted | None] | None:

@@ -49,6 +49,11 @@ class CircuitBreaker:
             return True
         return not self._probing and now >= self._due()
 
+    @property
+    def probe(self) -> int | None:
+        """Token of the probe that is under way: nothing is admitted before its end. None: there is none."""
+        return self._generation if self._probing else None
+
     def begin(self, now: float) -> int:
         """Start an attempt, and give the token that its end needs.
 

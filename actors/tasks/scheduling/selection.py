@@ -88,6 +88,23 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
     return None
 
 
+def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry] | None:
+    """Return the workers that a lane waits for, by the rules of ``choose_worker``: they are busy, or have a probe.
+
+    None where it need not wait for what anybody does now: there is nobody, somebody has room, or a worker comes back,
+    or lets its breaker admit it, by itself.
+    """
+    found: list[RegistryEntry] = []
+    for entries in _in_turn(workers, key):
+        able = [entry for entry in entries if not entry.is_gone]
+        if any(entry.may_have_room() and not entry.has_probe for entry in able):
+            return None
+        found += able
+        if any(entry.admits(now) for entry in able):
+            break
+    return found or None
+
+
 def _in_turn(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
     """Yield the workers that are asked, group by group: the next one only where nobody of those before admits."""
     primaries = workers.primaries(key)

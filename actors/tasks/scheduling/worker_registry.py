@@ -143,6 +143,11 @@ class RegistryEntry:
         """Return True where its breaker lets it have work."""
         return self.breaker is None or self.breaker.admits(now)
 
+    @property
+    def has_probe(self) -> bool:
+        """True where the probe of its breaker is under way: nothing else is given to it before the end of that."""
+        return self.breaker is not None and self.breaker.probe is not None
+
     def counts(self, failure: Failure) -> bool:
         """Return True where a failure says something of it, and not only of the request."""
         return failure.counts and not is_one_of(type(failure.error), self.executable.expected)

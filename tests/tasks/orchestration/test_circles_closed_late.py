@@ -19,14 +19,17 @@ from tests.support.asking import LONG_S, assert_nothing_left, shop
 from tests.support.dispatching import until
 from tests.support.sizes import size
 from trees import (
+    Breaker,
     Failover,
     NoCapableWorkerError,
+    Plan,
     Report,
     Retry,
     StaticPlan,
     Subtask,
     SubtaskFailedError,
     SupervisorSpec,
+    Task,
     TaskFailedError,
     Tasks,
     Tree,
@@ -95,8 +98,12 @@ def plan_of(*workers: str) -> list[Subtask]:
     return [Subtask(f"of-{id_}", "the first thing", worker=id_) for id_ in workers]
 
 
-def outcome(gates: Gates, spec: SupervisorSpec, act: Callable[[Tree], None]) -> Report:
+def outcome(
+    gates: Gates, spec: SupervisorSpec, act: Callable[[Tree], None], *, first: Callable[[Tree], None] | None = None
+) -> Report:
     with start(spec) as tree:
+        if first is not None:
+            first(tree)
         handle = tree.submit("the goal")
         act(tree)
         report = handle.result(LONG_S)
@@ -225,6 +232,60 @@ def test_a_part_of_the_team_that_is_tried_again_waits_for_who_has_asked_the_team
     report = outcome(gates, shop(WorkerSpec(id="a", execute=gates.asks("a", "team")), members, plan=plan_of("a")), act)
 
     assert len(refusals(report)) == 1
+
+
+def test_who_is_waited_for_is_the_probe_of_a_breaker_though_its_pool_has_room() -> None:
+    """Nothing else is given to that pool before the probe has ended."""
+    gates = Gates()
+    breaker = Breaker(failure_threshold=1, failure_rate=0.01, cooldown_s=0.001)
+    asks_a = gates.asks("b", "a")
+
+    async def fails_first(task: Any, context: Any) -> Any:
+        if context.goal == "it fails":
+            raise ValueError("it fails")
+        return await asks_a(task, context)
+
+    workers = [
+        WorkerSpec(id="a", execute=gates.asks("a", "b")),
+        WorkerSpec(id="b", execute=fails_first, pool=2, breaker=breaker),
+    ]
+
+    def act(tree: Tree) -> None:
+        until(lambda: len(running(tree)) == 2)
+        assert [row.breaker for row in tree.registry() if row.id == "b"] == ["half_open"]
+        gates.open("a", tree, 1)
+        gates.of("b").set()
+
+    def fail_first(tree: Tree) -> None:
+        with pytest.raises(TaskFailedError):
+            tree.submit(Task("it fails", plan=Plan([Subtask("of-b", worker="b")]))).result(LONG_S)
+
+    report = outcome(gates, shop(*workers, plan=plan_of("a", "b")), act, first=fail_first)
+
+    assert report.results == {"of-a": ["b did"], "of-b": ["refused: p/a > p/b > a"]}
+
+
+def test_who_is_waited_for_is_the_backup_of_a_worker_that_is_gone() -> None:
+    gates = Gates()
+    workers = [
+        WorkerSpec(id="a", execute=gates.asks("a", "b")),
+        WorkerSpec(id="b", execute=gates.does("b"), backup="c"),
+        WorkerSpec(id="c", execute=gates.asks("c", "a")),
+    ]
+
+    def act(tree: Tree) -> None:
+        until(lambda: len(running(tree)) == 2)
+        gates.open("a", tree, 1)
+        gates.of("c").set()
+
+    report = outcome(
+        gates,
+        shop(*workers, plan=plan_of("a", "c")),
+        act,
+        first=lambda tree: tree.terminate_child("p/b"),
+    )
+
+    assert report.results == {"of-a": ["c did"], "of-c": ["refused: p/a > p/c > a"]}
 
 
 # -- whatever they ask of each other -------------------------------------------------------------------------
