@@ -94,8 +94,9 @@ class ReviewState:
         self.rejected.pop(subtask, None)
 
     def begins_anew(self) -> None:
-        """Nothing is decided any more: what had not passed is to be reviewed."""
-        self.waiting |= {id_: None for id_ in self.rejected if id_}
+        """Nothing is decided any more: what had not passed is to be reviewed, by itself or with all others."""
+        if self.each:
+            self.waiting |= {id_: None for id_ in self.rejected if id_}
         self.rejected = {}
 
 
