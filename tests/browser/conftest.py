@@ -1,12 +1,13 @@
-"""One browser for all of these tests, a server and a window for each of them."""
+"""One browser for all of these tests and a window for most, a server for each of them."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -17,6 +18,7 @@ from trees.observe.web.web_settings import Web
 
 TOKEN = "of-the-tests-and-nothing-else"  # noqa: S105 - it opens the server of one test
 WIDE = {"width": 1280, "height": 800}
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -30,8 +32,8 @@ FLAGS = [
 
 
 def chromium() -> str | None:
-    """Return the program of the browser, where there is one."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    """Return the program of the browser, where there is one. The first has no window at all, and half of the work."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 @contextmanager
@@ -51,7 +53,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Headless Chromium with a new profile; who has none is told which package has it."""
     found = chromium()
     if found is None:
-        pytest.skip("no Chromium: install Debian's package chromium (.ci/run does, as root)")
+        pytest.skip("no Chromium: install Debian's package chromium-headless-shell or chromium (.ci/run does, as root)")
     api = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install '.[dev]'")
     profile = tmp_path_factory.mktemp("profile")
     with api.sync_playwright() as playwright:
@@ -76,18 +78,34 @@ def address(shop: Shop) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Any:
+    """Window of the tests, one after the other. A new one is a new process, which takes as long as to draw the page."""
+    return browser.new_page()
+
+
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    """Window on the page, opened by its link; what its scripts log as an error fails the test."""
-    opened = browser.new_page()
+def page(window: Any, address: str) -> Iterator[Any]:
+    """Window on the page, opened by its link; what its scripts log as an error fails the test.
+
+    Each server has a port of its own, so what the page of another test has kept is not there.
+    """
     errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
-    opened.goto(address)
-    opened.wait_for_selector("tr[data-path]")
-    opened.wait_for_selector("#live[data-live=live]")  # from here on it is told of every event
-    yield opened
-    opened.close()
+    listeners: dict[str, Callable[[Any], None]] = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None,
+    }
+    for what, listener in listeners.items():
+        window.on(what, listener)
+    window.goto(address)
+    window.wait_for_selector("tr[data-path]")
+    window.wait_for_selector("#live[data-live=live]")  # from here on it is told of every event
+    yield window
+    window.goto(urljoin(address, "/static/icon.svg"))  # the page has ended, and its process goes on
+    for what, listener in listeners.items():
+        window.remove_listener(what, listener)
+    window.emulate_media(color_scheme="null")
+    window.set_viewport_size(WIDE)
     assert errors == []
 
 

@@ -96,7 +96,7 @@ def main() -> int:
 
     executable = chromium()
     if executable is None:
-        print("no Chromium: install Debian's package chromium")
+        print("no Chromium: install Debian's package chromium-headless-shell or chromium")
         return 1
     with TemporaryDirectory() as profile, sync_playwright() as playwright:
         browser = playwright.chromium.launch_persistent_context(
