@@ -651,4 +651,4 @@ def test_a_fault_that_is_planted_shows_in_some_order(fault: str, monkeypatch: py
     monkeypatch.setattr(owner, name, made[name])
 
     with pytest.raises(AssertionError, match="switches"):
-        explore(scene, WATCH, switches=2, most=20_000)
+        explore(scene, WATCH, switches=2, one_in=size(1, 8, 8), most=20_000)

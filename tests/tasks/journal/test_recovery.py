@@ -29,9 +29,9 @@ def reference(*, fails: bool) -> tuple[World, dict[str, Any], int]:
 def same_at_every_record(
     *, fails: bool, run: Callable[[World, int], tuple[CuttingStore, dict[str, Any]]], every: int = 1, first: int = 0
 ) -> None:
-    """Each record, or every so many. A sample is one in eight records, from ``first`` on: other ones in each test."""
+    """Each record, or every so many. A sample is one in twelve records, from ``first`` on: other ones in each test."""
     wanted, report, records = reference(fails=fails)
-    for at in sampled(range(1 + fails % every, records + 1, every), 8 // every, first):
+    for at in sampled(range(1 + fails % every, records + 1, every), 12 // every, first):
         world = World(fails=fails)
 
         store, found = run(world, at)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +15,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from tests.support.hardening import eventually
+from tests.support.hatchery import ran
 from tests.support.sizes import size
 from tests.support.stores import OWNER, PATIENCE_S, Opens, ended, kept, opens, queued, submitted, succeeded
 from tests.trees.store.test_migrations import execute
@@ -263,7 +261,8 @@ def test_many_threads_may_fetch_at_once(opens: Opens) -> None:
 # -- measured ------------------------------------------------------------------------------------------------
 
 PROGRAM = """
-import gc, sys, time, threading
+import ctypes, gc, sys, time, threading
+getattr(ctypes.CDLL(None), "mallopt", print)(-3, 131072)   # M_MMAP_THRESHOLD: what is let go of is given back at once
 from loguru import logger
 logger.remove()
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
@@ -323,14 +322,7 @@ os._exit(0)
 
 def megabytes(url: str, shape: str, count: int) -> int:
     """What so many values of a megabyte take, in a process of its own that gives back at once what it lets go of."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, url, shape, str(count)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "131072"},
-    )
+    done = ran("-c", PROGRAM, url, shape, count, timeout=100.0)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
 

@@ -6,8 +6,8 @@ releases come in both orders. Nothing is expected but what must hold always: see
 
 ``REGROW_OVERLAPS=all pytest tests/actors/supervision/ownership`` tries every cell in every way (some 15,000 trees);
 otherwise each cell is tried in one way, another one in each: in the whole (``tests.support.sizes``) with two kinds of
-restart. A sample tries every second cell, as the white ones of a chessboard, with one kind of restart: every setting
-with half of what happens meanwhile, and that with every second setting; what only pools have, with each.
+restart. A sample tries every third cell, in diagonals, with one kind of restart: every setting with a third of what
+happens meanwhile, and that with every third setting; what only pools have, with each.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def test_whatever_happens_to_a_child_that_a_plan_has_everything_ends_and_nothing
     rows = MEANWHILE + (POOL_ONLY if "pool" in setting.words else [])
     for number, row in enumerate(rows):
         found = ways(setting.releases, row.split("; "))
-        for way in chosen(found, number + SETTINGS.index(setting), restart, 3 if row in POOL_ONLY else 6):
+        for way in chosen(found, number + SETTINGS.index(setting), restart, 3 if row in POOL_ONLY else 9):
             with stage(restart=restart, **setting.words) as played:
                 played.play(setting.script, check)
                 played.play(way, check)
