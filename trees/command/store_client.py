@@ -141,7 +141,9 @@ class StoreClient:
         """
         rows = self._store.all_tasks(root)
         # The id of a question begins with that of its task.
-        tasks = [self._seen(row) for row in rows if id_.startswith(f"{row.id}:")]
+        rows = [row for row in rows if id_.startswith(f"{row.id}:")]
+        read = list(self._store.journals(rows))
+        tasks = [TaskView.of(row.root, row.id, of) for row, of in read if not isinstance(of, StoreError)]
         found = [(task, task.state.escalations[id_]) for task in tasks if id_ in task.state.escalations]
         if len(found) > 1:
             where = ", ".join(task.root for task, _ in found)
@@ -152,6 +154,13 @@ class StoreClient:
         if became is not None:
             raise StoreClientError(
                 f"escalation {id_}", f"is not open any more: {became}", "There is nothing to be done."
+            )
+        for row in rows[len(read) :]:  # one that its tree has forgotten since is left out, and is said to be so
+            self._seen(row)
+        damage = next((str(of) for _, of in read if isinstance(of, StoreError)), None)
+        if damage is not None:
+            raise StoreClientError(
+                f"escalation {id_}", f"cannot be found: {damage}", "'regrow tasks' lists all others."
             )
         raise StoreClientError(f"escalation {id_}", "is not in this store", "'regrow tasks' lists those that are open.")
 
@@ -232,6 +241,8 @@ class StoreClient:
     ) -> bool:
         """Leave a command in the store, and wait for a tree to take it; False where none did in time."""
         order = self._store.post_command(task.root, task.id, kind, {**body, "by": _who(by)})
+        if order is None:
+            return True  # the task is gone: whoever looks for what came of it finds that
         end, nothing = monotonic() + wait_s, Reply()
         while self._store.is_waiting(task.root, order):
             if monotonic() >= end:

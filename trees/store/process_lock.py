@@ -81,15 +81,16 @@ def lock_in_session(connection: Connection, root: str, *, shared: bool) -> bool:
 def guards_of_file(file: Path, root: str) -> bool | None:
     """True if a process has the guard of a root in a file of SQLite; None: this system does not show it.
 
-    Nothing is locked for it, or a tree that starts at that moment would find its own guard taken.
+    Nothing is locked for it, or a tree that starts at that moment would find its own guard taken. A damaged name of a
+    root may be none of a file.
     """
-    path = FileLock(file, root).path
     try:
+        path = FileLock(file, root).path
         found = path.stat()
         listed = _LOCKS.read_text(encoding="ascii").splitlines()
     except FileNotFoundError:
         return False if _LOCKS.exists() else None
-    except OSError:
+    except (OSError, ValueError):
         return None
     inode = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     return any(inode in line.split() for line in listed if "FLOCK" in line and "->" not in line)

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, select
 
-from trees.store.schema import large, pieces, records, streams
+from trees.store.schema import large, orders, pieces, records, streams
 
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
@@ -21,6 +21,8 @@ _APART: Final = (
 )
 _RECORDS: Final = delete(records).where(_OF_ROOT, records.c.stream.in_(_NAMES))
 _STREAMS: Final = delete(streams).where(streams.c.root == bindparam("of_root"), streams.c.id.in_(_NAMES))
+_ORDERS: Final = delete(orders).where(orders.c.root == bindparam("of_root"), orders.c.task.in_(_NAMES))
+"""Orders about these tasks: they are not about the next ones of their ids."""
 _UNUSED: Final = delete(large).where(
     large.c.root == bindparam("of_root"),
     large.c.hash.in_(_NAMES),
@@ -40,7 +42,9 @@ _LOOSE_PIECES: Final = delete(pieces).where(*_IS_LOOSE)
 
 
 def prune(connection: Connection, root: str, names: Sequence[str], reserved: Collection[str] = ()) -> None:
-    """Delete these streams, their records, and what was kept apart for no others; within the caller's transaction.
+    """Delete these streams, their records and orders, and what was kept apart for no others.
+
+    It is done within the caller's transaction.
 
     Pieces of the values that are ``reserved`` stay: a record that will have them is yet to be written.
     """
@@ -50,6 +54,7 @@ def prune(connection: Connection, root: str, names: Sequence[str], reserved: Col
         apart.update(connection.execute(_APART, values).scalars())
         connection.execute(_RECORDS, values)
         connection.execute(_STREAMS, values)
+        connection.execute(_ORDERS, values)
     for part in _parts(sorted(apart)):
         connection.execute(_UNUSED, {"of_root": root, "names": part})
     for part in _parts(sorted(apart.difference(reserved))):

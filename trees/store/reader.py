@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 
 from actors.model.events import Event
 from actors.tasks.model.task_errors import StoreError
 from trees.store import record_reader, remote_commands
 from trees.store.database import Database
 from trees.store.migrations import version_of
-from trees.store.schema import VERSION, streams
+from trees.store.schema import VERSION, is_name, streams
 from trees.store.stored_roots import StoredRoot, mark, stored_roots
 
 
@@ -46,7 +46,8 @@ _TASKS: Final = (
 def all_tasks(connection: Connection, root: str | None = None) -> list[StoredTask]:
     """Every task of a root, or of all of them, oldest first."""
     wanted = _TASKS if root is None else _TASKS.where(streams.c.root == root)
-    return [StoredTask(*row) for row in connection.execute(wanted)]
+    rows = [row for row in connection.execute(wanted) if is_name(row.root) and is_name(row.id)]
+    return [StoredTask(row.root, row.id, row.owner, row.seq or 0, row.finished_at, row.whole) for row in rows]
 
 
 def _records(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
@@ -57,9 +58,13 @@ def _records(connection: Connection, root: str, stream: str, start: int = 0) -> 
     """
     found = record_reader.read(connection, root, stream, start, is_there=False)
     if not found and not start:
-        is_there = select(streams.c.id).where((streams.c.root == root) & (streams.c.id == stream))
-        found = record_reader.read(connection, root, stream, is_there=connection.execute(is_there).first() is not None)
+        is_there = connection.execute(_is_there(root, stream)).first() is not None
+        found = record_reader.read(connection, root, stream, is_there=is_there)
     return found
+
+
+def _is_there(root: str, stream: str) -> Select[tuple[str]]:
+    return select(streams.c.id).where((streams.c.root == root) & (streams.c.id == stream))
 
 
 class StoreReader:
@@ -106,7 +111,8 @@ class StoreReader:
         """
 
         def records(connection: Connection) -> list[Event]:
-            found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
+            rows = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars()
+            found = [each for each in rows if is_name(each)]
             if root is None and len(found) > 1:
                 what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
                 raise StoreError(self._database.name, what)
@@ -146,10 +152,11 @@ class StoreReader:
                 except StoreError as error:
                     yield task, error
 
-    def post_command(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int:
+    def post_command(self, root: str, task: str, kind: str, body: Mapping[str, Any]) -> int | None:
         """Leave a command for the tree of this root: it is taken within a second, or when that tree comes up.
 
-        Returns its id, for ``is_waiting``.
+        Returns its id, for ``is_waiting``; None where there is no such task any more, and nothing is left: it would be
+        about the next one of this id.
 
         Args:
             root: the id of the tree's root.
@@ -158,6 +165,8 @@ class StoreReader:
             body: what there is to say beside that, as JSON can be made of it.
         """
         with self._database.transaction() as connection:
+            if connection.execute(_is_there(root, task)).first() is None:
+                return None
             return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
 
     def is_waiting(self, root: str, order: int) -> bool:

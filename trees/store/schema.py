@@ -28,6 +28,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     bindparam,
     select,
     update,
@@ -39,6 +40,29 @@ LOCK: Final = 0x7265_6772_6F77
 """The advisory lock under which the tables are made."""
 PIECE: Final = 4 * 1024 * 1024
 """Characters of a value in one row."""
+
+
+class _Number(TypeDecorator[float]):
+    """Seconds; None where there is something else: a file of SQLite takes anything, and what is no number is damage."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: object) -> float | None:  # noqa: ARG002 - as its base
+        """Return what is a number."""
+        return value if isinstance(value, (int, float)) else None
+
+
+class _Whole(TypeDecorator[int]):
+    """Whole number; None where there is something else."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: object) -> int | None:  # noqa: ARG002 - as its base
+        """Return what is a whole number."""
+        return value if isinstance(value, int) else None
+
 
 metadata: Final = MetaData()
 _Name = Text().with_variant(Text(collation="C"), "postgresql")
@@ -53,8 +77,8 @@ streams: Final = Table(
     Column("root", _Name, primary_key=True),
     Column("id", _Name, primary_key=True),
     Column("owner", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("finished_at", Float),
+    Column("seq", _Whole, nullable=False),
+    Column("finished_at", _Number),
     Column("whole", Text),
     Column("last", Text),
     sqlite_with_rowid=False,
@@ -103,12 +127,12 @@ leases: Final = Table(
     "regrow_leases",
     metadata,
     Column("root", _Name, primary_key=True),
-    Column("token", BigInteger, nullable=False),
+    Column("token", _Whole, nullable=False),
     Column("holder", Text, nullable=False),
-    Column("expires_at", Float),
+    Column("expires_at", _Number),
 )
 tokens: Final = Table(
-    "regrow_tokens", metadata, Column("root", _Name, primary_key=True), Column("token", BigInteger, nullable=False)
+    "regrow_tokens", metadata, Column("root", _Name, primary_key=True), Column("token", _Whole, nullable=False)
 )
 Index("regrow_streams_finished", streams.c.root, streams.c.finished_at)
 unfinished_index: Final = Index(
@@ -125,6 +149,11 @@ Index(
     sqlite_where=records.c.large.is_not(None),
     postgresql_where=records.c.large.is_not(None),
 )
+
+
+def is_name(value: object) -> bool:
+    """False for the name of a root or stream that can be none, so that nobody can have meant it."""
+    return isinstance(value, str)
 
 
 def inserting(connection: Connection, table: Table) -> Any:
@@ -153,10 +182,10 @@ def take_token(connection: Connection, root: str, holder: str) -> int:
         set_={"token": leases.c.token + 1, "holder": taken.excluded.holder, "expires_at": None},
     )
     connection.execute(taken, {"root": root, "token": 1, "holder": holder, "expires_at": None})
-    token: int = connection.execute(select(leases.c.token).where(leases.c.root == root)).scalar_one()
-    known = connection.execute(select(tokens.c.token).where(tokens.c.root == root)).scalar()
-    if known is not None and known >= token:  # the lease was lost, or is that of a copy: a token never grows smaller
-        token = known + 1
+    counted = connection.execute(select(leases.c.token).where(leases.c.root == root)).scalar() or 0
+    known = connection.execute(select(tokens.c.token).where(tokens.c.root == root)).scalar() or 0
+    token = max(counted, known + 1)
+    if token != counted:  # the lease was lost, is damaged, or is that of a copy: a token never grows smaller
         connection.execute(update(leases).where(leases.c.root == root).values(token=token))
     fenced = inserting(connection, tokens)
     fenced = fenced.on_conflict_do_update(index_elements=["root"], set_={"token": fenced.excluded.token})

@@ -133,15 +133,15 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         after_fork(self)
 
     def _load(self) -> None:
-        def read(connection: Connection) -> tuple[float, JournalIndex, Loaded]:
+        def read(connection: Connection) -> tuple[float, float, JournalIndex, Loaded]:
             wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
-            return wall, *load(connection, self._root)
+            return wall, self._clock.now(), *load(connection, self._root)  # which takes its time
 
         with collector.paused():
-            wall, self._index, loaded = self._database.read_much(read)
+            wall, now, self._index, loaded = self._database.read_much(read)
         self._numbers, self._damaged = loaded.numbers, loaded.damaged
         if not self._clock.manual:
-            self._epoch = loaded.begins(wall) - self._clock.now()
+            self._epoch = loaded.begins(wall) - now
 
     def time(self) -> float:
         """Seconds since 1970 by the store's clock, as it stood when this was opened; it goes on evenly from there.

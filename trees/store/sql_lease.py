@@ -187,7 +187,7 @@ class SqlLease:
         if found is None:
             return LeaseState(0, "", None, 0.0)
         ends = found["expires_at"]
-        return LeaseState(found["token"], found["holder"], ends, 0.0 if ends is None else ends - now)
+        return LeaseState(found["token"] or 0, found["holder"], ends, 0.0 if ends is None else ends - now)
 
     def _guarded(self, connection: Connection) -> bool:
         """Candidates have the guard of the root together; False where somebody has it alone."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, case, func, select
 
 from trees.store.database import Database
 from trees.store.process_lock import guards_of_file, is_guarded_in_session
-from trees.store.schema import leases, orders, records, streams
+from trees.store.schema import is_name, leases, orders, records, streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,10 @@ _MARKS: Final = (
 
 def stored_roots(connection: Connection, database: Database) -> list[StoredRoot]:
     """Every root of a store, by name."""
-    counts = {root: (int(open_), int(ended)) for root, open_, ended in connection.execute(_TASKS)}
-    held = {root: (holder, token, ends) for root, holder, token, ends in connection.execute(_LEASES)}
+    counts = {root: (int(open_), int(ended)) for root, open_, ended in connection.execute(_TASKS) if is_name(root)}
+    held = {
+        root: (holder, token or 0, ends) for root, holder, token, ends in connection.execute(_LEASES) if is_name(root)
+    }
     now = database.now(connection)
     found = []
     for root in sorted({*counts, *held}):

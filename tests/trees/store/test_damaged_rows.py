@@ -21,7 +21,8 @@ from actors.tasks.model.task_ids import BREAKER
 from tests.support.hardening import eventually
 from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
 from tests.trees.store.test_migrations import execute
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import HA, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees.command.store_client import StoreClient
 from trees.store import SqlStore
 
 PLAN = [Subtask("s", worker="w")]
@@ -251,3 +252,44 @@ def test_the_row_of_the_lease_may_be_missing_when_it_starts(store_url: str) -> N
     second = opened(store_url)
     assert second.token > token  # whoever remembers an older one is still refused
     second.close()
+
+
+NO_NUMBERS = {
+    "the end of the lease": "UPDATE regrow_leases SET expires_at = 'soon'",
+    "the token of the lease": "UPDATE regrow_leases SET token = x'00'",
+    "the token": "UPDATE regrow_tokens SET token = 'seven'",
+    "all of them": "UPDATE regrow_leases SET token = 'seven', expires_at = 'soon'; UPDATE regrow_tokens SET token = ''",
+}
+
+
+@pytest.mark.parametrize("ha", [None, HA(lease_s=10.0, name="new")], ids=["alone", "ha"])
+@pytest.mark.parametrize("statements", NO_NUMBERS.values(), ids=NO_NUMBERS.keys())
+def test_a_lease_or_token_that_is_no_number_is_taken_anew(statements: str, ha: HA | None, sqlite_url: str) -> None:
+    with closing(opened(sqlite_url)) as store:
+        begun(store, "t")
+        kept(store)
+    for statement in statements.split("; "):
+        execute(sqlite_url, statement)
+
+    with StoreClient(sqlite_url) as outside:
+        assert [root.root for root in outside.roots()] == ["p"]
+    with start(tree_of(), store=sqlite_url, ha=ha) as tree:
+        assert tree.wait_for_role("leader", PATIENCE_S)
+        assert tree.task("t").result(PATIENCE_S).results == {"s": 1, "t": 1}
+
+
+def test_rows_whose_names_are_none_hide_no_task_from_those_who_look_from_outside(sqlite_url: str) -> None:
+    with closing(opened(sqlite_url)) as store:
+        done(store, "t")
+        begun(store, "u")
+        kept(store)
+    copied = "INSERT INTO regrow_streams SELECT {}, owner, seq, finished_at, whole, last FROM regrow_streams WHERE id = 't' AND root = 'p'"
+    for names in ("x'ff', id", "root, x'fe'", "'a/b', id"):
+        execute(sqlite_url, copied.format(names))
+    execute(sqlite_url, "INSERT INTO regrow_leases SELECT root || '/p', token, holder, expires_at FROM regrow_leases")
+    execute(sqlite_url, "UPDATE regrow_streams SET finished_at = 'late' WHERE id = 't' AND root = 'p'")
+
+    with StoreClient(sqlite_url) as outside:
+        assert {task.id for task in outside.tasks(None, root="p").tasks} == {"t", "u"}
+        assert outside.task("t", "p")[0].id == "t"
+        assert "p" in [root.root for root in outside.roots()]

@@ -12,6 +12,7 @@ from actors.tasks.model.task_errors import StoreError
 from tests.support.stores import OWNER, Heard, Opens, counted, kept, opens, queued, submitted
 from trees.store import SqlStore
 from trees.store.database import Database
+from trees.store.remote_commands import post
 from trees.store.schema import records
 
 __all__ = ["opens"]
@@ -46,7 +47,10 @@ def test_an_order_is_heard_once_and_again_after_a_restart_until_it_is_done(opens
     store = opens()
     store.listener = heard = Heard()
     looking = SqlStore.look(store_url)
-    looking.post_command("other", "t", "cancel", {})
+    store.create("t", OWNER, submitted("t"))
+    kept(store)
+    with Database(store_url).transaction() as connection:
+        post(connection, "other", "t", "cancel", {}, 1.0)
     looking.post_command(OWNER, "t", "cancel", {"reason": "no need: é \udc80"})
     heard.wait(lambda: len(heard.orders) == 1)
     looking.post_command(OWNER, "t", "respond", {})

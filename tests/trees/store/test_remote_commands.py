@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,9 @@ from actors.tasks.journal.task_state import TaskState
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
-from tests.support.stores import asked
+from tests.support.hardening import eventually
+from tests.support.stores import asked, kept, opened
+from tests.trees.store.test_damaged_rows import begun, damage, done
 from trees import (
     Escalate,
     EscalationError,
@@ -31,6 +34,7 @@ from trees import (
     start,
 )
 from trees.command.store_client import StoreClient, StoreClientError
+from trees.store import Keep, SqlStore
 from trees.views.task_views import TaskView
 
 __all__ = ["postgres", "postgres_url", "sqlite_url", "store_url"]
@@ -287,3 +291,50 @@ def test_of_two_trees_with_a_task_of_one_id_one_must_be_named(sqlite_url: str) -
 
     assert found.root == "q"
     assert not goes_on
+
+
+@pytest.mark.parametrize("goes", ["removed", "too old"])
+def test_what_was_ordered_about_a_task_that_is_gone_is_not_about_the_next_one_of_its_id(
+    goes: str, store_url: str
+) -> None:
+    with closing(opened(store_url, keep=Keep(count=0))) as store:
+        done(store, "t")
+        kept(store)
+        with closing(SqlStore.look(store_url)) as outside:
+            assert outside.post_command("p", "t", "cancel", {"reason": "no tea left"}) is not None
+            if goes == "removed":
+                store.remove("t")
+                kept(store)
+            else:
+                eventually(lambda: store.standing("t") is None)
+            assert outside.post_command("p", "t", "cancel", {"reason": "too late"}) is None
+        begun(store, "t")
+        kept(store)
+        with StoreClient(store_url) as outside_:
+            assert left(outside_) == 0
+
+
+def test_a_command_about_a_task_that_goes_meanwhile_says_so(sqlite_url: str) -> None:
+    with closing(opened(sqlite_url)) as store:
+        begun(store, "t")
+        kept(store)
+        with StoreClient(sqlite_url) as outside:
+            found, _ = outside.task("t")
+            store.remove("t")
+            kept(store)
+            with pytest.raises(StoreClientError, match="is not in this store any more"):
+                outside.cancel(found, "", WAIT_S)
+
+
+def test_a_task_that_is_damaged_hides_no_question_of_another_one_whose_id_goes_on_from_its_id(sqlite_url: str) -> None:
+    spec, _ = asking()
+    with closing(opened(sqlite_url)) as store:
+        begun(store, "t")
+        kept(store)
+    damage(sqlite_url, "t", "DELETE FROM regrow_records WHERE {of}")
+    with start(spec, store=sqlite_url) as tree, StoreClient(sqlite_url) as outside:
+        handle = tree.submit(Task("do it", id="t:1"))
+        id_ = asked(handle, tree)
+        assert answered(outside, id_, "approve") == f"escalation {id_}: answered: approve"
+        with pytest.raises(StoreClientError, match=r"cannot be found: .* has lost all its records"):
+            outside.question("t:a:7")

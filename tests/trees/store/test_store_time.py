@@ -27,8 +27,9 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.store import SqlStore
+from trees.store import SqlStore, sql
 from trees.store import database as module
+from trees.store.loading import load
 
 HOUR_S = 3600.0
 
@@ -57,6 +58,23 @@ def test_time_is_that_of_the_store_and_never_before_what_is_written_there(
     with closing(SqlStore(store_url, root=OWNER)) as store:
         store.open()
         assert before - 1 < store.time() < before + 60
+
+
+def test_time_is_not_late_by_how_long_it_took_to_read_what_is_there(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SystemClock()
+
+    def slowly(connection: Any, root: str) -> Any:
+        now = clock.now
+        clock.now = lambda: now() + HOUR_S
+        return load(connection, root)
+
+    monkeypatch.setattr(sql, "load", slowly)
+    with closing(SqlStore(sqlite_url, root=OWNER, clock=clock)) as store:
+        before = SystemClock().wall()
+        store.open()
+        assert store.time() >= before + HOUR_S
 
 
 def test_a_time_that_is_days_ahead_is_damage_and_no_clock(sqlite_url: str) -> None:
