@@ -283,7 +283,10 @@ def test_rows_whose_names_are_none_hide_no_task_from_those_who_look_from_outside
         done(store, "t")
         begun(store, "u")
         kept(store)
-    copied = "INSERT INTO regrow_streams SELECT {}, owner, seq, finished_at, whole, last FROM regrow_streams WHERE id = 't' AND root = 'p'"
+    copied = (
+        "INSERT INTO regrow_streams SELECT {}, owner, seq, finished_at, whole, last FROM regrow_streams"
+        " WHERE id = 't' AND root = 'p'"
+    )
     for names in ("x'ff', id", "root, x'fe'", "'a/b', id"):
         execute(sqlite_url, copied.format(names))
     execute(sqlite_url, "INSERT INTO regrow_leases SELECT root || '/p', token, holder, expires_at FROM regrow_leases")
