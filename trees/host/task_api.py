@@ -17,13 +17,14 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, TaskError, UnknownTaskError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.model.task_ids import NEW_IDS, require_own
+from actors.tasks.orchestration.delegation_calls import waiting_chain
 from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.bulk import checked_tasks, checked_tasks_async, with_id
 from trees.host.submission import STORE_WAIT_S, Submission, came
-from trees.host.task_handle import TaskHandle, respond, waiting_chain
+from trees.host.task_handle import TaskHandle, respond
 from trees.host.task_removal import remove
 
 _Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], None, int, int]

@@ -7,13 +7,13 @@ thread; ``await handle`` from any event loop.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from actors.messaging.envelope import CURRENT
 from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply, require_thread
-from actors.model.errors import ConfigError, RecursionDetectedError
+from actors.model.errors import ConfigError
 from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
@@ -26,8 +26,9 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.delegation_calls import wait_for_task
 from actors.tasks.orchestration.left_orders import settled_by_the_end
-from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority, WaiterJoined
+from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.recovery.next_step import looked_at
 from actors.tasks.results.review import as_verdict, problems_of_person
@@ -156,16 +157,19 @@ class TaskHandle(TaskAddress):
             TaskTimeoutError: it has not ended within ``timeout`` seconds.
             UnknownTaskError: it was removed, or its time in the store was over, before anybody asked.
             TreeDownError: the tree is down; the task stays unfinished in its store.
-            RecursionDetectedError: called by a worker that the task's own supervisor waits for.
+            RecursionDetectedError: called by a worker that the task's own supervisor waits for, or that could only wait
+            for ever: the task needs workers that wait for this one, or for each other.
             ValueError: ``timeout`` is no number of seconds.
             BlockingAskError: called on the event loop that the task needs; await the handle there.
         """
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._port.path, "await handle")
-            self._join()
-            if not self._done.wait(timeout):
-                raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
+            with self._waiting() as waits:
+                if waits.wait(timeout):
+                    waits.outcome()
+                elif not self._done.done:
+                    raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, Report]:
@@ -173,8 +177,8 @@ class TaskHandle(TaskAddress):
         if self._waits is None:
             self._waits = self._port.fetched(self.id)
         if not self._waits.done:
-            self._join()
-        yield from self._waits.__await__()
+            with self._waiting() as waits:
+                yield from waits.__await__()
         return self._outcome()
 
     def _outcome(self) -> Report:
@@ -183,11 +187,15 @@ class TaskHandle(TaskAddress):
             raise self._port.noted(report.error.with_traceback(None))
         return report
 
-    def _join(self) -> None:
-        """A worker that waits for a task stands in the task's ancestry from now on."""
-        chain, lineage = waiting_chain(self._port)
-        if chain:
-            self._port.tell(WaiterJoined(self.id, chain, lineage))
+    @contextmanager
+    def _waiting(self) -> Iterator[Reply]:
+        """What to wait for; an attempt waits as in an ask, without its slot."""
+        joined = wait_for_task(self._port, self.id, self._done)
+        try:
+            yield self._done if joined is None else joined
+        finally:
+            if joined is not None and not joined.done:
+                joined.fail(TaskTimeoutError(self.id, 0.0))  # nobody hears that
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -381,19 +389,3 @@ def problem_of_verdict(state: TaskState | None, question: Escalation, value: obj
         return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))
     except ConfigError as error:
         return str(error)
-
-
-def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return who waits if the present code waits for a task of this orchestrator; nothing where it is no worker's code.
-
-    Raises:
-        RecursionDetectedError: the orchestrator's own supervisor waits for it.
-    """
-    current = CURRENT.get()
-    if current is None or current.incarnation.system is not port.system:
-        return (), ()
-    chain = tuple(address.path for address in current.waiting())
-    if port.path in chain:
-        port.system.recursion_refused(port.path, port.addresses(chain))
-        raise port.noted(RecursionDetectedError((*chain, port.path)))
-    return chain, current.lineage

@@ -18,7 +18,7 @@ from actors.tasks.model.outcome import Failure
 from actors.tasks.model.task import NO_USAGE
 from actors.tasks.recovery.classify import classify
 from actors.tasks.scheduling.ready_queue import LaneKey, Rank
-from actors.tasks.scheduling.selection import choose_worker, no_worker_failure
+from actors.tasks.scheduling.selection import choose_worker, is_awaited, no_worker_failure
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
@@ -71,13 +71,14 @@ class AttemptDispatcher:
     def pump(self) -> None:
         """Start whatever can be started now.
 
-        What was asked for is not held up by the slots of teams: these may wait for just that.
+        What a worker waits for, and a worker whose wait is over, is not held up by the slots of teams: these may wait
+        for just that.
         """
         core, parts = self._core, self._parts
         queue, most = parts.queue.ready, core.settings.max_parallel
         suspects, table, delegation = core.suspects, core.attempts, parts.delegation
         suspects.release()
-        while delegation.returning and table.slots_taken < most:
+        while delegation.returning and table.slots_at_work < most:
             delegation.let_return()
         while queue.size:
             is_full = len(table.running) - table.waiting >= most  # as ``slots_taken``, without a call
@@ -166,7 +167,8 @@ class AttemptDispatcher:
     def _preempt_for_a_slot(self) -> None:
         """All slots are taken: the least urgent gives way, if what waits is more urgent and could have its slot.
 
-        Where more are taken than there are, what was asked for has none: its end makes no room, and it begins anew.
+        Where more are taken than there are, what a worker waits for has none: its end makes no room, and it begins
+        anew.
         """
         attempts = self._core.attempts
         if len(self._core.priorities) == 1:
@@ -176,9 +178,13 @@ class AttemptDispatcher:
         is_over = attempts.slots_taken > self._core.settings.max_parallel
         for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
             running = self._busy(key) if self._serve(key) is None else list(attempts)
-            able = [row for row in running if row.node.ask is None] if is_over else running
+            able = [row for row in running if not self._is_awaited(row)] if is_over else running
             if self._preempt_one(state.task.priority, able):
                 return
+
+    def _is_awaited(self, row: RunningAttempt) -> bool:
+        state = self._core.states.get(row.attempt.task)
+        return state is not None and is_awaited(state, row.node)
 
     def _preempt_for_a_worker(self) -> None:
         """Slots are free, but the workers that could do it are busy."""

@@ -21,9 +21,10 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaitsChanged
-from actors.tasks.orchestration.waits_of_teams import look_again, wait_cycle_of
+from actors.tasks.orchestration.waits_of_teams import look_again, wait_cycle_from, wait_cycle_of
 
 if TYPE_CHECKING:
+    from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
@@ -171,6 +172,14 @@ class Delegation:
         state, node = self._nodes.get(message.ask, (None, None))
         if state is not None and node is not None and not self._core.is_idle(node) and not node.is_done:
             self._refused(state, node)
+        elif (ask := self._core.runtime.asks.get(message.ask)) is not None and ask.task:
+            self._refuse_wait(message.ask, ask)
+
+    def _refuse_wait(self, key: str, ask: OpenDelegation) -> None:
+        """Refuse the wait for a task of an attempt that can only wait for ever."""
+        chain = wait_cycle_from(self._core.runtime, ask.attempt)
+        if chain:
+            self._core.act(ask.task, self.answer, key, None, RecursionDetectedError((*chain, chain[0])))
 
     def recheck_deadlocks(self) -> None:
         """Refuse, in a new incarnation, the asks that could only wait for ever."""
@@ -181,6 +190,8 @@ class Delegation:
         for key, ask in asks.copy().items():
             if ask.attempt.done and ask.attempt.owner is self._core.port:
                 self.answer(key, None, _too_late_for(ask.attempt))
+            elif ask.task and ask.port is self._core.port:
+                self._refuse_wait(key, ask)
         for key in list(self._core.runtime.answers):
             if key in asks and asks[key].attempt.owner is self._core.port:
                 self.answered(DelegationAnswered(key))
@@ -208,10 +219,13 @@ class Delegation:
             self._lifecycle.withdraw(state, node)
 
     def close(self) -> None:
-        """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
+        """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it.
+
+        A task that was submitted goes on when this is up again.
+        """
         port = self._core.port
         for open_ask in list(self._core.runtime.asks.values()):
-            if port in {open_ask.port, open_ask.attempt.owner}:
+            if port is open_ask.attempt.owner or (port is open_ask.port and not open_ask.task):
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(port.down())
 

@@ -2,6 +2,9 @@
 
 What could only wait for itself is refused here, at once. Everything else is a ``Delegate`` for the orchestrator, which
 carries it out (``actors.tasks.orchestration.delegation``); the attempt waits for the Reply of an ``OpenDelegation``.
+
+An attempt that waits for a task that was submitted (``handle.result()``, ``await handle``) waits in the same way: it
+has no slot meanwhile, and is refused where it could only wait for ever.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply
 from actors.model.errors import RecursionDetectedError
+from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.orchestration.messages import Delegate, DelegationCancelled
+from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaiterJoined
 
 if TYPE_CHECKING:
     from contextvars import Context as Variables
 
     from actors.tasks.execution.asked_work import AskedWork
-    from actors.tasks.execution.attempt import Attempt
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
     from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -41,9 +44,11 @@ class OpenDelegation(NamedTuple):
     """Until when, on the tree's clock."""
     variables: Variables | None = None
     """Contextvars of the code that waits."""
+    task: str = ""
+    """The task whose end it waits for, where that was submitted, and not asked for."""
 
 
-def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: float | None, number: int) -> Reply:
+def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
     """Refuse what could only wait for itself, else have it done; a Reply of the result.
 
     Args:
@@ -51,7 +56,6 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
         attempt: the attempt that asks.
         asked: what it asks for.
         limit: seconds that it waits, None: for ever.
-        number: of this ask, among all of that port.
 
     Raises:
         RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
@@ -65,7 +69,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     if target is None or words in attempt.spec.lineage:
         system.recursion_refused(target or found[0].path, own.addresses(chain))
         raise own.noted(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))
-    key = f"{attempt.key}>{attempt.spec.start_number}.{number}"
+    key = own.new_ask(attempt)
     reply = Reply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit
     runtime.open_ask(key, OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT)))
@@ -78,6 +82,65 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     if system.is_down:
         reply.fail(system.down_error(port.path))  # nobody else will
     return reply
+
+
+def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return who waits if the present code waits for a task of this orchestrator; nothing where it is no worker's code.
+
+    Raises:
+        RecursionDetectedError: the orchestrator's own supervisor waits for it.
+    """
+    current = CURRENT.get()
+    if current is None or current.incarnation.system is not port.system:
+        return (), ()
+    chain = tuple(address.path for address in current.waiting())
+    if port.path in chain:
+        port.system.recursion_refused(port.path, port.addresses(chain))
+        raise port.noted(RecursionDetectedError((*chain, port.path)))
+    return chain, current.lineage
+
+
+def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | None:
+    """Note that the present code is about to wait for a task: it stands in the task's ancestry from now on.
+
+    Args:
+        port: of the task's orchestrator.
+        task: its id.
+        done: completed with its end.
+
+    Returns:
+        What an attempt has to wait for instead: it is completed when there is a slot for it again. To be failed by
+        whoever waits no longer. None: the present code is no attempt's.
+
+    Raises:
+        RecursionDetectedError: the task's own supervisor waits for the present code.
+    """
+    chain, lineage = waiting_chain(port)
+    current = CURRENT.get()
+    attempt = current.reply if current is not None and current.in_request else None
+    if not chain or not isinstance(attempt, Attempt):
+        if chain:
+            port.tell(WaiterJoined(task, chain, lineage))
+        return None
+    runtime = port.runtime
+    own, reply = runtime.port_at(attempt.owner.path), Reply(None, attempt.spec.path)
+    key = own.new_ask(attempt)
+    runtime.open_ask(key, OpenDelegation(reply, attempt, port, None, task=task))
+    reply.when_done(partial(_answered, own, key, port))
+    own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
+    port.tell(WaiterJoined(task, chain, lineage, key))
+    done.when_done(partial(_task_ended, own, key))
+    if port.system.is_down:
+        reply.fail(port.system.down_error(port.path))  # nobody else will
+    return reply
+
+
+def _task_ended(own: OrchestratorPort, key: str) -> None:
+    """Hand the news to the attempt that waits for it, when there is a slot for that."""
+    own.runtime.answers.setdefault(key, (None, None))
+    own.tell(DelegationAnswered(key))
+    if key not in own.runtime.asks:
+        own.runtime.answers.pop(key, None)  # it waits no longer
 
 
 def tools(own: OrchestratorPort, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:

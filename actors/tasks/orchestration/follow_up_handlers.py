@@ -156,7 +156,7 @@ class FollowUpHandlers:
         """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
         if self._parts.delegation.unclaimed:
             self._parts.delegation.drop_unclaimed(state)
-        if state.parent is not None and self._core.runtime.asks:
+        if state.chain and self._core.runtime.asks:
             look_below(self._core.runtime, self._core.port, state)
 
     def end_attempt(self, attempt: Attempt, why: str) -> None:

@@ -70,6 +70,8 @@ class WaiterJoined(SystemMessage):
     task: str
     chain: tuple[str, ...]
     lineage: tuple[str, ...]
+    ask: str | None = None
+    """Key of the wait, where an attempt waits. None: other code of a worker does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,6 +316,8 @@ class Orchestrator(ManagedActor):
         if state is not None and state.final is None and not state.chain:
             self.parts.recording.emit(state, task_events.TaskJoined, join.chain, join.lineage)
             self.parts.queue.requeue_all(state)
+        if join.ask is not None:
+            self.parts.delegation.waits_changed(WaitsChanged(join.ask))
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
         self.core.port.answered.pop(responded.escalation, None)

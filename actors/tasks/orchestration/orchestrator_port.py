@@ -345,7 +345,11 @@ class OrchestratorPort:
 
     def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``; see ``delegation_calls``."""
-        return delegate(self, attempt, asked, limit, next(self._numbers))
+        return delegate(self, attempt, asked, limit)
+
+    def new_ask(self, attempt: Attempt) -> str:
+        """Return the key of one more ask of an attempt here."""
+        return f"{attempt.key}>{attempt.spec.start_number}.{next(self._numbers)}"
 
     def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
         """Carry out ``context.tools``."""

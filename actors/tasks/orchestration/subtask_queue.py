@@ -58,7 +58,7 @@ class SubtaskQueue:
         self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)
         if node.ask is not None and node.acts:  # not at first: it was looked at when it was asked for
             look_again(core.runtime, node.ask)
-        elif state.parent is not None and core.runtime.asks:
+        elif state.chain and core.runtime.asks:
             look_below(core.runtime, core.port, state)
 
     def leave(self, node: SubtaskState) -> None:

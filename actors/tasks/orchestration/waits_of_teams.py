@@ -6,10 +6,10 @@ is called there: nothing changes meanwhile.
 
 A circle that is closed stays closed, so it is looked for when one may have been:
 
-* an ask begins (``Delegation``);
+* an ask begins, or an attempt is about to wait for a task that was submitted (``Delegation``);
 * what was asked for stands in line once more, perhaps for another worker (``look_again``, from the queue);
-* a part of a team stands in line, or has ended, and perhaps all of the team waits (``look_below``): whoever asks a team
-  knows not which member is to do it, only the team does, when it has a plan;
+* a part of a team, or of a task that an attempt waits for, stands in line, or has ended, and perhaps all of that waits
+  (``look_below``): whoever asks a team knows not which member is to do it, only the team does, when it has a plan;
 * one of several asks of an attempt is over: perhaps the others wait for each other (``look_again``);
 * a worker is gone that could have done it (``Delegation.look_at_all``);
 * an orchestrator is new (``Delegation.recheck_deadlocks``).
@@ -50,6 +50,15 @@ def wait_cycle_of(port: OrchestratorPort, state: TaskState, node: SubtaskState) 
     return find_wait_cycle((port, state, node), _holders, partial(_waits_for, port.runtime), _path_of)
 
 
+def wait_cycle_from(runtime: TaskRuntime, attempt: Attempt) -> tuple[str, ...]:
+    """Return the chain of those who wait for each other, this attempt first, if it waits for ever; empty where not."""
+
+    def holders(wanted: _Wanted | None) -> list[Attempt] | None:
+        return [attempt] if wanted is None else _holders(wanted)
+
+    return find_wait_cycle(None, holders, partial(_waits_for, runtime), _path_of)
+
+
 def look_again(runtime: TaskRuntime, key: str) -> None:
     """Have an ask looked at again, where it is open."""
     if (ask := runtime.asks.get(key)) is not None:
@@ -57,12 +66,12 @@ def look_again(runtime: TaskRuntime, key: str) -> None:
 
 
 def look_below(runtime: TaskRuntime, port: OrchestratorPort, state: TaskState) -> None:
-    """Have an ask looked at again in which a part of a team waits, where all of it does.
+    """Have an ask looked at again in which a part of a team waits, or a task that is waited for, where all of it does.
 
     Args:
         runtime: of the tree.
-        port: of the team's orchestrator.
-        state: the part.
+        port: of the orchestrator that has it.
+        state: the part, or the task.
     """
     key = _ask_below(runtime, port, state)
     if key is not None:
@@ -105,6 +114,15 @@ def _asked_for(runtime: TaskRuntime, key: str) -> _Wanted | None:
     return None if ask is None or found is None else (ask.port, *found)
 
 
+def _waited_for(runtime: TaskRuntime, key: str) -> Iterable[_Wanted | None]:
+    """Return what an attempt waits for in an ask: what was asked for, or what is open of a task that was submitted."""
+    ask = runtime.asks.get(key)
+    if ask is None or not ask.task:
+        return (_asked_for(runtime, key),)
+    state = ask.port.states.get(ask.task) if key not in runtime.answers else None
+    return (None,) if state is None else _open_subtasks(ask.port, state)
+
+
 def _holders(wanted: _Wanted) -> list[Attempt] | None:
     """Return the attempts that keep everybody busy who could do it; None where it need not wait for them."""
     port, state, node = wanted
@@ -128,7 +146,7 @@ def _rows_of(port: OrchestratorPort, entry: RegistryEntry) -> list[RunningAttemp
 def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> Iterable[_Wanted | None] | None:
     """Return what an attempt waits for; None where it does not wait."""
     if asks := attempt.asks.copy():
-        return (_asked_for(runtime, key) for key in asks)
+        return (each for key in asks for each in _waited_for(runtime, key))
     below = _part_of(runtime, attempt)
     return None if below is None else _open_subtasks(*below)
 

@@ -49,7 +49,7 @@ class LaneKey(NamedTuple):
     without: tuple[str, ...] = ()
     """Ids of workers that are not to be asked any more."""
     is_asked: bool = False
-    """True where somebody waits for them in ``context.ask``."""
+    """True where a worker waits for them: in ``context.ask``, or for their task."""
 
 
 class _Waiting(Generic[ItemT]):

@@ -38,9 +38,14 @@ def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     first = home if home is not None and home not in without else standing.target
     if first is not None and first not in without:
         worker, capability = first, spec.capability if spec.worker is None else None
-        return LaneKey(worker, capability, tuple(sorted(without)), node.ask is not None)
+        return LaneKey(worker, capability, tuple(sorted(without)), is_awaited(state, node))
     capability = None if spec.worker is not None else spec.capability
-    return LaneKey(spec.worker, capability, tuple(sorted(without)), node.ask is not None)
+    return LaneKey(spec.worker, capability, tuple(sorted(without)), is_awaited(state, node))
+
+
+def is_awaited(state: TaskState, node: SubtaskState) -> bool:
+    """True where a worker waits for it in an ask, or for its whole task: teams that have all slots may wait for it."""
+    return node.ask is not None or (state.parent is None and bool(state.chain))
 
 
 @lru_cache(maxsize=1024)
