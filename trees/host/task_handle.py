@@ -189,7 +189,7 @@ class TaskHandle(TaskAddress):
 
     @contextmanager
     def _waiting(self) -> Iterator[Reply]:
-        """What to wait for; an attempt waits as in an ask, without its slot."""
+        """Yield what to wait for. An attempt waits as in an ask, without its slot."""
         joined = wait_for_task(self._port, self.id, self._done)
         try:
             yield self._done if joined is None else joined
