@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.journal.store import RemoteCommand
-    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +169,14 @@ class TimerFired(SystemMessage):
 
 @dataclass(frozen=True, slots=True)
 class EffectFailed(SystemMessage):
-    """A bug showed in the effects of what an orchestrator had decided: whoever hears this is to begin anew."""
+    """An effect of what an orchestrator had decided could not be had: whoever hears this is to begin anew.
+
+    A bug of ours, or a value in the store that is damaged.
+    """
 
     error: Exception
     task: str | None = None
     """The task that it was decided for."""
-
-    def raise_in(self, core: OrchestratorCore) -> None:
-        """Have the orchestrator that hears this die of it."""
-        core.task = self.task
-        raise self.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from actors.concurrency import collector
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.mailbox import Refusal
+from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.fold import fold
@@ -35,7 +36,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_errors import StoreError, TaskFailedError
+from actors.tasks.model.task_errors import DamagedJournalError, StoreError, TaskFailedError
 from actors.tasks.orchestration.left_orders import tries_of
 from actors.tasks.orchestration.messages import (
     Begin,
@@ -343,6 +344,19 @@ class Orchestrator(ManagedActor):
         if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
             parts.delegation.look_at_all()
 
+    def _on_effect_failed(self, failed: EffectFailed) -> None:
+        """Begin anew, without what could not be had. Damage in the store is no crash, and counts in no window.
+
+        Each damaged value of a task shows when it is needed. Counted as crashes, a few of them would end the tree.
+        """
+        core, state = self.core, self.core.states.get(failed.task or "")
+        core.task = failed.task
+        if not isinstance(failed.error, DamagedJournalError):
+            raise failed.error
+        if state is not None and failed.task not in core.port.guard.aside:  # else an earlier one has told of it
+            core.port.guard.died(state.id, state.events)
+            core.incarnation.owner.post(ReplaceChild(core.incarnation, core.settings.max_abandoned + 1))
+
     def _on_shutting_down(self, closing: ShuttingDown) -> None:
         core = self.core
         if closing.incarnation is core.incarnation:
@@ -364,7 +378,7 @@ class Orchestrator(ManagedActor):
         WaiterJoined: _on_waiter_joined,
         EscalationResponse: _on_escalation_response,
         TimerFired: _on_timer_fired,
-        EffectFailed: lambda to, message: message.raise_in(to.core),
+        EffectFailed: _on_effect_failed,
         RunOnLoop: lambda _, message: message.act(),
         RunWhenDurable: lambda to, message: to.core.act(message.task, message.act),
         Delegate: lambda to, message: to.parts.delegation.delegate(message),

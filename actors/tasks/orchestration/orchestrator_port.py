@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 ORCHESTRATOR = "orchestrator"
 """Reserved id of the first child of a supervisor with ``tasks=``."""
+_DIED: Final = "its orchestrator died of it, also while ending it; see InternalError, and report it"
 _COMMANDS: Final = CommandsWaiting()
 
 
@@ -154,7 +155,15 @@ class OrchestratorPort:
         self.guard.aside.add(task)
         done = self.done.pop(task, None)
         if done is not None:
-            done.fail(_put_aside(task))
+            done.fail(self._is_aside(task))
+
+    def _is_aside(self, task: str) -> TaskFailedError:
+        standing = self.runtime.store.standing(task)
+        damaged = standing is not None and standing.is_ == "damaged"
+        what = "its journal is damaged; see JournalDamaged" if damaged else _DIED
+        error = TaskFailedError(task, what)
+        error.kind = "internal"
+        return error
 
     def close(self) -> None:
         """The tree is down: nothing more follows, and who waits hears it."""
@@ -215,7 +224,7 @@ class OrchestratorPort:
             return done
         if task in self.guard.aside:
             done = Reply()
-            done.fail(_put_aside(task))
+            done.fail(self._is_aside(task))
             return done
         report = self.report(task)
         if report is None:
@@ -388,9 +397,3 @@ def _unknown(task: str) -> Reply:
     done = Reply()
     done.fail(UnknownTaskError(task))
     return done
-
-
-def _put_aside(task: str) -> TaskFailedError:
-    error = TaskFailedError(task, "its orchestrator died of it, also while ending it; see InternalError, and report it")
-    error.kind = "internal"
-    return error

@@ -381,7 +381,7 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
 
 def _break_off(attempt: Attempt) -> None:
     """Fail the attempt of a part that was put aside."""
-    attempt.fail_with(TeamFailedError("its orchestrator died of it; see InternalError", retryable=False))
+    attempt.fail_with(TeamFailedError("its orchestrator died of it, or its journal is damaged", retryable=False))
 
 
 def _outcome_of(attempt: Attempt, report: Report) -> Done:

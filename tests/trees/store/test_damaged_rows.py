@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -11,17 +12,17 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from actors.model.events import Event
+from actors.model.events import Event, InternalError
 from actors.tasks.journal.fold import fold
 from actors.tasks.model import task_events
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused
 from actors.tasks.model.task import Plan
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from actors.tasks.model.task_ids import BREAKER
 from tests.support.hardening import eventually
 from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
 from tests.trees.store.test_migrations import execute
-from trees import HA, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import HA, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
 from trees.command.store_client import StoreClient
 from trees.store import SqlStore
 
@@ -296,3 +297,43 @@ def test_rows_whose_names_are_none_hide_no_task_from_those_who_look_from_outside
         assert {task.id for task in outside.tasks(None, root="p").tasks} == {"t", "u"}
         assert outside.task("t", "p")[0].id == "t"
         assert "p" in [root.root for root in outside.roots()]
+
+
+def test_large_values_that_are_damaged_cost_the_tasks_that_need_them_and_no_restart_of_their_orchestrator(
+    sqlite_url: str,
+) -> None:
+    """So many that as many crashes would end the tree; each shows when it is needed."""
+    names, waits = [f"t{number}" for number in range(5)], threading.Semaphore(0)
+    plan = [Subtask("large", worker="w"), Subtask("after", worker="v", depends_on=["large"])]
+    needed = threading.Event()
+
+    def work(_: Any, context: Any) -> str:
+        return f"{context.task_id} {LARGE}"
+
+    async def after(_: Any, context: Any) -> int:
+        waits.release()
+        if not needed.is_set():
+            await asyncio.Event().wait()
+        return len(context.results["large"])
+
+    workers = [WorkerSpec(id="w", execute=work), WorkerSpec(id="v", execute=after, pool=len(names) + 1)]
+    spec = SupervisorSpec(id=OWNER, tasks=Tasks(planner=StaticPlan(plan)), children=workers)
+    with start(spec, store=sqlite_url) as tree:
+        for name in [*names, "good"]:
+            tree.submit(Task("do it", id=name))
+        assert all(waits.acquire(timeout=PATIENCE_S) for _ in [*names, "good"])
+    execute(sqlite_url, "UPDATE regrow_large SET body = substr(body, 1, 100) WHERE body NOT LIKE '%good%'")
+    needed.set()
+
+    with start(spec, store=sqlite_url) as tree:
+        heard = told(tree)
+        for name in names:
+            with pytest.raises((TaskFailedError, DamagedJournalError), match="damaged"):
+                tree.task(name).result(PATIENCE_S)
+        assert tree.task("good").result(PATIENCE_S).results["after"] == len(LARGE) + 5
+        assert tree.run("new", PATIENCE_S).results["after"] > len(LARGE)
+        top: Any = tree.snapshot().top
+        assert top.limit.restarts == 0
+        for name in names:
+            tree.remove_task(name)
+        assert not [event for event in heard if isinstance(event, InternalError)]
