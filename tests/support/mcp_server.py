@@ -126,10 +126,17 @@ def server() -> Any:  # noqa: C901, PLR0915 - a list of tools
     return made
 
 
+def _never_answer(*, spins: bool) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        if not spins:
+            signal.pause()
+
+
 def main() -> None:
     """Serve."""
     parser = argparse.ArgumentParser()
-    for name in ("--rubbish", "--dies", "--stays", "--spins", "--plain"):
+    for name in ("--rubbish", "--dies", "--stays", "--deaf", "--spins", "--plain"):
         parser.add_argument(name, action="store_true")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--port", type=int, default=0)
@@ -149,10 +156,8 @@ def main() -> None:
     if given.dies:
         sys.stderr.write(f"cannot open the vault with {os.environ.get('TOKEN')}\n")
         sys.exit(7)
-    if given.spins:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        while True:
-            pass
+    if given.deaf or given.spins:
+        _never_answer(spins=given.spins)
     if given.port:
         server().run("streamable-http", port=given.port)
         return

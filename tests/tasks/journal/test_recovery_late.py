@@ -109,9 +109,9 @@ def terminate(writer: Writer, world: World, at: int) -> tuple[CuttingStore, dict
 def test_an_orchestrator_that_ends_at_any_record_leaves_the_same_report_and_does_nothing_twice(
     writer: Writer, ends: Any, every: int, *, fails: bool
 ) -> None:
-    """A sample is one in twelve records."""
+    """A sample is one in sixteen records."""
     wanted, report, records = reference(fails=fails)
-    for at in sampled(range(1, records + 1, every), 12 // every):
+    for at in sampled(range(1, records + 1, every), 16 // every):
         world = World(fails=fails)
 
         store, found = ends(writer, world, at)

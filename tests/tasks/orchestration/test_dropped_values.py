@@ -322,7 +322,7 @@ def test_an_orchestrator_that_crashes_at_any_record_does_the_same_as_with_every_
     """
     wanted, kept = World(fails=fails), CuttingStore()
     report = wanted.run(kept)
-    for at in sampled(range(1 + fails, kept.written + 1, 2), 8, 0 if before else 4):
+    for at in sampled(range(1 + fails, kept.written + 1, 2), 12, 0 if before else 6):
         world = World(fails=fails)
         with closing(DroppingStore(at, before=before)) as store:
             found = world.run(store)

@@ -341,7 +341,7 @@ def test_a_server_that_is_slow_is_up_when_it_answers() -> None:
         assert call(tree, "numbers") == {"one": 1}
 
 
-@pytest.mark.parametrize("option", ["--slow=1000", "--spins"])
+@pytest.mark.parametrize("option", ["--slow=1000", "--deaf"])
 def test_one_that_does_not_answer_in_time_is_a_start_error_and_is_gone(tmp_path: Path, option: str) -> None:
     mark = tmp_path / "pids"
     said = start_error(MCP(command=command(option, "--child", str(mark))), start_timeout_s=3.0)

@@ -116,7 +116,7 @@ def same(left: Any, right: Any) -> bool:  # noqa: PLR0911 - a table
     return bool(left == right)
 
 
-@settings(max_examples=size(300, 100, 100), deadline=None)
+@settings(max_examples=size(300, 60, 60), deadline=None)
 @given(records)
 def test_any_record_is_read_as_it_was_written(record: Event) -> None:
     kind, text = encode(record)
@@ -133,7 +133,7 @@ def test_any_record_is_read_as_it_was_written(record: Event) -> None:
 keyed = st.dictionaries(anything | st.integers() | st.none() | st.booleans(), values, max_size=3)
 
 
-@settings(max_examples=size(300, 100, 100), deadline=None)
+@settings(max_examples=size(300, 60, 60), deadline=None)
 @given(values | keyed | st.lists(keyed), st.integers(1, 6), st.integers(1, 12), st.integers(0, 4))
 def test_what_is_made_text_in_parts_is_the_same_text(value: Any, nodes: int, chars: int, depth: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -167,7 +167,7 @@ def test_no_part_of_a_large_value_is_large(value: Any) -> None:
     assert len(parts) < 10 * len("".join(parts)) / shared_values.SMALL_CHARS + 10
 
 
-@settings(max_examples=size(200, 100, 100), deadline=None)
+@settings(max_examples=size(200, 60, 60), deadline=None)
 @given(st.lists(st.text("abc", max_size=20)), st.integers(1, 7))
 def test_pieces_are_cut_at_the_same_places_however_the_text_comes(parts: list[str], size: int) -> None:
     """A value has one set of rows: a process of an older version may have written some of them."""
