@@ -263,6 +263,8 @@ class Orchestrator(ManagedActor):
                 self._HANDLERS[type(order)](self, order)
             else:
                 self._give_up(order)
+            if self.core.effects:
+                self.core.flush()  # whoever waits for this order hears of it, also where the next one is deadly
             port.orders.popleft()
             port.tries, self._order = 0, None
 
