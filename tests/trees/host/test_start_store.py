@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, se
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
-from tests.support.hatchery import python
+from tests.support.hatchery import python, ran
 from trees import (
     StaticPlan,
     StoreBusyError,
@@ -459,9 +457,7 @@ def held() -> SupervisorSpec:
 
 def test_an_interpreter_that_ends_without_a_stop_loses_nothing_that_was_taken(url: str, tmp_path: Path) -> None:
     script = file(tmp_path, "leaves.py", LEAVES)
-    left = subprocess.run(
-        [sys.executable, "-W", "error", str(script), url], capture_output=True, text=True, check=False, timeout=WAIT_S
-    )
+    left = ran("-W", "error", script, url, timeout=WAIT_S)
     told = set(left.stdout.split())
     with start(held(), store=url) as tree:
         kept = {handle.id for handle in tree.resumed()}
