@@ -72,11 +72,14 @@ CHOSEN = MANY if ALL else SUPERVISION if MOST else FEW
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
-    """A copy of the runtime and of the tests, without tasks and with a host that needs none."""
-    shutil.copytree(ROOT / "actors", tmp_path / "actors", ignore=shutil.ignore_patterns("tasks", "__pycache__"))
+    """A copy of the runtime and of the tests, without tasks and with a host that needs none.
+
+    With what is compiled of them: a copy has the times of its original.
+    """
+    shutil.copytree(ROOT / "actors", tmp_path / "actors", ignore=shutil.ignore_patterns("tasks"))
     shutil.copytree(ROOT / "tests" / "runtime_alone" / "trees", tmp_path / "trees")
     tests = tmp_path / "tests"
-    shutil.copytree(ROOT / "tests", tests, ignore=shutil.ignore_patterns("__pycache__", "conftest.py"))
+    shutil.copytree(ROOT / "tests", tests, ignore=shutil.ignore_patterns("conftest.py"))
     shutil.copy(ROOT / "tests" / "runtime_alone" / "conftest_alone.py", tests / "conftest.py")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
