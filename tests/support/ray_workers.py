@@ -28,6 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
 PLACE = "REGROW_RAY_WORKERS"
 """Name of the variable that says where one listens who forks."""
 _SERVES = "serves"
@@ -54,6 +55,7 @@ def ray_workers() -> Iterator[dict[str, str]]:
         listener.listen(64)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.ray_workers", _SERVES, str(listener.fileno())],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             pass_fds=[listener.fileno()],
         )
