@@ -8,7 +8,7 @@ started again. Whether a command was carried out is read from the store as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -115,11 +115,11 @@ class StoreClient:
     def _listing(self, rows: list[StoredTask], shown: list[StoredTask], left_out: int) -> TaskListing:
         wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
         tasks, damaged = [], []
-        for row, records in self._store.journals(row for row in rows if (row.root, row.id) in wanted):
-            if isinstance(records, StoreError):
-                damaged.append(f"task {row.id} of {row.root}: {records}")
+        for row, view in self._views(row for row in rows if (row.root, row.id) in wanted):
+            if isinstance(view, StoreError):
+                damaged.append(f"task {row.id} of {row.root}: {view}")
             else:
-                tasks.append(TaskView.of(row.root, row.id, records))
+                tasks.append(view)
         return TaskListing(tasks, left_out, damaged)
 
     def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
@@ -142,8 +142,8 @@ class StoreClient:
         rows = self._store.all_tasks(root)
         # The id of a question begins with that of its task.
         rows = [row for row in rows if id_.startswith(f"{row.id}:")]
-        read = list(self._store.journals(rows))
-        tasks = [TaskView.of(row.root, row.id, of) for row, of in read if not isinstance(of, StoreError)]
+        read = list(self._views(rows))
+        tasks = [view for _, view in read if not isinstance(view, StoreError)]
         found = [(task, task.state.escalations[id_]) for task in tasks if id_ in task.state.escalations]
         if len(found) > 1:
             where = ", ".join(task.root for task, _ in found)
@@ -157,12 +157,20 @@ class StoreClient:
             )
         for row in rows[len(read) :]:  # one that its tree has forgotten since is left out, and is said to be so
             self._seen(row)
-        damage = next((str(of) for _, of in read if isinstance(of, StoreError)), None)
+        damage = next((str(view) for _, view in read if isinstance(view, StoreError)), None)
         if damage is not None:
             raise StoreClientError(
                 f"escalation {id_}", f"cannot be found: {damage}", "'regrow tasks' lists all others."
             )
         raise StoreClientError(f"escalation {id_}", "is not in this store", "'regrow tasks' lists those that are open.")
+
+    def _views(self, rows: Iterable[StoredTask]) -> Iterator[tuple[StoredTask, TaskView | StoreError]]:
+        """Each of these tasks as it is now; of one whose journal cannot be read, or makes no sense, what is wrong."""
+        for row, records in self._store.journals(rows):
+            try:
+                yield row, records if isinstance(records, StoreError) else TaskView.of(row.root, row.id, records)
+            except StoreError as error:
+                yield row, error
 
     def _seen(self, row: StoredTask) -> TaskView:
         return self._read(row.root, row.id)

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, select
 
-from trees.store.schema import large, orders, pieces, records, streams
+from trees.store.schema import is_name, large, orders, pieces, records, streams
 
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
@@ -51,7 +51,7 @@ def prune(connection: Connection, root: str, names: Sequence[str], reserved: Col
     apart: set[str] = set()
     for part in _parts(names):
         values = {"of_root": root, "names": part}
-        apart.update(connection.execute(_APART, values).scalars())
+        apart.update(filter(is_name, connection.execute(_APART, values).scalars()))
         connection.execute(_RECORDS, values)
         connection.execute(_STREAMS, values)
         connection.execute(_ORDERS, values)

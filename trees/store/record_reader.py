@@ -26,7 +26,7 @@ from actors.model.events import Event, kinds
 from actors.tasks.journal.codec import decode
 from actors.tasks.journal.dropped import Dropped, without_large
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
-from trees.store.schema import large, pieces, records, streams
+from trees.store.schema import is_name, large, pieces, records, streams
 
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
@@ -148,9 +148,9 @@ def ends(connection: Connection, root: str, streams: Sequence[str]) -> dict[str,
     found: dict[str, Event] = {}
     for at in range(0, len(streams), _AT_ONCE):
         for stream, text in _plain(connection, _ENDS, {"root": root, "names": streams[at : at + _AT_ONCE]}):
-            kind, _, body = (text or "").partition(" ")
+            kind, _, body = text.partition(" ") if isinstance(text, str) else ("", "", "")
             try:
-                end = decode(kind, body) if text else last(connection, root, stream)
+                end = decode(kind, body) if kind else last(connection, root, stream)
             except StoreError:
                 end = None
             if end is not None:
@@ -176,12 +176,15 @@ def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
         rows = _plain(connection, _MANY, given)
         texts = {stream: list(of) for stream, of in groupby(rows, itemgetter(0))}
         for id_, owner, seq, whole in group:
+            if not is_name(id_):
+                yield Unfinished(repr(id_), str(owner), 0, None, _damaged(repr(id_), "has a name that is none"))
+                continue
             yield Unfinished(id_, owner, seq, whole, _read_or_damage(connection, root, id_, texts.get(id_, [])))
 
 
 def finished(connection: Connection, root: str) -> Sequence[tuple[Any, ...]]:
     """One row for each stream that is finished, the first that finished first: id, owner, seq, whole, when, last."""
-    found = _plain(connection, _FINISHED, {"root": root})
+    found = [row for row in _plain(connection, _FINISHED, {"root": root}) if is_name(row[0])]
     try:
         return sorted(found, key=itemgetter(_ENDED_AT, _SEQ))
     except TypeError:  # a file of SQLite takes anything: what is no number stands before those that are

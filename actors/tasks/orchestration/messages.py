@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.journal.store import RemoteCommand
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,12 @@ class EffectFailed(SystemMessage):
     error: Exception
     task: str | None = None
     """The task that it was decided for."""
+
+    def raise_in(self, core: OrchestratorCore) -> None:
+        """Have the orchestrator that hears this begin anew, unless one before it has put that task aside since."""
+        core.task = self.task
+        if self.task not in core.port.guard.aside:
+            raise self.error
 
 
 @dataclass(frozen=True, slots=True)

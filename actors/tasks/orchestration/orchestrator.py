@@ -91,6 +91,7 @@ class Orchestrator(ManagedActor):
         self.parts = parts_of(self.core)
         self.knows_workers = False
         self._order: object = None  # the one that is being carried out
+        self._is_over = False
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -187,7 +188,17 @@ class Orchestrator(ManagedActor):
             port.tries, port.died_at = port.tries + 1 if at == port.died_at else 1, at
         if task is not None:
             port.guard.died(task, at[1])
-            self.core.system.reports.internal_error(error)
+            if not isinstance(error, DamagedJournalError):
+                self.core.system.reports.internal_error(error)
+
+    def _replaced(self, error: DamagedJournalError) -> None:
+        """Have another one begin anew. Damage shows when it is met: counted as crashes, a few would end the tree."""
+        core = self.core
+        self._died(error)
+        self._is_over = True
+        if core.task is not None and core.task not in core.states:  # else the next one meets it first, and says so
+            core.system.publish(JournalDamaged(core.path, core.task, error))
+        core.incarnation.owner.post(ReplaceChild(core.incarnation, core.settings.max_abandoned + 1))
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -196,6 +207,8 @@ class Orchestrator(ManagedActor):
 
     def _receive(self, message: Any) -> None:
         core = self.core
+        if self._is_over:
+            return  # the next one finds what it needs: orders at the port, outcomes in the tree, journals
         core.task = None
         try:
             if type(message) is Attempt:
@@ -208,6 +221,8 @@ class Orchestrator(ManagedActor):
                 core.flush()
             if self.watch is not None:
                 self.watch()
+        except DamagedJournalError as error:
+            self._replaced(error)
         except Exception as error:
             self._died(error)
             raise
@@ -346,19 +361,6 @@ class Orchestrator(ManagedActor):
         if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
             parts.delegation.look_at_all()
 
-    def _on_effect_failed(self, failed: EffectFailed) -> None:
-        """Begin anew, without what could not be had. Damage in the store is no crash, and counts in no window.
-
-        Each damaged value of a task shows when it is needed. Counted as crashes, a few of them would end the tree.
-        """
-        core, state = self.core, self.core.states.get(failed.task or "")
-        core.task = failed.task
-        if not isinstance(failed.error, DamagedJournalError):
-            raise failed.error
-        if state is not None and failed.task not in core.port.guard.aside:  # else an earlier one has told of it
-            core.port.guard.died(state.id, state.events)
-            core.incarnation.owner.post(ReplaceChild(core.incarnation, core.settings.max_abandoned + 1))
-
     def _on_shutting_down(self, closing: ShuttingDown) -> None:
         core = self.core
         if closing.incarnation is core.incarnation:
@@ -380,7 +382,7 @@ class Orchestrator(ManagedActor):
         WaiterJoined: _on_waiter_joined,
         EscalationResponse: _on_escalation_response,
         TimerFired: _on_timer_fired,
-        EffectFailed: _on_effect_failed,
+        EffectFailed: lambda to, message: message.raise_in(to.core),
         RunOnLoop: lambda _, message: message.act(),
         RunWhenDurable: lambda to, message: to.core.act(message.task, message.act),
         Delegate: lambda to, message: to.parts.delegation.delegate(message),

@@ -22,9 +22,20 @@ from actors.tasks.model.task_ids import BREAKER
 from tests.support.hardening import eventually
 from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
 from tests.trees.store.test_migrations import execute
-from trees import HA, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
-from trees.command.store_client import StoreClient
-from trees.store import SqlStore
+from trees import (
+    HA,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
+from trees.command.store_client import StoreClient, StoreClientError
+from trees.store import Keep, SqlStore
 
 PLAN = [Subtask("s", worker="w")]
 LARGE = "x" * 9_000
@@ -337,3 +348,55 @@ def test_large_values_that_are_damaged_cost_the_tasks_that_need_them_and_no_rest
         for name in names:
             tree.remove_task(name)
         assert not [event for event in heard if isinstance(event, InternalError)]
+
+
+OF_T = "SELECT root, {id}, owner, 7, {end}, whole, last FROM regrow_streams WHERE id = 't'"
+NO_NAMES = {
+    "a finished task": [OF_T.format(id="x'fe'", end="finished_at")],
+    "an unfinished task": [OF_T.format(id="x'fe'", end="NULL")],
+    "one with records": [
+        OF_T.format(id="x'fe'", end="NULL"),
+        "SELECT root, x'fe', n, kind, body, large FROM regrow_records WHERE stream = 't'",
+    ],
+}
+
+
+@pytest.mark.parametrize("rows", NO_NAMES.values(), ids=NO_NAMES.keys())
+def test_a_task_whose_id_is_no_text_is_told_and_keeps_no_tree_from_starting(rows: list[str], sqlite_url: str) -> None:
+    with closing(opened(sqlite_url)) as store:
+        done(store, "t")
+        begun(store, "u")
+        kept(store)
+    for table, row in zip(("regrow_streams", "regrow_records"), rows, strict=False):
+        execute(sqlite_url, f"INSERT INTO {table} {row}")
+
+    with damage_logged() as logged, start(tree_of(), store=sqlite_url) as tree:
+        assert tree.task("u").result(PATIENCE_S).results == {"s": 1, "t": 1}
+        eventually(lambda: bool(logged) == ("NULL" in rows[0]))
+
+
+def test_the_name_of_a_value_that_is_no_text_keeps_no_task_from_being_deleted(sqlite_url: str) -> None:
+    with closing(opened(sqlite_url)) as store:
+        done(store, "t")
+        done(store, "u")
+        kept(store)
+    execute(sqlite_url, "UPDATE regrow_records SET large = x'ff' WHERE stream = 't' AND large IS NOT NULL")
+
+    with closing(opened(sqlite_url, keep=Keep(count=0))) as store:
+        eventually(lambda: store.standing("t") is None and store.standing("u") is None)
+
+
+def test_a_journal_that_reads_and_makes_no_sense_hides_no_other_task_from_those_who_look_from_outside(
+    sqlite_url: str,
+) -> None:
+    with closing(opened(sqlite_url)) as store:
+        begun(store, "t")
+        begun(store, "u")
+        kept(store)
+    damage(sqlite_url, "t", RECORDS["a subtask that is none"])
+    with closing(StoreClient(sqlite_url)) as outside:
+        listed = outside.tasks(None)
+        assert [task.id for task in listed.tasks] == ["u"]
+        assert [line.partition(":")[0] for line in listed.damaged] == ["task t of p"]
+        with pytest.raises(StoreClientError, match="cannot be found"):
+            outside.question("t:s:1")
