@@ -84,7 +84,8 @@ class Exit:
     output: tuple[str, ...] = ()
     """Last lines of a command."""
     excused: bool = False
-    """True where an item of a batch was at fault: its restart counts in no window, and waits for no backoff."""
+    """True where an item of a batch, or one task, was at fault: its restart counts in no window, and waits for no
+    backoff."""
     renews: bool = False
     """True where the next incarnation is to take its place, whatever its restart type: it has not ended by itself."""
 
@@ -146,6 +147,7 @@ class Incarnation:
         "came_up",
         "crash",
         "current",
+        "excused",
         "gate",
         "held",
         "home",
@@ -185,6 +187,8 @@ class Incarnation:
         self.order: Reason | None = None
         self.crash: Exit | None = None
         """Set while on_failure runs: how it ends, also where that takes too long and it has to be killed."""
+        self.excused = False
+        """True where its crash is to count in no restart window: whoever runs in it bounds its crashes by itself."""
         self.current: Envelope | None = None
         """The envelope being handled."""
         self.since = 0.0

@@ -59,7 +59,7 @@ class EndingIncarnation(ControlledIncarnation):
         frames = frames_of(error)
         if reply is not None:
             reply.fail(for_asker(self.mailbox.path, error))
-        excused = (reply is not None and reply.is_of_batch) or is_a(error, PlaceLostError)
+        excused = self.excused or (reply is not None and reply.is_of_batch) or is_a(error, PlaceLostError)
         crash = Exit(Reason.CRASHED, error, frames=frames, excused=excused)
         if self._enter_last_hook(plain=self.recipe.fails_plain or self.actor is None, crash=crash):
             second = await self._hook("on_failure", type(error), error, frames_of(error))

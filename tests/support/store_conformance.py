@@ -363,6 +363,8 @@ def a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_don
     if medium.leave is None:
         return
     store = medium.open()
+    store.create("t", OWNER, submitted("t"))
+    kept(store)
     store.listener = heard = Heard()
     medium.leave("t", "cancel", {"reason": "no need: é \udc80"})
     medium.leave("t", "respond", {})

@@ -6,6 +6,9 @@ second death at the same point of a task ends the task; one that has come furthe
 is the death of an incarnation it is put aside for the rest of this process: nobody touches it, and who waits for it
 hears so.
 
+Because of that these deaths count in no restart window: many tasks with the same bug would end the tree. The deaths of
+one that gets a little further each time count after the first few, as those of any worker.
+
 A ``CrashGuard`` belongs to a port, and so outlives every incarnation. Pure.
 """
 
@@ -15,6 +18,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 MOST_DEATHS: Final = 2
 """Incarnations that may die at the same point of the same task; then it is the task that ends."""
+
+MOST_UNCOUNTED: Final = 16
+"""Deaths of one task that count in no restart window."""
 
 AfterDeath: TypeAlias = Literal["go on", "end", "aside"]
 
@@ -26,6 +32,8 @@ class _Deaths(NamedTuple):
     """How many records the task had then."""
     ended: bool
     """True if the task was to be ended because of these, or put aside."""
+    ever: int = 0
+    """At any point."""
 
 
 class CrashGuard:
@@ -36,10 +44,16 @@ class CrashGuard:
         self.aside: set[str] = set()
         """Tasks that nobody touches any more in this process."""
 
-    def died(self, task: str, at: int) -> None:
-        """An incarnation has died while it worked for a task that had so many records."""
+    def died(self, task: str, at: int) -> bool:
+        """An incarnation has died while it worked for a task that had so many records.
+
+        Returns:
+            True where this is to count in no restart window.
+        """
         before = self._deaths.get(task, _Deaths(0, at, ended=False))
-        self._deaths[task] = _Deaths(before.here + 1 if before.at == at else 1, at, before.ended)
+        here, ever = before.here + 1 if before.at == at else 1, before.ever + 1
+        self._deaths[task] = _Deaths(here, at, before.ended, ever)
+        return ever <= MOST_UNCOUNTED
 
     def look(self, task: str, at: int) -> AfterDeath:
         """Decide what the next incarnation does with a task that has so many records now."""
@@ -51,7 +65,7 @@ class CrashGuard:
             return "aside"
         if deaths.here < MOST_DEATHS or deaths.at - at not in {0, 1}:  # 1: it died before the last one was kept
             return "go on"
-        self._deaths[task] = _Deaths(0, at, ended=True)
+        self._deaths[task] = _Deaths(0, at, ended=True, ever=deaths.ever)
         return "end"
 
     def forget(self, task: str) -> None:

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from actors.concurrency import collector
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.mailbox import Refusal
-from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.fold import fold
@@ -91,7 +90,6 @@ class Orchestrator(ManagedActor):
         self.parts = parts_of(self.core)
         self.knows_workers = False
         self._order: object = None  # the one that is being carried out
-        self._is_over = False
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -186,19 +184,14 @@ class Orchestrator(ManagedActor):
                 attempt.take_back(usage)
         if self._order is not None:
             port.tries, port.died_at = port.tries + 1 if at == port.died_at else 1, at
+        is_bounded = False
         if task is not None:
-            port.guard.died(task, at[1])
+            is_bounded = port.guard.died(task, at[1]) and state is not None
             if not isinstance(error, DamagedJournalError):
                 self.core.system.reports.internal_error(error)
-
-    def _replaced(self, error: DamagedJournalError) -> None:
-        """Have another one begin anew. Damage shows when it is met: counted as crashes, a few would end the tree."""
-        core = self.core
-        self._died(error)
-        self._is_over = True
-        if core.task is not None and core.task not in core.states:  # else the next one meets it first, and says so
-            core.system.publish(JournalDamaged(core.path, core.task, error))
-        core.incarnation.owner.post(ReplaceChild(core.incarnation, core.settings.max_abandoned + 1))
+            elif state is None:  # else the next one meets it first, and says so
+                self.core.system.publish(JournalDamaged(self.core.path, task, error))
+        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)  # that is met once
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -207,8 +200,6 @@ class Orchestrator(ManagedActor):
 
     def _receive(self, message: Any) -> None:
         core = self.core
-        if self._is_over:
-            return  # the next one finds what it needs: orders at the port, outcomes in the tree, journals
         core.task = None
         try:
             if type(message) is Attempt:
@@ -221,8 +212,6 @@ class Orchestrator(ManagedActor):
                 core.flush()
             if self.watch is not None:
                 self.watch()
-        except DamagedJournalError as error:
-            self._replaced(error)
         except Exception as error:
             self._died(error)
             raise

@@ -13,7 +13,7 @@ from actors.tasks.journal.subtask_state import EffectRecord
 from actors.tasks.model.task_events import Compensated, SubtaskStarted, TaskFinished
 from actors.testing import ManualClock, settle
 from tests.support.dispatching import until
-from tests.support.orchestrators import BugError, kill_orchestrator
+from tests.support.orchestrators import kill_orchestrator
 from tests.support.teams import LONG_S, above, does, fails, run, team
 from trees import (
     Approve,
@@ -307,14 +307,17 @@ def test_what_could_not_be_undone_keeps_its_key_where_its_team_is_tried_again_an
 
 
 class DiesOfTheEnd(MemoryStore):
-    """Raises, once, where the end of a part is to be recorded of which something was undone."""
+    """Exits, once, where the end of a part is to be recorded of which something was undone.
+
+    A bug of the task would count in no restart window, and the team would go on.
+    """
 
     died = False
 
     def append(self, stream: str, record: Any) -> None:
         if isinstance(record, TaskFinished) and isinstance(self.last(stream), Compensated) and not self.died:
             self.died = True
-            raise BugError
+            raise SystemExit
         super().append(stream, record)
 
 

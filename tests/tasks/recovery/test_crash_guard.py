@@ -63,6 +63,14 @@ def test_deaths_at_other_points_are_progress_and_other_tasks_go_on() -> None:
     assert watch.look("u", 3) == "go on"
 
 
+def test_the_first_deaths_of_a_task_count_in_no_restart_window() -> None:
+    watch = CrashGuard()
+    uncounted = [watch.died("t", at) for at in range(crash_guard.MOST_UNCOUNTED + 2)]
+
+    assert uncounted == [True] * crash_guard.MOST_UNCOUNTED + [False] * 2
+    assert watch.died("u", 3)
+
+
 def test_a_task_that_has_ended_is_forgotten() -> None:
     watch = CrashGuard()
     watch.died("t", 6)
@@ -80,7 +88,7 @@ class Poisoned(NotingStore):
         self.kinds = kinds
 
     def append(self, stream: str, record: Any) -> None:
-        if stream == "bad" and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
+        if stream.startswith("bad") and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
             raise RuntimeError("a bug")
         super().append(stream, record)
 
@@ -123,6 +131,24 @@ def test_whatever_it_dies_of_the_task_ends_and_the_others_go_on(kinds: set[str],
 
     assert [report.results for report in reports] == [{"a": "ok"}] * 3
     assert runs.count("bad") <= 3
+
+
+@pytest.mark.parametrize("kinds", [{"Planned"}, {"SubtaskSucceeded", *ENDS}])
+def test_many_tasks_that_it_dies_of_at_once_do_not_end_the_tree(kinds: set[str]) -> None:
+    """Each is the death of up to three incarnations, more than the restarts of the supervisor in its window."""
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])),
+        children=[WorkerSpec(id="w", execute=lambda _, __: 1)],
+    )
+    with start(spec, store=Poisoned(kinds)) as tree:
+        bad = [tree.submit(Task("bad", id=f"bad{number}")) for number in range(8)]
+        for handle in bad:
+            with pytest.raises(TaskFailedError, match="its orchestrator died of it"):
+                handle.result(WAIT_S)
+
+        assert tree.run("good", timeout=WAIT_S).results == {"a": 1}
+        assert tree.child("p/orchestrator").incarnation > 8
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -373,11 +373,13 @@ def test_whoever_hears_an_order_and_raises_does_not_end_the_writer(store_url: st
             raise ActorsError("not now")
 
     with opened(store_url) as (store, _):
+        store.create("t", OWNER, submitted("t"))
+        kept(store)
         store.listener = heard = Deaf()
         looking = SqlStore.look(store_url)
         looking.post_command(OWNER, "t", "cancel", {})
         looking.close()
 
         assert isinstance(heard.wait_for(InternalError).error, ActorsError)
-        store.create("t", OWNER, submitted("t"))
+        store.create("u", OWNER, submitted("u"))
         kept(store)
