@@ -16,7 +16,6 @@ from actors.tasks.model.store_events import JournalDamaged
 from actors.tasks.model.task_errors import StoreError
 from trees.store import record_reader
 from trees.store.journal_index import FinishedStream, JournalIndex
-from trees.store.schema import is_name
 
 MOST_AHEAD_S: Final = 24 * 3600.0
 """A time that is further ahead than this is no time that a clock has shown, but damage."""
@@ -61,7 +60,7 @@ def load(connection: Connection, root: str) -> tuple[JournalIndex, Loaded]:
     finished = record_reader.finished(connection, root)
     index.add_finished(
         # A file of SQLite takes anything.
-        (id_, FinishedStream(owner, ended if isinstance(ended, float) else 0.0, last if is_name(last) else None), whole)
+        (id_, FinishedStream(owner, ended if isinstance(ended, float) else 0.0, last), whole)
         for id_, owner, _, whole, ended, last in finished
     )
     wholes += [(id_, whole) for id_, _, _, whole, _, _ in finished if whole is not None]

@@ -64,6 +64,7 @@ _FINISHED: Final = select(
 """Without an order: in that of ``regrow_streams_finished`` each row would be looked up by itself."""
 _SEQ: Final = 2
 _ENDED_AT: Final = 4
+_LAST_KIND: Final = 5
 """Places of these columns in a row of it."""
 _FIRSTS: Final = _TEXTS.where(records.c.root == bindparam("root"), records.c.stream.in_(_NAMES), records.c.n == 0)
 _ENDS: Final = select(streams.c.id, streams.c.last).where(
@@ -184,11 +185,23 @@ def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
 
 def finished(connection: Connection, root: str) -> Sequence[tuple[Any, ...]]:
     """One row for each stream that is finished, the first that finished first: id, owner, seq, whole, when, last."""
-    found = [row for row in _plain(connection, _FINISHED, {"root": root}) if is_name(row[0])]
+    found = _plain(connection, _FINISHED, {"root": root})
+    if not _are_texts(found):  # a file of SQLite takes anything
+        found = [
+            (*row[:_LAST_KIND], row[_LAST_KIND] if is_name(row[_LAST_KIND]) else None)
+            for row in found
+            if is_name(row[0])
+        ]
     try:
         return sorted(found, key=itemgetter(_ENDED_AT, _SEQ))
-    except TypeError:  # a file of SQLite takes anything: what is no number stands before those that are
+    except TypeError:  # what is no number stands before those that are
         return sorted(found, key=lambda row: (_number(row[_ENDED_AT]), _number(row[_SEQ])))
+
+
+def _are_texts(found: Sequence[tuple[Any, ...]]) -> bool:
+    """True where all names, and last records, are texts or not there; of many rows, without a step for each."""
+    kinds_of_names = set(map(type, map(itemgetter(0), found)))
+    return kinds_of_names <= {str} and set(map(type, map(itemgetter(_LAST_KIND), found))) <= {str, type(None)}
 
 
 def _number(found: object) -> float:

@@ -191,7 +191,9 @@ class Orchestrator(ManagedActor):
                 self.core.system.reports.internal_error(error)
             elif state is None:  # else the next one meets it first, and says so
                 self.core.system.publish(JournalDamaged(self.core.path, task, error))
-        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)  # that is met once
+        # Deaths of an order count: it is given up after COMMAND_TRIES of them. Damage is met once.
+        is_bounded = is_bounded and self._order is None
+        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)
 
     # -- hearing -------------------------------------------------------------------------------------------
 
