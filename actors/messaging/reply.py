@@ -344,13 +344,14 @@ class Reply(pykka.Future[Any]):
             yield from arrival.until(self._expires)
         finally:
             if self._callbacks:
-                self._remove_callback(arrival)
+                self.not_when_done(arrival)
         if self._value is _PENDING:
             raise self.late()
 
-    def _remove_callback(self, callback: Callable[[], object]) -> None:
+    def not_when_done(self, callback: Callable[[], object]) -> None:
+        """Take back what was given to ``when_done``; nothing where it was called already."""
         if self._callbacks is not None:
-            with suppress(ValueError):  # it was called
+            with suppress(ValueError):
                 self._callbacks.remove(callback)
 
     # -- the outcome ---------------------------------------------------------------------------------------

@@ -129,7 +129,9 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
     reply.when_done(partial(_answered, own, key, port))
     own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
     port.tell(WaiterJoined(task, chain, lineage, key))
-    done.when_done(partial(_task_ended, own, key))
+    ended = partial(_task_ended, own, key)
+    done.when_done(ended)
+    reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
     if port.system.is_down:
         reply.fail(port.system.down_error(port.path))  # nobody else will
     return reply

@@ -248,3 +248,28 @@ def test_whoever_has_waited_for_a_task_goes_on_though_a_team_that_waits_for_it_h
         assert first.result(LONG_S).results == {"of-a": {"of-m": "has {'of-n': 'slow'}"}}
         settle(tree)
         assert_nothing_left(tree)
+
+
+def test_a_worker_that_looks_for_a_result_again_and_again_leaves_nothing_behind() -> None:
+    """Each look is a wait of its own, which is over long before the task is."""
+    trees, may_end = list[Tree](), threading.Event()
+    left: list[int] = []
+
+    def looks(_: Any, __: Any) -> Any:
+        handle = trees[0].submit(task_of("slow"), "p/t")
+        for _number in range(20):
+            with pytest.raises(TaskTimeoutError):
+                handle.result(0.0)
+        left.append(len(handle._done._callbacks or ()))
+        may_end.set()
+        return handle.result(LONG_S).results
+
+    slow = WorkerSpec(id="slow", execute=lambda *_: may_end.wait(LONG_S))
+    spec = SupervisorSpec(id="p", children=[team("s", WorkerSpec(id="w", execute=looks)), team("t", slow)])
+    with start(spec) as there:
+        trees.append(there)
+        assert there.submit(task_of("w"), "p/s").result(LONG_S).results == {"of-w": {"of-slow": True}}
+        settle(there)
+        assert_nothing_left(there)
+
+    assert left == [0]
