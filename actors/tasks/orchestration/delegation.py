@@ -163,17 +163,21 @@ class Delegation:
             self._core.port.post(WaitsChanged(None))
 
     def waits_changed(self, message: WaitsChanged) -> None:
-        """Refuse an ask that can only wait for ever, now that something has changed, or have all looked at."""
-        if message.ask is None:
-            self._looks_at_all = False
-            for each in self._core.runtime.asks.copy():
-                look_again(self._core.runtime, each)
+        """Look at an ask again, or have all of the tree looked at."""
+        if message.ask is not None:
+            self.recheck(message.ask)
             return
-        state, node = self._nodes.get(message.ask, (None, None))
+        self._looks_at_all = False
+        for each in self._core.runtime.asks.copy():
+            look_again(self._core.runtime, each)
+
+    def recheck(self, key: str) -> None:
+        """Refuse an ask, or the wait for a task, that can only last for ever, now that something has changed."""
+        state, node = self._nodes.get(key, (None, None))
         if state is not None and node is not None and not self._core.is_idle(node) and not node.is_done:
             self._refused(state, node)
-        elif (ask := self._core.runtime.asks.get(message.ask)) is not None and ask.task:
-            self._refuse_wait(message.ask, ask)
+        elif (ask := self._core.runtime.asks.get(key)) is not None and ask.task:
+            self._refuse_wait(key, ask)
 
     def _refuse_wait(self, key: str, ask: OpenDelegation) -> None:
         """Refuse the wait for a task of an attempt that can only wait for ever."""

@@ -186,14 +186,13 @@ class Orchestrator(ManagedActor):
             port.tries, port.died_at = port.tries + 1 if at == port.died_at else 1, at
         is_bounded = False
         if task is not None:
-            is_bounded = port.guard.died(task, at[1]) and state is not None
+            # Deaths of an order count: it is given up after COMMAND_TRIES of them.
+            is_bounded = port.guard.died(task, at[1]) and state is not None and self._order is None
             if not isinstance(error, DamagedJournalError):
                 self.core.system.reports.internal_error(error)
             elif state is None:  # else the next one meets it first, and says so
                 self.core.system.publish(JournalDamaged(self.core.path, task, error))
-        # Deaths of an order count: it is given up after COMMAND_TRIES of them. Damage is met once.
-        is_bounded = is_bounded and self._order is None
-        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)
+        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)  # damage is met once
 
     # -- hearing -------------------------------------------------------------------------------------------
 
@@ -326,7 +325,7 @@ class Orchestrator(ManagedActor):
             self.parts.recording.emit(state, task_events.TaskJoined, join.chain, join.lineage)
             self.parts.queue.requeue_all(state)
         if join.ask is not None:
-            self.parts.delegation.waits_changed(WaitsChanged(join.ask))
+            self.parts.delegation.recheck(join.ask)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
         self.core.port.answered.pop(responded.escalation, None)

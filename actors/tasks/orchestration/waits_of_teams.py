@@ -139,8 +139,7 @@ def _holders(wanted: _Wanted) -> list[Attempt] | None:
 def _rows_of(port: OrchestratorPort, entry: RegistryEntry) -> list[RunningAttempt]:
     """Return the attempts of a worker one of which must end before it is given another: its probe, or any of them."""
     rows = [row for key in entry.attempts if (row := port.attempts.get(key)) is not None]
-    probe = entry.breaker.probe if entry.breaker is not None else None
-    return rows if probe is None else [row for row in rows if row.breaker_token == probe]
+    return rows if entry.probe is None else [row for row in rows if row.breaker_token == entry.probe]
 
 
 def _waits_for(runtime: TaskRuntime, attempt: Attempt) -> Iterable[_Wanted | None] | None:

@@ -29,18 +29,15 @@ _NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
 def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
     """The lane in which a subtask waits."""
     standing, spec = node.standing, node.spec
+    capability = None if spec.worker is not None else spec.capability
     home = node.home if node.kept is not None or node.steps is not None else None
     if not standing.rejected and not standing.tried and not state.chain and not node.lineage and home is None:
-        worker = spec.worker
-        return _lane_of_anybody(worker, None if worker is not None else spec.capability)
+        return _lane_of_anybody(spec.worker, capability)
     without = {*standing.rejected, *waiting_for(state, node, path)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     first = home if home is not None and home not in without else standing.target
-    if first is not None and first not in without:
-        worker, capability = first, spec.capability if spec.worker is None else None
-        return LaneKey(worker, capability, tuple(sorted(without)), is_awaited(state, node))
-    capability = None if spec.worker is not None else spec.capability
-    return LaneKey(spec.worker, capability, tuple(sorted(without)), is_awaited(state, node))
+    worker = first if first is not None and first not in without else spec.worker
+    return LaneKey(worker, capability, tuple(sorted(without)), is_awaited(state, node))
 
 
 def is_awaited(state: TaskState, node: SubtaskState) -> bool:
@@ -102,7 +99,7 @@ def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryE
     found: list[RegistryEntry] = []
     for entries in _in_turn(workers, key):
         able = [entry for entry in entries if not entry.is_gone]
-        if any(entry.may_have_room() and not entry.has_probe for entry in able):
+        if any(entry.may_have_room() and entry.probe is None for entry in able):
             return None
         found += able
         if any(entry.admits(now) for entry in able):

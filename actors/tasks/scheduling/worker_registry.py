@@ -144,9 +144,9 @@ class RegistryEntry:
         return self.breaker is None or self.breaker.admits(now)
 
     @property
-    def has_probe(self) -> bool:
-        """True where the probe of its breaker is under way: nothing else is given to it before the end of that."""
-        return self.breaker is not None and self.breaker.probe is not None
+    def probe(self) -> int | None:
+        """Token of the probe of its breaker, before whose end nothing else is given to it; None: none is under way."""
+        return None if self.breaker is None else self.breaker.probe
 
     def counts(self, failure: Failure) -> bool:
         """Return True where a failure says something of it, and not only of the request."""

@@ -321,10 +321,8 @@ class Crowd:
         return rounds
 
     async def _ask(self, context: Any, to: str, instruction: str) -> None:
-        try:
+        with contextlib.suppress(RecursionDetectedError, SubtaskFailedError, NoCapableWorkerError):
             await context.ask(to, instruction)
-        except (RecursionDetectedError, SubtaskFailedError, NoCapableWorkerError):
-            self.refused = True
 
     def spec(self) -> SupervisorSpec:
         rng = self.rng
