@@ -7,12 +7,14 @@ thread; ``await handle`` from any event loop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply, require_thread
+from actors.model.clock import monotonic
 from actors.model.errors import ConfigError
 from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
@@ -165,11 +167,12 @@ class TaskHandle(TaskAddress):
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._port.path, "await handle")
+            until = math.inf if timeout is None else monotonic() + timeout
             with self._waiting() as waits:
                 if waits.wait(timeout):
                     waits.outcome()
-                elif not self._done.done:
-                    raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
+            if not self._done.wait(None if timeout is None else max(0.0, until - monotonic())):
+                raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, Report]:
@@ -179,6 +182,7 @@ class TaskHandle(TaskAddress):
         if not self._waits.done:
             with self._waiting() as waits:
                 yield from waits.__await__()
+            yield from self._waits.__await__()
         return self._outcome()
 
     def _outcome(self) -> Report:
@@ -189,7 +193,7 @@ class TaskHandle(TaskAddress):
 
     @contextmanager
     def _waiting(self) -> Iterator[Reply]:
-        """Yield what to wait for. An attempt waits as in an ask, without its slot."""
+        """Yield what to wait for first. An attempt waits as in an ask, without its slot, until the attempt ends."""
         joined = wait_for_task(self._port, self.id, self._done)
         try:
             yield self._done if joined is None else joined

@@ -94,7 +94,7 @@ class Delegation:
         core, ask = self._core, message.ask
         if message.attempt.owner is core.port and ask in core.runtime.asks:
             if message.attempt.done:
-                self.answer(ask, None, _too_late_for(message.attempt))
+                self._attempt_is_over(ask, message.attempt)
                 return
             core.attempts.waits_for(message.attempt, ask)
         if core.closing and not message.only_waits:
@@ -193,7 +193,7 @@ class Delegation:
         asks = self._core.runtime.asks
         for key, ask in asks.copy().items():
             if ask.attempt.done and ask.attempt.owner is self._core.port:
-                self.answer(key, None, _too_late_for(ask.attempt))
+                self._attempt_is_over(key, ask.attempt)
             elif ask.task and ask.port is self._core.port:
                 self._refuse_wait(key, ask)
         for key in list(self._core.runtime.answers):
@@ -242,7 +242,12 @@ class Delegation:
     def attempt_ended(self, attempt: Attempt) -> None:
         """End the asks of an attempt that has ended, and waits in some."""
         for key in attempt.asks.copy():
-            self.answer(key, None, _too_late_for(attempt))
+            self._attempt_is_over(key, attempt)
+
+    def _attempt_is_over(self, key: str, attempt: Attempt) -> None:
+        """End an ask of an attempt that has ended; code of it that waits for a task still does so by itself."""
+        ask = self._core.runtime.asks.get(key)
+        self.answer(key, None, None if ask is None or ask.task else _too_late_for(attempt))
 
     def answer(self, ask: str, value: Any, error: BaseException | None = None) -> None:
         """Tell whoever asked."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors import RecursionDetectedError
+from actors import RecursionDetectedError, carry
+from actors.messaging.reply import Reply
 from actors.testing import settle
 from tests.support.asking import LONG_S, assert_nothing_left, does
 from tests.support.dispatching import until
@@ -273,3 +274,37 @@ def test_a_worker_that_looks_for_a_result_again_and_again_leaves_nothing_behind(
         assert_nothing_left(there)
 
     assert left == [0]
+
+
+@pytest.mark.parametrize("how", ["awaits", "waits in a thread"])
+def test_code_that_outlives_its_attempt_still_has_the_result_that_it_waits_for(how: str) -> None:
+    trees, may_end, has = list[Tree](), threading.Event(), Reply()
+    tasks = list[asyncio.Task[None]]()
+
+    async def hears(handle: Any) -> None:
+        try:
+            has.complete((await handle).results)
+        except BaseException as error:
+            has.fail(error)
+            raise
+
+    async def starts(_: Any, __: Any) -> str:
+        handle = await trees[0].asubmit(task_of("slow"), "p/t")
+        if how == "awaits":
+            tasks.append(asyncio.ensure_future(hears(handle)))
+        else:
+            threading.Thread(target=carry(lambda: has.complete(handle.result(LONG_S).results))).start()
+        await asyncio.to_thread(until, lambda: asks_of(trees[0]))
+        return "started"
+
+    slow = WorkerSpec(id="slow", execute=lambda *_: may_end.wait(LONG_S))
+    spec = SupervisorSpec(id="p", children=[team("s", WorkerSpec(id="w", execute=starts)), team("t", slow)])
+    with start(spec) as tree:
+        trees.append(tree)
+        assert tree.submit(task_of("w"), "p/s").result(LONG_S).results == {"of-w": "started"}
+        until(lambda: not asks_of(tree))
+        may_end.set()
+
+        assert has.get(timeout=LONG_S) == {"of-slow": True}
+        settle(tree)
+        assert_nothing_left(tree)
