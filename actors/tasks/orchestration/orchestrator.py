@@ -186,13 +186,13 @@ class Orchestrator(ManagedActor):
             port.tries, port.died_at = port.tries + 1 if at == port.died_at else 1, at
         is_bounded = False
         if task is not None:
-            # Deaths of an order count: it is given up after COMMAND_TRIES of them.
-            is_bounded = port.guard.died(task, at[1]) and state is not None and self._order is None
+            is_bounded = port.guard.died(task, at[1]) and state is not None
             if not isinstance(error, DamagedJournalError):
                 self.core.system.reports.internal_error(error)
             elif state is None:  # else the next one meets it first, and says so
                 self.core.system.publish(JournalDamaged(self.core.path, task, error))
-        self.core.incarnation.excused = is_bounded or isinstance(error, DamagedJournalError)  # damage is met once
+        # An order is given up after COMMAND_TRIES deaths, and damage is met once.
+        self.core.incarnation.excused = is_bounded or self._order is not None or isinstance(error, DamagedJournalError)
 
     # -- hearing -------------------------------------------------------------------------------------------
 

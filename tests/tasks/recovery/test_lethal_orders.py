@@ -44,13 +44,13 @@ def deadly(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[object]:
 
 
 def office(work: Callable[..., Any], *, in_team: bool = False) -> SupervisorSpec:
-    """A root whose worker, or that of its team, does this; and a helper that it may ask."""
+    """A root, with restarts as by default, whose worker, or that of its team, does this; and a helper to be asked."""
     settings = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[])
     worker = WorkerSpec(id="w", execute=work, breaker=None)
     if in_team:
-        worker = SupervisorSpec(id="w", tasks=settings, max_restarts=50, children=[worker])  # type: ignore[assignment]
+        worker = SupervisorSpec(id="w", tasks=settings, children=[worker])  # type: ignore[assignment]
     helper = WorkerSpec(id="helper", execute=lambda *_: "help", breaker=None)
-    return SupervisorSpec(id="p", tasks=settings, max_restarts=50, children=[worker, helper])
+    return SupervisorSpec(id="p", tasks=settings, children=[worker, helper])
 
 
 def failed(handle: TaskHandle) -> str:
