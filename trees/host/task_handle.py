@@ -34,6 +34,7 @@ from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetP
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.recovery.next_step import looked_at
 from actors.tasks.results.review import as_verdict, problems_of_person
+from actors.validation.field_types import MAX_SECONDS
 from actors.validation.json_form import json_form
 from actors.validation.missing_names import missing_name
 from actors.validation.validation_messages import not_json_phrase, require_seconds, value_phrase
@@ -167,7 +168,7 @@ class TaskHandle(TaskAddress):
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._port.path, "await handle")
-            until = math.inf if timeout is None else monotonic() + timeout
+            until = math.inf if timeout is None else monotonic() + min(timeout, MAX_SECONDS)
             with self._waiting() as waits:
                 if waits.wait(timeout):
                     waits.outcome()
