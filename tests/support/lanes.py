@@ -196,6 +196,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    if left:
+        _outliving(os.environ[MARK], PATIENCE_S)  # a signal is only sent: the process ends when it is next to run
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
