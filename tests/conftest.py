@@ -14,11 +14,14 @@ from loguru import logger
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import no_stray_actors
 from tests.support.clusters import cluster, pytest_runtest_teardown
+from tests.support.costs import Costs
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.lanes import (
+    COSTS,
     pytest_addoption,
     pytest_collection_finish,
     pytest_collection_modifyitems,
+    pytest_report_collectionfinish,
     pytest_runtest_protocol,
     pytest_runtestloop,
     pytest_sessionfinish,
@@ -37,6 +40,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
+    "pytest_report_collectionfinish",
     "pytest_runtest_protocol",
     "pytest_runtest_teardown",
     "pytest_runtestloop",
@@ -76,6 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     every program that a test starts would inherit that.
     """
     config.stash[OWN_WAITS] = be_patient()
+    if getattr(config.option, COSTS):
+        config.pluginmanager.register(Costs())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not faulthandler.is_enabled():
         faulthandler.enable()

@@ -25,6 +25,8 @@ from tests.faults.chaos.workers import Ground, Sync, Traits, body
 from tests.support.crew import LONG_S
 from trees import SupervisorSpec, WorkerSpec, start
 
+pytestmark = pytest.mark.always
+
 PATH = "r/w"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.syntax import TOGETHER, Source, library
 
-pytestmark = TOGETHER
+pytestmark = [pytest.mark.always, TOGETHER]
 RIDDLES = frozenset(
     (
         *("anybody", "everybody", "nobody", "somebody", "whoever", "who", "whom", "whose", "what", "whether"),

@@ -15,6 +15,8 @@ import pytest
 from tests.support.command import Process
 from tests.support.hatchery import python
 
+pytestmark = pytest.mark.always
+
 httpx = pytest.importorskip("httpx", reason="needs the extra 'example'")
 for package in ("fastapi", "uvicorn"):
     pytest.importorskip(package, reason="needs the extra 'example'")

@@ -10,6 +10,8 @@ from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _again, _argumen
 from tests.support.command import Process, out
 from tests.support.hatchery import python
 
+pytestmark = pytest.mark.always
+
 STORE = ("--store", "sqlite:///kept.db")
 FILES = {
     "heap.py": b"".join(b"# TODO: number %d\n" % n for n in range(70)),

@@ -19,6 +19,8 @@ from tests.faults.fresh import databases
 from tests.faults.kill9 import Wrong, check_effects, check_journal, disturbed, journal, undisturbed
 from tests.support.sizes import size
 
+pytestmark = pytest.mark.always
+
 
 class Calm(NamedTuple):
     """A run that nobody disturbed."""

@@ -14,6 +14,8 @@ from tests.faults.kill_workers.far import TARGETS
 from tests.faults.kill_workers.rampage import Rampage
 from tests.support.clusters import RayCluster
 
+pytestmark = pytest.mark.always
+
 PATH = "k/w"
 
 

@@ -105,7 +105,7 @@ def run(folder: Path, program: str, *options: str, more: str = "") -> subprocess
     (folder / "conftest.py").write_text(CONFTEST + more, encoding="utf-8")
     (folder / "test_it.py").write_text(program, encoding="utf-8")
     (folder / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n    serial: one lane\n    together: one\n", encoding="utf-8"
+        "[pytest]\nmarkers =\n    serial: one lane\n    together: one\n    always: no turn\n", encoding="utf-8"
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", MARK))}
     alone = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others' plugins take a second to load

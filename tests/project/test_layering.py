@@ -17,7 +17,7 @@ import pytest
 from tests.support.rooms import FILES, LEVELS, NOT_PURE, PURE, level_of, room_of
 from tests.support.syntax import MODULES, ROOT, TOGETHER, Source, library
 
-pytestmark = TOGETHER
+pytestmark = [pytest.mark.always, TOGETHER]
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 WAIVED = "# Longer than the house's limit because"

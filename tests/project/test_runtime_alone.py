@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.sizes import ALL, MOST
 
+pytestmark = pytest.mark.always
+
 ROOT = Path(__file__).parents[2]
 FEW = (
     "actors/supervision/test_auto_shutdown.py",

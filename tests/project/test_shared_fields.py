@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.syntax import TOGETHER, Source, library
 
-pytestmark = TOGETHER
+pytestmark = [pytest.mark.always, TOGETHER]
 ELSEWHERE = ("BaseModel", "Error", "Exception", "Interrupt", "Timeout", "NamedTuple", "Protocol", "Server", "local")
 """Ends of the names of bases that keep fields in a way of their own, or whose ``__init__`` is not ours."""
 RECORDS = ("dataclass", "slots=True")

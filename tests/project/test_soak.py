@@ -8,6 +8,8 @@ import pytest
 
 from tests.faults.soak import Soak
 
+pytestmark = pytest.mark.always
+
 
 @pytest.mark.stress
 @pytest.mark.usefixtures("quiet_log")

@@ -24,7 +24,7 @@ from tests.faults.task_ledger import Ledger
 from tests.faults.task_soak import TaskSoak
 from trees import TaskStatus
 
-pytestmark = pytest.mark.usefixtures("quiet_log")
+pytestmark = [pytest.mark.always, pytest.mark.usefixtures("quiet_log")]
 SECONDS = 2.0
 
 

@@ -13,6 +13,8 @@ from tests.faults.two_leaders import play
 from tests.support.load import beside_others
 from tests.support.sizes import only_in_all
 
+pytestmark = pytest.mark.always
+
 HOWS = {
     "kill": "the leader is killed",
     "freeze": "it is frozen and goes on later",

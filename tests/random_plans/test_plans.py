@@ -30,7 +30,7 @@ from tests.random_plans.world import BoomError, Hold, World, spec_of
 from tests.support.sizes import size
 from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
 
-pytestmark = pytest.mark.usefixtures("quiet_log")
+pytestmark = [pytest.mark.always, pytest.mark.usefixtures("quiet_log")]
 PLANS = int(os.environ.get("REGROW_PLANS", size(250, 50, 40)))
 WAIT_S = 60.0
 ROUNDS = 400

@@ -34,7 +34,7 @@ from tests.random_walks.world import BoomError, World, message, spec_of
 from tests.support.sizes import size
 from trees import SupervisorSpec, Tree, start
 
-pytestmark = pytest.mark.usefixtures("quiet_log")
+pytestmark = [pytest.mark.always, pytest.mark.usefixtures("quiet_log")]
 WALKS = int(os.environ.get("REGROW_WALKS", size(250, 50, 40)))
 STEPS = int(os.environ.get("REGROW_STEPS", "30"))
 

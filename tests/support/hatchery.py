@@ -53,6 +53,7 @@ _ALL = (
     "trees.store.sql",
 )
 """What is imported before the first fork."""
+_SPENT_S: list[float] = []
 _PACKAGES = [
     *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     ROOT / "actors",
@@ -199,29 +200,31 @@ class Hatchery:
                 pass_fds=[theirs.fileno()],
             )
 
-    def _order(self, order: dict[str, Any], fds: list[int]) -> int:
+    def _order(self, order: dict[str, Any], fds: list[int]) -> str:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
                 socket.send_fds(self._socket, [json.dumps(order).encode()], [theirs.fileno(), *fds])
             answer = ours.recv(_LIMIT)
         assert answer, f"the hatchery has ended: {self._process.communicate()[1].decode()}"
-        return int(answer)
+        return answer.decode()
 
     def hatch(
         self, args: list[str], cwd: Path, env: Mapping[str, str], fds: Mapping[int, int], imports: Sequence[str] = ()
     ) -> int:
         """Fork a process; its number. It has the cores of this one, as a child of it would, and files by number."""
         order = {"args": args, "cwd": str(cwd), "env": dict(env), "cores": sorted(os.sched_getaffinity(0))}
-        return self._order(order | {"numbers": list(fds), "imports": list(imports)}, list(fds.values()))
+        return int(self._order(order | {"numbers": list(fds), "imports": list(imports)}, list(fds.values())))
 
     def stands_still(self, pid: int) -> bool:
         """Wait until a process that was sent SIGSTOP stands still; False where it has ended instead."""
-        return bool(self._order({"stopped": pid}, []))
+        return self._order({"stopped": pid}, []) == "1"
 
     def exit_code(self, pid: int) -> int:
         """How a process that has ended did: as ``subprocess`` tells it."""
-        return self._order({"reap": pid}, [])
+        code, spent_s = self._order({"reap": pid}, []).split()
+        _SPENT_S.append(float(spent_s))
+        return int(code)
 
     def close(self) -> None:
         """Leave nothing of it, if this process has started it."""
@@ -235,6 +238,11 @@ class Hatchery:
 def hatchery() -> Hatchery:
     """Return the one of this run, started when it is first needed, or before the run was split into processes."""
     return Hatchery()
+
+
+def spent_s() -> float:
+    """Return how many seconds of CPU time those have needed that this process has had forked, and that have ended."""
+    return sum(_SPENT_S)
 
 
 def share() -> None:
@@ -312,8 +320,8 @@ def _serve(orders: socket.socket) -> Callable[[], None] | None:
         order = json.loads(message)
         with socket.socket(fileno=fds[0]) as answer:
             if "reap" in order:
-                _, status = os.waitpid(order["reap"], 0)
-                answer.send(str(os.waitstatus_to_exitcode(status)).encode())
+                _, status, used = os.wait4(order["reap"], 0)
+                answer.send(f"{os.waitstatus_to_exitcode(status)} {used.ru_utime + used.ru_stime:.3f}".encode())
                 with contextlib.suppress(BlockingIOError):
                     _learn(told.recv(_LIMIT).decode().split())
                 continue

@@ -38,7 +38,7 @@ from typing import Any
 import pytest
 
 from actors.dispatch.host.fork_server import SERVERS
-from tests.support import hatchery
+from tests.support import hatchery, turns
 from tests.support.forked_run import NUMBER, Run
 from tests.support.ids import unstable
 
@@ -49,6 +49,7 @@ except ImportError:  # it is of POSIX
 
 MARK = "REGROW_TEST_RUN"
 PROCESSES = "regrow_processes"
+COSTS = "regrow_costs"
 SERIAL = "serial"
 TOGETHER = "together"
 SLOW = "slow"
@@ -82,6 +83,9 @@ def cores() -> int:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``-n``, as other runners call it. pytest keeps small letters for itself: ``addoption`` would refuse it."""
     group: Any = parser.getgroup("lanes", "tests side by side")
+    group._addoption(
+        "--costs", dest=COSTS, action="store_true", help="measure what each test costs (tests/support/turns.py)"
+    )
     group._addoption("-n", dest=PROCESSES, type=int, metavar="N", help="run the tests in N processes; 0: in this one")
 
 
@@ -93,20 +97,30 @@ def pytest_sessionstart() -> None:
     _HELD.extend(() if _HELD else os.pipe())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse names that differ between runs; put the lanes first and then the slow tests."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse names that differ between runs; leave out what has no turn; put the lanes first, then the slow tests."""
     wrong = unstable(item.nodeid for item in items)
     if wrong:
         raise pytest.UsageError(
             f"names of tests hold an address, so they differ in every run: {', '.join(wrong)}. "
             "Give the rows names: ids=tests.support.ids.stable"
         )
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not getattr(config.option, COSTS):
+        choice, left = turns.apply(items)
+        config.stash[_CHOICE] = choice
+        config.hook.pytest_deselected(items=left)
     items.sort(key=lambda item: (not lane_of(item), item.get_closest_marker(SLOW) is None))
 
 
 def pytest_collection_finish() -> None:
     """Set what is there by now apart: no collection of garbage looks at the tests themselves again."""
     _set_apart()
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say which of the costly tests are run, where not all are."""
+    choice = config.stash.get(_CHOICE, None)
+    return [] if choice is None or not choice.left else [str(choice)]
 
 
 def import_early(late: Mapping[str, Iterable[str]] = LATE) -> None:
@@ -206,6 +220,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"LEFT BEHIND: process {pid}, ended now: {command}", red=True)
 
 
+_CHOICE = pytest.StashKey[turns.Choice]()
 _LEFT = pytest.StashKey[dict[int, str]]()
 _TAKEN = pytest.StashKey[set[str]]()
 """What this process has taken of the machine, once and for all."""

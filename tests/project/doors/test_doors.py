@@ -14,6 +14,8 @@ import pytest
 from tests.project.doors.changes import CHANGES, Change
 from tests.support.sizes import only_in_all
 
+pytestmark = pytest.mark.always
+
 ROOT = Path(__file__).parents[3]
 PROOFS = Path(__file__).parent / "proofs"
 PATIENCE_S = 120.0
