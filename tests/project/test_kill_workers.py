@@ -14,8 +14,6 @@ from tests.faults.kill_workers.far import TARGETS
 from tests.faults.kill_workers.rampage import Rampage
 from tests.support.clusters import RayCluster
 
-pytestmark = pytest.mark.always
-
 PATH = "k/w"
 
 
@@ -76,6 +74,7 @@ def test_an_ask_that_has_not_ended_an_answer_of_nobody_and_an_exit_without_a_sta
     assert "never exited" in found[-1]
 
 
+@pytest.mark.always
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system shows no process by /proc")
 @pytest.mark.usefixtures("quiet_log")

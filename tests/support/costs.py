@@ -19,7 +19,7 @@ from tests.support.lanes import CLUSTER, lane_of
 
 CLUSTER_SHARE: Final = 1 / 3
 _KEY: Final = "cpu seconds"
-_BEGAN: Final = pytest.StashKey[tuple[float, float]]()
+_BEGAN = pytest.StashKey[tuple[float, float]]()
 
 
 class Costs:

@@ -13,6 +13,7 @@ from actors.model.child_state import ChildCounts
 from actors.runtime import child_admin
 from actors.runtime.system import System
 from actors.supervision.child import ChildInfo
+from actors.validation.validation_messages import require_callback
 from trees.declaration.build import build
 from trees.declaration.specs import Backoff, Mailbox, Spec, SupervisorSpec, WorkerSpec
 
@@ -63,6 +64,7 @@ class Tree:
         child_admin.delete_child(self._system, path)
 
     def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
+        require_callback("subscribe:", callback, "Give a function that takes an event")
         return self._system.bus.subscribe(callback)
 
     @property

@@ -51,6 +51,7 @@ def _worker(spec: WorkerSpec) -> WorkerRecipe:
     rules: dict[str, Any] = {
         "where": where,
         "bounds": _bounds(spec.mailbox),
+        "resource": spec.lifespan,
         "expected": tuple(spec.expected),
         "crash_on_ask_error": spec.crash_on_ask_error,
     }

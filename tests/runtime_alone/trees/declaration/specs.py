@@ -44,6 +44,7 @@ class WorkerSpec(Copied):
     pool: int = 1
     dispatch: str = "auto"
     mailbox: Mailbox = Mailbox()
+    lifespan: Callable[..., Any] | None = None
     expected: Sequence[type[BaseException]] = ()
     crash_on_ask_error: bool = False
     description: str = ""
