@@ -127,12 +127,12 @@ def is_there(pid: str) -> bool:
         return False
 
 
-def test_whole_folders_use_three_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
+def test_whole_folders_use_four_processes_for_each_core_and_named_tests_one(tmp_path: Path) -> None:
     file = tmp_path / "test_a.py"
     file.touch()
 
-    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 6, 9, MOST]
-    assert workers([str(tmp_path)], 2) == 6
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 8, 12, MOST]
+    assert workers([str(tmp_path)], 2) == 8
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0

@@ -165,9 +165,11 @@ class _Child:
 class _Process:
     """A child, as the parent knows it."""
 
-    def __init__(self, pid: int, pipe: Connection) -> None:
+    def __init__(self, pid: int, pipe: Connection, number: int) -> None:
         self.pid = pid
         self.pipe = pipe
+        self.begins_at_end = bool(number % 2)
+        """True for every second one: it takes the last of what is left, and the others the first."""
         self.unit: collections.deque[int] = collections.deque()
         """Places of tests that nobody else may run."""
         self.running: int | None = None
@@ -190,7 +192,9 @@ class Run:
 
     Args:
         session: with its tests collected.
-        units: places of tests in the collection. Each unit runs in one process, in this order.
+        units: places of tests in the collection. Each unit runs in one process, in this order. They are taken from
+            both ends: where those that wait, or those that work, stand beside each other, half of the processes are
+            elsewhere.
         count: most processes at a time.
     """
 
@@ -236,7 +240,7 @@ class Run:
                 other.close()
             _Child(self._session, number, there).main()
         there.close()
-        self._processes[here] = _Process(pid, here)
+        self._processes[here] = _Process(pid, here, number)
 
     def _hear(self, process: _Process) -> None:
         try:
@@ -264,7 +268,7 @@ class Run:
 
     def _on_next(self, process: _Process) -> None:
         if not process.unit and self._units:
-            process.unit = self._units.popleft()
+            process.unit = self._units.pop() if process.begins_at_end else self._units.popleft()
         is_over = self._session.shouldfail or self._session.shouldstop
         process.pipe.send(None if is_over or not process.unit else process.unit.popleft())
 

@@ -5,9 +5,10 @@ for a thread, a lease or another process. They are forks of the one that collect
 lanes go to one process each, one test after another, and first: tests that use the server of PostgreSQL (one server is
 enough), those that use a cluster of Ray, and all others that are marked ``serial`` (real leases, measures of time or
 memory). So do the tests of each file that is marked ``together``, or of all that are marked with one name, which share
-what is costly to make. Tests marked ``slow`` begin before all others, so that none of them is the last one. All other
-tests are handed out one by one, so no core is idle while there is work. A run of named files or tests, or on one core,
-stays in one process. ``-n`` of the caller wins.
+what is costly to make. All other tests are handed out one by one. Half of the processes begin at one end with the
+lanes, and half at the other with the tests that are marked ``slow``, so that none of these is the last one. Between
+them the files stand in an order that means nothing: the tests of a folder work alike, and where all of them wait, cores
+would be idle. A run of named files or tests, or on one core, stays in one process. ``-n`` of the caller wins.
 
 Each process keeps to one core, and so does what it starts. Only one thread of Python runs at a time, and to wake one
 on another core that is idle costs an interrupt there: where that is a virtual core, most of the time of tests with many
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import importlib
 import os
 import signal
@@ -55,7 +57,7 @@ TOGETHER = "together"
 SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
-PER_CORE = 3
+PER_CORE = 4
 LATE = {
     "langchain_core": ("langchain_core.tracers.run_collector", "trees.agents.langchain_events"),
     "langgraph": ("trees.agents.langgraph_run", "trees.agents.langgraph_state"),
@@ -98,7 +100,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names that differ between runs; leave out what has no turn; put the lanes first, then the slow tests."""
+    """Refuse names that differ between runs; leave out what has no turn; put the rest in order."""
     wrong = unstable(item.nodeid for item in items)
     if wrong:
         raise pytest.UsageError(
@@ -109,7 +111,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         choice, left = turns.apply(items)
         config.stash[_CHOICE] = choice
         config.hook.pytest_deselected(items=left)
-    items.sort(key=lambda item: (not lane_of(item), item.get_closest_marker(SLOW) is None))
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> tuple[int, bytes]:
+    """Return a key: lanes, others file by file in an order that means nothing, slow ones. Both ends begin at once."""
+    if lane_of(item):
+        return 0, b""
+    if item.get_closest_marker(SLOW) is not None:
+        return 2, b""
+    return 1, hashlib.sha256(item.nodeid.partition("::")[0].encode()).digest()
 
 
 def pytest_collection_finish() -> None:
