@@ -49,7 +49,7 @@ def test_every_name_in_the_file_of_costs_is_that_of_a_test() -> None:
         file, *_, function = name.split("::")
         source = (turns.ROOT / file).read_text(encoding="utf-8")
         assert f"def {function}(" in source or f"{name.split('::')[1]} = " in source, (
-            f"python -m pytest --costs: {name}"
+            f"measure again, with --costs: {name}"
         )
 
 
@@ -97,17 +97,7 @@ def test_a_run_of_everything_leaves_out_what_has_no_turn(
     assert ("costly tests: " in done.stdout) == bool(deselected)
 
 
-def test_costs_are_measured_and_the_costly_ones_kept(tmp_path: Path) -> None:
-    program = """
-import time
-
-def test_busy():
-    end = time.thread_time() + 0.6
-    while time.thread_time() < end: pass
-
-def test_light(): pass
-"""
-    more = """
+MEASURING = """
 import pathlib
 from tests.support import turns
 from tests.support.costs import Costs
@@ -118,9 +108,33 @@ turns.FILE = pathlib.Path(__file__).parent / "costs.txt"
 def pytest_configure(config):
     config.pluginmanager.register(Costs())
 """
-    done = run(tmp_path, program, "-n", "2", more=more)
+
+
+def test_costs_are_measured_and_the_costly_ones_kept(tmp_path: Path) -> None:
+    program = """
+import time
+
+def test_busy():
+    end = time.thread_time() + 0.6
+    while time.thread_time() < end: pass
+
+def test_light(): pass
+"""
+    done = run(tmp_path, program, "-n", "2", more=MEASURING)
 
     assert "2 passed" in done.stdout, done.stdout
     measured = turns.read(tmp_path / "costs.txt")
     assert list(measured) == ["test_it.py::test_busy"]
     assert 0.6 <= measured["test_it.py::test_busy"] < 20.0
+
+
+def test_what_part_of_the_tests_costs_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "costs.txt").write_text("9.0 test_it.py::test_costly\n")
+
+    named = run(tmp_path, PROGRAM, "--costs", "-n", "0", more=MEASURING)
+    assert named.returncode == pytest.ExitCode.USAGE_ERROR, named.stdout
+    assert "--costs with names of folders or tests" in named.stdout + named.stderr
+    ended = run(tmp_path, "def test_fails(): assert False\n" + PROGRAM, "-x", "-n", "0", more=MEASURING)
+    assert "1 failed" in ended.stdout, ended.stdout
+
+    assert turns.read(tmp_path / "costs.txt") == {"test_it.py::test_costly": 9.0}

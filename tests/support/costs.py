@@ -1,4 +1,4 @@
-"""Measures what each test costs, for ``tests.support.turns``: ``python -m pytest --costs``.
+"""Measures what each test costs, for ``tests.support.turns``: ``REGROW_TESTS=most python -m pytest --costs``.
 
 Counted is the CPU time of the process that runs the test, of what that has started and waited for, and of what the
 hatchery has forked for it. The processes of a cluster are neither: its tests count as a third of their time by the
@@ -53,9 +53,10 @@ class Costs:
                 self._spent[report.nodeid] = spent
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Write the file. It is called in the process of the run only."""
-        turns.write(self._spent, turns.FILE)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file, unless the run was ended early. It is called in the process of the run only."""
+        if self._spent.keys() >= {item.nodeid for item in session.items}:
+            turns.write(self._spent, turns.FILE)
 
 
 def _now() -> tuple[float, float]:

@@ -107,7 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             f"names of tests hold an address, so they differ in every run: {', '.join(wrong)}. "
             "Give the rows names: ids=tests.support.ids.stable"
         )
-    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not getattr(config.option, COSTS):
+    is_all, measures = config.args_source is pytest.Config.ArgsSource.TESTPATHS, getattr(config.option, COSTS)
+    if measures and not is_all:
+        raise pytest.UsageError("--costs with names of folders or tests: it writes what all tests cost, so name none")
+    if is_all and not measures:
         choice, left = turns.apply(items)
         config.stash[_CHOICE] = choice
         config.hook.pytest_deselected(items=left)

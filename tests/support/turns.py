@@ -7,7 +7,7 @@ in the same way again, and a change of a line brings others. Those that are mark
 takes them each time.
 
 ``REGROW_TESTS=all`` takes all of them, and so does a run of named folders or files. ``REGROW_TURN`` names a turn, as
-the head of a run shows it. ``python -m pytest --costs`` measures, and writes the file anew.
+the head of a run shows it. ``REGROW_TESTS=most python -m pytest --costs`` measures, and writes the file anew.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def function_of(nodeid: str) -> str:
 
 def read(file: Path) -> dict[str, float]:
     """Return the costly functions, each with its seconds."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lines = file.read_text(encoding="utf-8").splitlines()
     return {name: float(seconds) for seconds, _, name in (line.partition(" ") for line in lines)}
 
 
@@ -101,9 +101,11 @@ def apply(items: list[pytest.Item]) -> tuple[Choice, list[pytest.Item]]:
     Returns:
         What was chosen, and the tests that are left out.
     """
-    always = {function_of(item.nodeid) for item in items if item.get_closest_marker(ALWAYS) is not None}
-    always = always if sizes.MOST else set()
-    choice = choose(read(FILE), always, BUDGETS_S[sizes.LEVEL], turn())
-    left = [item for item in items if function_of(item.nodeid) in choice.left]
-    items[:] = [item for item in items if function_of(item.nodeid) not in choice.left]
+    always = [item for item in items if sizes.MOST and item.get_closest_marker(ALWAYS) is not None]
+    choice = choose(read(FILE), (function_of(item.nodeid) for item in always), BUDGETS_S[sizes.LEVEL], turn())
+    taken: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        (left if function_of(item.nodeid) in choice.left else taken).append(item)
+    items[:] = taken
     return choice, left
