@@ -219,7 +219,9 @@ class AttemptSteps:
                 result = function(*args, **kwargs)
                 if hasattr(type(result), "__await__"):
                     result = await result
-                if is_small(result, of_json=False):
+                if _is_its_json(result):
+                    value = result
+                elif is_small(result, of_json=False):
                     value = _as_json(step, result)
                 else:
                     value = await off_loop(partial(_long_as_json, step, result))
@@ -342,6 +344,12 @@ def _are_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return not kwargs or is_small([*args, *kwargs.values()], of_json=False)
 
 
+def _is_its_json(result: Any) -> bool:
+    """True for what is its own JSON, which is seen at once: most results are a number, or a short text."""
+    kind = type(result)
+    return kind in _SCALARS or (kind is str and len(result) <= SMALL_CHARS and result.isascii())
+
+
 def _refuse_awaitable(name: str, result: Any) -> None:
     if hasattr(type(result), "__await__"):
         getattr(result, "close", lambda: None)()
@@ -351,7 +359,7 @@ def _refuse_awaitable(name: str, result: Any) -> None:
 
 def _as_json(step: Step, result: Any) -> Any:
     """Make the form in which a result is recorded, and given to the code in every run alike."""
-    if type(result) in _SCALARS:
+    if _is_its_json(result):
         return result
     try:
         return json_form(result)
