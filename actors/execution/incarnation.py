@@ -228,6 +228,11 @@ class Incarnation:
         return self.order is not None
 
     @property
+    def is_starting(self) -> bool:
+        """True while its start is under way, which an order to stop does not cut short."""
+        return self.phase is STARTING
+
+    @property
     def is_handling_here(self) -> bool:
         """True in its handler, on the thread or in the task that runs it; not in a task of its own making."""
         if self.task is None:

@@ -5,7 +5,9 @@ has a limit (``actors.supervision.time_limits``).
 
 A child's limit is that of its start, of a stop that its supervisor has ordered, or of an end of its own: it crashed, or
 stopped, and is in its last hook. What is over by itself has the ``shutdown`` of its spec for that, but where this is 0
-(or "brutal_kill"): that says how long its supervisor waits when it orders a stop, not that on_failure is not to run.
+(or "brutal_kill"): that says how long its supervisor waits when it orders a stop, not that on_failure is not to run. A
+stop that finds a start under way gives that no more time: until the start is over, its own limit holds if it is due
+earlier.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class ChildControl:
         self._box = box
         self._period_s = period_s
         self.limits = TimeLimits(system, box)
+        self._stops_of_starts: dict[Child, float] = {}
+        """When the stops have to be over that have found a start under way, of which the limit still holds."""
 
     def start(self, child: Child, *, counts: bool = False) -> bool:
         """Begin a new incarnation, which counts as a restart or does not; True when it is up already."""
@@ -81,7 +85,11 @@ class ChildControl:
         kill = kill or child.spec.brutal_kill
         ended = incarnation.kill() if kill else incarnation.stop()
         if ended is None and not incarnation.is_over:
-            self.limits.set(child, GRACE_S if kill else child.spec.shutdown_s)
+            shutdown_s = GRACE_S if kill else child.spec.shutdown_s
+            if not kill and incarnation.is_starting and self.limits.left(child) < shutdown_s:
+                self._stops_of_starts[child] = self._system.now() + shutdown_s
+            else:
+                self.limits.set(child, shutdown_s)
         return ended
 
     def ends_by_itself(self, child: Child) -> None:
@@ -102,6 +110,10 @@ class ChildControl:
             if child.is_up and not incarnation.was_killed:
                 return None
             child.timed_out = True
+        stop_ends = self._stops_of_starts.pop(child, None)
+        if stop_ends is not None and not incarnation.is_starting and not incarnation.was_killed:
+            self.limits.set(child, stop_ends - self._system.now())  # its start is over, and it is in its last hook
+            return None
         ended = incarnation.abandon() if incarnation.was_killed else incarnation.kill()
         if ended is None and not incarnation.is_over:
             self.limits.set(child, GRACE_S)
@@ -111,6 +123,7 @@ class ChildControl:
         """Take note of its end, and tell the world."""
         standing = child.standing
         self.limits.lift(child)
+        self._stops_of_starts.pop(child, None)
         now = self._system.now()
         child.record_exit(exit_, now)
         child.came_up = child.incarnation is not None and child.incarnation.came_up

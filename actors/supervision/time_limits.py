@@ -62,6 +62,10 @@ class TimeLimits:
         if end < self._looks_at:
             self._look_at(end)
 
+    def left(self, child: Child) -> float:
+        """Return the seconds until its limit; ``math.inf``: it has none."""
+        return self._ends.get(child, math.inf) - self._now()
+
     def lift(self, child: Child) -> None:
         """Let the child take as long as it likes. The timer stays: it finds nothing, or what comes next."""
         self._ends.pop(child, None)

@@ -77,6 +77,7 @@ DOORS = (
             "trees/agents/": "agents run on event loops and on threads, as their frameworks have it",
             "trees/host/console/": "the console answers while everything else of the tree is stuck",
             "trees/host/batch.py": "is iterated over on any event loop",
+            "trees/host/start.py": "a start that is cancelled waits until what was up has been stopped",
             "trees/host/event_follower.py": "reads the events of a task on any event loop",
             "trees/ha/lease_keeper.py": "keeps the lease of a leader while everything else of the tree is stuck",
             "trees/command/run.py": "runs an async main",

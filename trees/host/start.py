@@ -6,6 +6,7 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,6 +120,8 @@ def start_async(
     alerts: Sequence[Alert] = (),
 ) -> Starting:
     """As ``start``, without holding up the event loop: ``await`` it, or use it with ``async with``.
+
+    A start that is cancelled, also by Ctrl-C in ``asyncio.run``, stops what is up, and ends when that has.
 
     Args:
         spec: the root.
@@ -347,8 +350,15 @@ class Starting:
         launch = _Launch(self._spec, self._options)
         store = await _elsewhere(f"{launch.root_id}-store", launch) if launch.waits else launch.open()
         tree = launch.tree(store)
-        with launch.undone_by(system_of(tree).stop):  # on an event loop nobody waits for the end
-            await launch.begin()
+        stop = system_of(tree).stop
+        with launch.undone_by(stop):
+            try:
+                await launch.begin()
+            except asyncio.CancelledError:
+                # As Ctrl-C in ``start``: a host that ends its program now would cut off what is still being stopped.
+                # Cancelled once more, nobody waits, and the stop goes on.
+                await stop()
+                raise
         return tree
 
 

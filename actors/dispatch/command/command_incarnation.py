@@ -148,7 +148,7 @@ class CommandIncarnation(Incarnation):
         return False
 
     def _looks(self) -> bool:
-        return self._is_starting and self._pattern is not None
+        return self.is_starting and self._pattern is not None
 
     def _not_started(self, error: Exception) -> StartError:
         program, cwd = self._program.argv[0], self._program.cwd
@@ -164,24 +164,25 @@ class CommandIncarnation(Incarnation):
         return failure
 
     @property
-    def _is_starting(self) -> bool:
+    def is_starting(self) -> bool:
+        """True while its start is under way, which an order to stop ends."""
         return self.phase is IncarnationPhase.STARTING and self.order is None
 
     def _is_up(self) -> None:
         with self.mailbox.lock:
-            if not self._is_starting:
+            if not self.is_starting:
                 return
             self._comes_up()
         self.owner.post(Started(self))
 
     def _ask(self) -> None:
         """Ask if it is ready, on the pool; again and again, while it starts."""
-        if self._is_starting:
+        if self.is_starting:
             self.system.run_apart(_Question(self))
 
     def answered(self, *, ready: bool, raised: BaseException | None = None) -> None:
         """Take the answer."""
-        self._raised = raised if self._is_starting else None
+        self._raised = raised if self.is_starting else None
         if ready:
             self._is_up()
         else:
@@ -205,7 +206,7 @@ class CommandIncarnation(Incarnation):
 
     def said(self, lines: list[str]) -> None:
         """Find out if it is ready."""
-        if self._pattern is not None and self._is_starting and any(map(self._pattern.search, lines)):
+        if self._pattern is not None and self.is_starting and any(map(self._pattern.search, lines)):
             self._is_up()
 
     def lost(self, count: int) -> None:

@@ -365,3 +365,55 @@ def test_a_stop_of_the_tree_ends_a_start_under_way_too(dispatch: str) -> None:
 
         with pytest.raises((StartError, TreeDownError)):
             starting.result(LONG_S)
+
+
+@BOTH
+@pytest.mark.parametrize("shutdown", [PATIENT_S, "infinity"])
+def test_a_stop_gives_a_start_under_way_no_more_time_than_its_own_limit(dispatch: str, shutdown: Any) -> None:
+    hang, clock = Hang(deaf=dispatch != "loop"), ManualClock()
+    a = faulty("a", on_start=hang, dispatch=dispatch, start_timeout_s=4.0, shutdown=shutdown)
+    with running(shop(), clock=clock) as tree, meanwhile(tree.start_child, "shop", a) as starting:
+        record = Record(tree)
+        hang.wait_until_entered()
+        with meanwhile(tree.terminate_child, "shop/a") as stopping, hang:
+            until_asked_to_stop(tree, "shop/a")
+            clock.advance(3.9)
+            barrier(tree)
+            early = stopping.done()
+            clock.advance(0.1)
+            barrier(tree)
+            clock.advance(1.0)  # a thread, or a coroutine, that does not end when it is killed
+            stopping.result(LONG_S)
+        settle(tree)
+
+        assert not early
+        assert record.exits("shop/a") == ["killed"]
+        with pytest.raises(StartError, match="was stopped while it started"):
+            starting.result(LONG_S)
+
+
+@BOTH
+def test_a_start_that_ends_while_it_is_stopped_has_what_is_left_of_the_limit_for_its_on_stop(dispatch: str) -> None:
+    """The limit of its start passes while on_stop runs, and says nothing about that."""
+    first, last, clock = Hang(deaf=True), Hang(deaf=True), ManualClock()
+    a = faulty("a", on_start=first, on_stop=last, dispatch=dispatch, start_timeout_s=4.0, shutdown=10.0)
+    with running(shop(), clock=clock) as tree, meanwhile(tree.start_child, "shop", a) as starting:
+        record = Record(tree)
+        first.wait_until_entered()
+        with meanwhile(tree.terminate_child, "shop/a") as stopping, last:
+            until_asked_to_stop(tree, "shop/a")
+            first.release()
+            last.wait_until_entered()
+            clock.advance(9.9)
+            barrier(tree)
+            early = stopping.done()
+            clock.advance(0.1)
+            barrier(tree)
+            clock.advance(1.0)
+            stopping.result(LONG_S)
+        settle(tree)
+
+        assert not early
+        assert record.exits("shop/a") == ["killed"]
+        with pytest.raises(StartError):
+            starting.result(LONG_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,13 +13,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
+from actors import Worker
 from actors.execution.timers import Timers
 from actors.messaging.reply import Reply
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 from actors.tasks.journal.store import Store
 from tests.support.hardening import LONG_S, Gate
-from trees import SupervisorSpec, WorkerSpec, start
+from trees import SupervisorSpec, WorkerSpec, start, start_async
 from trees.host import start as start_module
 
 SPEC = SupervisorSpec(id="shop", children=[WorkerSpec(id="w", handle=str)])
@@ -156,3 +158,53 @@ def test_a_start_that_is_interrupted_before_its_thread_runs_does_not_begin(monke
         for function in waiting:
             function()
     assert (len(waiting), begun) == (1, [])
+
+
+STOPPING: dict[str, tuple[int, bool]] = {
+    "once: it ends when what was up has ended": (1, True),
+    "twice: nobody waits, and the stop goes on": (2, False),
+}
+
+
+@pytest.mark.parametrize("cancelled", STOPPING)
+def test_an_async_start_that_is_cancelled_stops_what_is_up(cancelled: str) -> None:
+    """``asyncio.run`` cancels it at a Ctrl-C and ends the program, so whatever was not waited for is cut off."""
+    starting, stopping, stopped = asyncio.Event(), Gate(), threading.Event()
+    times, waits = STOPPING[cancelled]
+
+    class First(Worker):
+        def on_stop(self) -> None:
+            stopping()
+            stopped.set()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        class Second(Worker):
+            async def on_start(self) -> None:
+                loop.call_soon_threadsafe(starting.set)
+                await asyncio.Event().wait()
+
+        second = WorkerSpec(id="b", actor=Second, shutdown=0.0)
+        shop = SupervisorSpec(id="shop", children=[WorkerSpec(id="a", actor=First), second])
+
+        async def begin() -> None:
+            async with start_async(shop):
+                raise AssertionError("it is not up")
+
+        host = asyncio.create_task(begin())
+        await starting.wait()
+        host.cancel()
+        await asyncio.to_thread(stopping.wait_reached)
+        assert not host.done()  # its first worker is being stopped
+        if times == 2:
+            host.cancel()
+        else:
+            stopping.open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await host
+        assert stopped.is_set() is waits
+        stopping.open.set()
+
+    asyncio.run(main())
+    assert stopped.wait(LONG_S)
