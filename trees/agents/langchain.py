@@ -7,14 +7,13 @@ people (``trees.agents.langgraph_run``). What can only be called from sync code 
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.off_loop import called, off_loop
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
@@ -60,9 +59,9 @@ class LangChain(AgentWrapper):
         """True where only sync code can call it. Found out at the first attempt, which loads the framework."""
 
     @property
-    def as_role(self) -> tuple[Any, dict[str, Any]]:
+    def as_role(self) -> tuple[Any, None]:
         """Return what a role asks: the model, without further arguments. Its prompt is the role's own."""
-        return self.runnable, {}
+        return self.runnable, None
 
     @property
     def name(self) -> str:
@@ -108,7 +107,7 @@ class LangChain(AgentWrapper):
             raise
         finally:
             events.end()
-        return await _awaited(_output_of(result) if self._output is None else self._output(result))
+        return _output_of(result) if self._output is None else await called(self._output, result)
 
     async def _result(self, task: Any, context: Any, events: Any) -> Any:
         runnable, config = self.runnable, self._config_of(context, events)
@@ -127,7 +126,7 @@ class LangChain(AgentWrapper):
     async def _told(self, task: Any, context: Any) -> Any:
         """Return what it is called with."""
         if self._input is not None:
-            return await _awaited(self._input(task, context))
+            return await called(self._input, task, context)
         prompt = await prompt_of(task, context, self._prompt)
         if is_graph(self.runnable) and _state_of(self.runnable) is not None:
             from langchain_core.messages import HumanMessage  # noqa: PLC0415 - loaded when it is used
@@ -149,11 +148,6 @@ class LangChain(AgentWrapper):
             "configurable": {"thread_id": context.idempotency_key, **own.get("configurable", {})},
             "callbacks": callbacks,
         }
-
-
-async def _awaited(value: Any) -> Any:
-    """Return a value, or what it gives when it is awaited: functions of the user may be async."""
-    return await value if inspect.isawaitable(value) else value
 
 
 # -- kinds of runnables -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper, Flaw, call_flaw, class_flaw, switch_flaw
+from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
 _FINAL: Final = frozenset(
     {
@@ -34,7 +34,8 @@ class OpenAIAgent(AgentWrapper):
 
     Args:
         agent: the agent.
-        context: ``(context) -> Any``: the object that its tools find as ``wrapper.context``, made for each attempt.
+        context: ``(context) -> Any``, sync or async: the object that its tools find as ``wrapper.context``, made for
+            each attempt.
         max_turns: requests of one attempt; one that wants more has failed, and is not tried again.
         run_config: the SDK's ``RunConfig``. None: one with its tracing off.
         session: the SDK's session.
@@ -65,10 +66,13 @@ class OpenAIAgent(AgentWrapper):
         """Copies of the agents, made at the first attempt."""
 
     @property
-    def as_role(self) -> tuple[Any, dict[str, Any]]:
+    def as_role(self) -> tuple[Any, RoleOptions]:
         """Return what a role asks: the agent, with further arguments of its run. Its prompt is the role's own."""
+        return self.agent, self._role_options
+
+    async def _role_options(self) -> dict[str, Any]:
         own = {} if self._run_config is None else {"run_config": self._run_config}
-        return self.agent, {**self._options, **own}
+        return {**self._options, **own}
 
     @property
     def name(self) -> str:
@@ -122,7 +126,7 @@ class OpenAIAgent(AgentWrapper):
 
         if self._agents is None:
             self._agents = WrappedAgents()
-        own = None if self._context is None else self._context(context)
+        own = None if self._context is None else await awaited(self._context(context))
         options = {**self._options, "context": own, "run_config": wrapped_config(self._run_config)}
         run = AgentRun(self._agents.of(self.agent), context, options, durable=self._durable)
         try:

@@ -103,6 +103,12 @@ class RunRequests:
         if text:
             self._context.stream(text, kind)
 
+    def says_all(self, items: Iterable[Any]) -> None:
+        """Show the text of an answer that came in one piece."""
+        for item in items:
+            for part in getattr(item, "content", None) or ():
+                self.says(getattr(part, "text", "") or "")
+
 
 class AttemptModel(Model):
     """A model as the attempts of a worker use it."""
@@ -145,9 +151,7 @@ class AttemptModel(Model):
                 return found
         response = await self._inner.get_response(*args, **kwargs)
         self._streams = False  # not before: a request that is wrong says nothing of streams
-        for item in response.output:
-            for part in getattr(item, "content", None) or ():
-                attempt.says(getattr(part, "text", "") or "")
+        attempt.says_all(response.output)
         return response
 
     async def _streamed(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
@@ -172,7 +176,10 @@ class AttemptModel(Model):
             return None  # servers of others may not know ``stream_options``
         if response is None or (self._is_chat and response.usage is None):
             return None
-        return _response_of(response, read.items)
+        whole = _response_of(response, read.items)
+        if not read.has_text:  # it came in one piece
+            attempt.says_all(whole.output)
+        return whole
 
 
 class AttemptProvider(ModelProvider):
@@ -273,6 +280,8 @@ class _Reading:
         self._attempt = attempt
         self.items: list[Any] = []
         self.has_begun = False
+        self.has_text = False
+        """True where pieces of its text were shown."""
 
     async def all(self, events: AsyncIterable[Any]) -> Any:
         """Show the pieces, and return the answer as its last event has it; None: there was nothing at all.
@@ -284,6 +293,7 @@ class _Reading:
             self.has_begun = True
             kind = getattr(event, "type", "")
             if kind == "response.output_text.delta":
+                self.has_text = True
                 self._attempt.says(event.delta)
             elif kind == "response.output_item.done":
                 self.items.append(event.item)

@@ -7,7 +7,6 @@ which the run adds as it goes: so it counts however the run ends. Errors of mode
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
@@ -15,7 +14,7 @@ from actors.validation.validation_messages import type_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper, call_flaw, class_flaw, switch_flaw
+from trees.agents.wrapper import AgentWrapper, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
 if TYPE_CHECKING:
     from trees.agents.pydantic_ai_hooks import PlainAgent
@@ -26,7 +25,7 @@ class PydanticAI(AgentWrapper):
 
     Args:
         agent: the agent.
-        deps: its dependencies, or ``(context) -> deps``, which is called for each attempt.
+        deps: its dependencies, or ``(context) -> deps``, sync or async, which is called for each attempt.
         usage_limits: limits of one attempt.
         message_history: messages that each attempt begins with.
         model: model, or its name, in place of the agent's own.
@@ -50,7 +49,7 @@ class PydanticAI(AgentWrapper):
         prompt: Prompt | None = None,
     ) -> None:
         self.agent = agent
-        self._deps: Callable[[Any], Any] = deps if callable(deps) else lambda _context: deps
+        self._deps = deps
         self._options = {"usage_limits": usage_limits, "message_history": message_history, "model": model}
         self._durable = durable
         self._stream = stream
@@ -61,13 +60,19 @@ class PydanticAI(AgentWrapper):
         """Models that attempts have found not to be asked for streams; each addition is one step of C."""
 
     @property
-    def as_role(self) -> tuple[Any, dict[str, Any]]:
+    def as_role(self) -> tuple[Any, RoleOptions]:
         """Return what a role asks: the agent, with further arguments of its run. Its prompt is the role's own.
 
         A role has no context: ``deps`` given as a function are called with None.
         """
+        return self.agent, self._role_options
+
+    async def _role_options(self) -> dict[str, Any]:
         given = {name: value for name, value in self._options.items() if value is not None}
-        return self.agent, {**given, "deps": self._deps(None)}
+        return {**given, "deps": await self._deps_of(None)}
+
+    async def _deps_of(self, context: Any) -> Any:
+        return await awaited(self._deps(context)) if callable(self._deps) else self._deps
 
     @property
     def name(self) -> str:
@@ -102,7 +107,7 @@ class PydanticAI(AgentWrapper):
             found
             or class_flaw(self.agent)
             or call_flaw("prompt", self._prompt, "task", "context")
-            or call_flaw("deps", self._deps, "context")
+            or (call_flaw("deps", self._deps, "context") if callable(self._deps) else None)
             or switch_flaw("durable", self._durable)
             or switch_flaw("stream", self._stream)
         )
@@ -116,7 +121,7 @@ class PydanticAI(AgentWrapper):
         from trees.agents.pydantic_ai_requests import AttemptRequests  # noqa: PLC0415 - the same
 
         usage = RunUsage()
-        given = {**self._options, "deps": self._deps(context), "infer_name": False, **options, "usage": usage}
+        given = {**self._options, "deps": await self._deps_of(context), "infer_name": False, **options, "usage": usage}
         requests = AttemptRequests(context, durable=self._durable, stream=self._stream, unstreamed=self._unstreamed)
         before = resumed(context)
         if self._plain is None:

@@ -24,6 +24,7 @@ from actors.validation.json_form import json_form
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import model_errors, packages
 from trees.agents.recognise import AgentWrapper, bases_of
+from trees.agents.wrapper import RoleOptions
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_.-]*:\S+", re.IGNORECASE)
 _HINT: Final = (
@@ -69,9 +70,9 @@ def recognised_model(model: object) -> ModelCall | None:
     return None if kind is None else ModelCall(kind, asked, "", None, options)
 
 
-def _asked(model: Any) -> tuple[Any, dict[str, Any]]:
+def _asked(model: Any) -> tuple[Any, RoleOptions | None]:
     """Return what is asked, and further arguments of its run; of a wrapper the agent in it."""
-    return (model.as_role if isinstance(model, AgentWrapper) else None) or (model, {})
+    return (model.as_role if isinstance(model, AgentWrapper) else None) or (model, None)
 
 
 def _kind_of(model: object) -> str | None:
@@ -103,11 +104,10 @@ class ModelCall:
         model: Any,
         instructions: str,
         settings: dict[str, Any] | None,
-        options: dict[str, Any] | None = None,
+        options: RoleOptions | None = None,
     ) -> None:
         self.model = model
-        self.options = options or {}
-        """Further arguments of a run of an agent, which its wrapper has."""
+        self._options = options
         self.instructions = instructions
         self.settings = settings
         self._kind = kind
@@ -151,7 +151,11 @@ class ModelCall:
         if self.settings:
             agent = agent.clone(model_settings=agent.model_settings.resolve(ModelSettings(**self.settings)))
         told = f"{self.instructions}\n\n{prompt}" if self.instructions else prompt
-        return await ask_openai(agent, self.options, told, schema)
+        return await ask_openai(agent, await self.options(), told, schema)
+
+    async def options(self) -> dict[str, Any]:
+        """Make the further arguments of a run of an agent, which its wrapper has."""
+        return {} if self._options is None else await self._options()
 
     def _made(self) -> Any:
         """Return the agent that asks the model, made once."""
@@ -200,7 +204,7 @@ async def _ask_agent(call: ModelCall, agent: Any, prompt: str, schema: Schema | 
     usage = RunUsage()
     meter = _Meter(usage)
     settings = call.settings or None
-    options = {**call.options, "usage": usage, "model_settings": settings, "infer_name": False}
+    options = {**await call.options(), "usage": usage, "model_settings": settings, "infer_name": False}
     if call.instructions:
         options["instructions"] = call.instructions
     outputs = _outputs(agent, schema)

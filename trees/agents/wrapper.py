@@ -6,6 +6,7 @@ the spec says nothing else. A wrapper overrides those about which its framework 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from actors.validation.introspection import binds, names_of, signature_of
@@ -15,6 +16,9 @@ from trees.agents.packages import package_flaw
 
 Flaw: TypeAlias = "tuple[str, str] | None"
 """Mistake in how an agent is declared, as (what, hint); None: there is none."""
+
+RoleOptions: TypeAlias = "Callable[[], Awaitable[dict[str, Any]]]"
+"""Makes the further arguments of one run, where a role asks an agent."""
 
 
 def class_flaw(agent: object) -> Flaw:
@@ -42,6 +46,14 @@ def switch_flaw(name: str, value: object) -> Flaw:
     return None if isinstance(value, bool) else (f"{name}= got {value_phrase(value)}", "Write True or False.")
 
 
+async def awaited(value: Any) -> Any:
+    """Return what a function of the user's has made, which is async where it has to be; called on its loop.
+
+    It is called there, and not off the loop, since what it makes may belong to the loop: a client, a connection.
+    """
+    return await value if hasattr(type(value), "__await__") else value
+
+
 class AgentWrapper:
     """An agent of a framework as ``execute=`` takes it. It has no state of one attempt: incarnations share it."""
 
@@ -65,8 +77,8 @@ class AgentWrapper:
         return ""
 
     @property
-    def as_role(self) -> tuple[Any, dict[str, Any]] | None:
-        """Return what a planner, reviewer or synthesizer asks, with further arguments of its run; None: nothing."""
+    def as_role(self) -> tuple[Any, RoleOptions | None] | None:
+        """Return what a planner, reviewer or synthesizer asks, and further arguments of its run; None: nothing."""
         return None
 
     @property

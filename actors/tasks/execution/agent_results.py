@@ -2,7 +2,7 @@
 
 An agent that is known by its methods only has a result that is known by its attributes (``unwrap_result``). A function
 may return anything that has such attributes, and mean it: of a function only what the class of a framework is counts
-(``unwrap_returned``). No framework is imported.
+(``unwrap_returned``), alone or as the value of a ``Done``. The function of a step is one too. No framework is imported.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ def unwrap_result(answer: Any) -> Any:
 def unwrap_returned(value: Any) -> Any:
     """Take the answer out of a framework's result that a function has returned; anything else is left as it is.
 
+    In a ``Done`` that says what was used up, that counts, and not what the framework says.
+
     Raises:
         InvalidResultError: the run has no answer yet, since it waits for the approval of calls of tools.
     """
     kind = type(value)
     if kind.__module__ in _NO_CLASS_OF_A_FRAMEWORK:
         return value
+    if kind is Done:
+        return _unwrapped_in(value)
     read = _reader_of(kind)  # type: ignore[arg-type]  # a type is hashable
     return value if read is None else read(value)
 
@@ -79,6 +83,14 @@ def _told(usage: Any, name: str) -> Any:
 
 
 # -- results that a function returns ----------------------------------------------------------------------------
+
+
+def _unwrapped_in(done: Done) -> Done:
+    found = unwrap_returned(done.value)
+    if found is done.value:
+        return done
+    said = found if type(found) is Done else Done(found)
+    return said if done.usage is NO_USAGE else Done(said.value, done.usage)
 
 
 def _of_run(result: Any) -> Any:

@@ -68,10 +68,11 @@ from urllib.parse import quote
 from pydantic_core import PydanticSerializationError
 
 from actors.messaging.reply import Reply, require_thread
+from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.journal.kept_steps import step_key
-from actors.tasks.model.outcome import InvalidResultError, name_of
+from actors.tasks.model.outcome import Done, InvalidResultError, name_of
 from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.usage import Usage, usage_of
@@ -221,7 +222,7 @@ class AttemptSteps:
                     result = await result
                 if _is_its_json(result):
                     value = result
-                elif is_small(result, of_json=False):
+                elif is_small(result := self._answer_in(result), of_json=False):
                     value = _as_json(step, result)
                 else:
                     value = await off_loop(partial(_long_as_json, step, result))
@@ -249,7 +250,7 @@ class AttemptSteps:
         with step:
             result = function(*args, **kwargs)
             _refuse_awaitable(name, result)
-            value = _long_as_json(step, result)
+            value = _long_as_json(step, self._answer_in(result))
         kept = self.host.keep_step(step.call, value)
         if kept is not None:
             kept.get()
@@ -306,6 +307,14 @@ class AttemptSteps:
         call = step.call
         self._given_back += 1
         self._free.setdefault((call.name, call.fingerprint, call.keep), []).append((self._given_back, call.number))
+
+    def _answer_in(self, result: Any) -> Any:
+        """Take the answer out of a framework's result; what it took is recorded with it."""
+        found = unwrap_returned(result)
+        if found is result or type(found) is not Done:
+            return found
+        self.host.use(found.usage)
+        return found.value
 
     def _replayed(self, step: Step) -> Any:
         return copied(self._known.results[step.key])

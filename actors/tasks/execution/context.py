@@ -273,7 +273,8 @@ class Context:
             kwargs: the same by name.
 
         Returns:
-            The result as JSON, in every run alike: models as dicts, tuples as lists.
+            The result as JSON, in every run alike: models as dicts, tuples as lists. Of the result of a framework's run
+            the answer; what it has used up counts.
 
         Raises:
             StepMismatchError: it is recorded under this key with other arguments. The attempt is not tried again.

@@ -9,6 +9,7 @@ A thread that does not return is then left to itself and stays in the books.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
@@ -19,6 +20,7 @@ from actors.messaging.reply import Reply
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
+from actors.validation.introspection import is_async
 
 ResultT = TypeVar("ResultT")
 
@@ -44,6 +46,17 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
         call.end()
         raise
     return result
+
+
+async def called(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of the user's that may be sync or async, and return its result.
+
+    An async one is awaited here; a sync one is called off the loop, and what it returns is awaited here if it can be.
+    """
+    if is_async(function):
+        return await function(*args)
+    result = await off_loop(partial(function, *args))
+    return await result if hasattr(type(result), "__await__") else result
 
 
 class _OffLoopCall:

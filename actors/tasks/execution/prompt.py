@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.off_loop import called, off_loop
 from actors.tasks.model.policy import Respond
 from actors.tasks.results.tokens import estimate_tokens
 
@@ -58,7 +58,7 @@ def render_prompt(task: Any, context: Any) -> str:
 
 
 async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] = render_prompt) -> Any:
-    """Render a prompt in a coroutine: where there is much to copy it is done off the loop.
+    """Render a prompt in a coroutine: where there is much to copy, or the user's code does it, off the loop.
 
     Args:
         task: the subtask.
@@ -67,8 +67,7 @@ async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] =
     """
     if render is render_prompt:
         return render(task, context) if context.is_light else await off_loop(partial(render, task, context))
-    said = render(task, context)
-    return await said if isinstance(said, Awaitable) else said
+    return await called(render, task, context)
 
 
 def _parts(values: Mapping[str, Any]) -> list[_Part]:

@@ -455,6 +455,21 @@ def test_the_pieces_of_an_answer_are_shown_as_they_come() -> None:
     assert (report.results["w"], report.usage.tokens) == ("first second", 7)
 
 
+def test_the_text_of_a_stream_that_has_only_its_end_is_shown_once_in_one_piece() -> None:
+    class OnlyTheEnd(Streams):
+        async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
+            async for event in super().stream_response(*args, **more):
+                if event.type == "response.completed":
+                    yield event
+
+    may = threading.Event()
+    may.set()
+    with start(tree_of(Agent("clerk", model=OnlyTheEnd(may)))) as tree:
+        handle = tree.submit(Task("go"))
+        handle.result(60)
+        assert list(handle.stream()) == ["first second"]
+
+
 def test_a_stream_that_ends_in_the_middle_is_tried_again() -> None:
     may = threading.Event()
     may.set()

@@ -22,7 +22,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
+from actors import Done
+from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
+from trees import Usage as RegrowUsage
 
 
 def run(execute: Callable[..., Any]) -> Any:
@@ -81,6 +83,52 @@ def test_the_answer_is_taken_out_of_the_result_of_a_framework_with_its_usage(
 
     assert report.results == {"w": "hello"}
     assert (report.usage.tokens, report.usage.cost) == (42, cost)
+
+
+@pytest.mark.parametrize("execute", [pydantic_ai, pydantic_ai_sync, openai, langchain])
+@pytest.mark.parametrize(("usage", "tokens"), [(None, 42), (RegrowUsage(tokens=7), 7)])
+def test_the_answer_is_taken_out_of_a_result_within_a_done_which_may_say_its_usage_itself(
+    execute: Callable[..., Any], usage: RegrowUsage | None, tokens: int
+) -> None:
+    async def done(task: Any, context: Any) -> Any:
+        found = await asyncio.to_thread(execute, task, context)
+        found = await found if asyncio.iscoroutine(found) else found
+        return Done(found) if usage is None else Done(found, usage=usage)
+
+    report = run(done)
+
+    assert report.results == {"w": "hello"}
+    assert report.usage.tokens == tokens
+
+
+@pytest.mark.parametrize("execute", [pydantic_ai, openai, langchain])
+def test_the_result_of_a_step_is_the_answer_and_its_usage_counts(execute: Callable[..., Any]) -> None:
+    given: list[Any] = []
+
+    async def steps(task: Any, context: Any) -> Any:
+        given.append(await context.step("ask", execute, task, None))
+        given.append(await context.step("plain", lambda: Done("mine")))
+        return "done"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=[])
+    with start(SupervisorSpec(id="r", tasks=tasks, children=[WorkerSpec(id="w", execute=steps)])) as tree:
+        handle = tree.submit(Task("go"))
+        report = handle.result(60)
+        asked, _ = [event for event in handle.events() if isinstance(event, SubtaskStepped)]
+
+    assert given[0] == asked.value == "hello"
+    assert given[1]["value"] == "mine"  # a Done is how a worker ends, not a step
+    assert report.usage.tokens == 42
+
+
+def test_a_step_on_a_thread_takes_the_answer_as_well() -> None:
+    def steps(task: Any, context: Any) -> Any:
+        return context.step_sync("ask", langchain, task, None)
+
+    report = run(steps)
+
+    assert report.results == {"w": "hello"}
+    assert report.usage.tokens == 42
 
 
 def test_structured_output_of_a_returned_result_is_json() -> None:
