@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.orchestration.waits_of_teams import last_sign_of
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
@@ -95,7 +96,9 @@ class AttemptControl:
         else:
             now = self._core.system.now()
             ends = [] if timeout_s is None else [(started + timeout_s - now, "timeout")]
-            ends += [] if idle_s is None else [(max(started, attempt.last_sign) + idle_s - now, "idle")]
+            if idle_s is not None:
+                sign = last_sign_of(self._core.runtime, attempt, now)
+                ends.append((max(started, sign) + idle_s - now, "idle"))
             left, why = min(ends)
             if left <= 0:
                 self.end(attempt, why, at_once=True)

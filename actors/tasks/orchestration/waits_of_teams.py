@@ -1,4 +1,4 @@
-"""Waits among the workers of all orchestrators, as ``find_wait_cycle`` is told of them.
+"""Waits among the workers of all orchestrators, as ``find_wait_cycle`` and limits of silence are told of them.
 
 A subtask that was given to a team waits for what the team does of it: for the subtasks of its part that run, or wait
 for a member. So a circle may lead through members of teams, on any level. All orchestrators run on one loop, and this
@@ -57,6 +57,32 @@ def wait_cycle_from(runtime: TaskRuntime, attempt: Attempt) -> tuple[str, ...]:
         return [attempt] if wanted is None else _holders(wanted)
 
     return find_wait_cycle(None, holders, partial(_waits_for, runtime), _path_of)
+
+
+def last_sign_of(runtime: TaskRuntime, attempt: Attempt, now: float) -> float:
+    """Return the time of the last sign of life of an attempt: its own, or that of the work that it waits for.
+
+    A team shows life with the attempts of its members, and whoever asks with that of what was asked for. As long as
+    some of that work waits for a person, a delay or a worker, or is being planned or reviewed, it is no silence.
+
+    Args:
+        runtime: of the tree.
+        attempt: one that runs.
+        now: on the tree's clock.
+    """
+    sign, below, seen = 0.0, [attempt], set[str]()
+    while below:
+        each = below.pop()
+        if each.key in seen:
+            continue
+        seen.add(each.key)
+        sign = max(sign, each.last_sign)
+        for wanted in _waits_for(runtime, each) or ():
+            at_work = None if wanted is None else wanted[0].attempts.of(wanted[2])
+            if at_work is None or at_work.started is None:
+                return now
+            below.append(at_work)
+    return sign
 
 
 def look_again(runtime: TaskRuntime, key: str) -> None:

@@ -1,0 +1,155 @@
+"""``idle_timeout_s`` of those who wait for the work of others: of a team, and of whoever asks (point 12)."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors import Escalated, Later
+from actors.testing import ManualClock
+from tests.support.dispatching import LONG_S, failure, heard, one, shop, submitted, until
+from trees import Approve, Escalate, Retry, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
+
+IDLE_S = 5.0
+
+
+class Puppet:
+    """A sync executable that does what the test says, one thing at a time; it ends when it is told None."""
+
+    def __init__(self) -> None:
+        self.orders: queue.Queue[Callable[[Any], object] | None] = queue.Queue()
+        self.done: queue.Queue[object] = queue.Queue()
+
+    def execute(self, _task: object, context: Any) -> str:
+        """Follow orders until there is a None."""
+        while (order := self.orders.get(timeout=LONG_S)) is not None:
+            self.done.put(order(context))
+        return "done"
+
+    def does(self, order: Callable[[Any], object]) -> None:
+        """Have it do something."""
+        self.orders.put(order)
+        self.done.get(timeout=LONG_S)
+
+
+def asks(_task: object, context: Any) -> Any:
+    """Wait for a colleague."""
+    return context.ask_sync("helper", "help")
+
+
+def of_a_team(execute: Any, **words: Any) -> SupervisorSpec:
+    """A root whose one subtask is for a team, whose one member does this."""
+    member = WorkerSpec(id="m", execute=execute, **words)
+    team = SupervisorSpec(id="team", tasks=Tasks(on_failure=[]), children=[member], idle_timeout_s=IDLE_S)
+    return shop(team, plans={"go": [one("team")]})
+
+
+def of_an_asker(execute: Any, **words: Any) -> SupervisorSpec:
+    """A root whose one subtask asks a colleague, who does this."""
+    helper = WorkerSpec(id="helper", execute=execute, **words)
+    asker = WorkerSpec(id="asker", execute=asks, idle_timeout_s=IDLE_S)
+    return shop(asker, helper, plans={"go": [one("asker")]})
+
+
+def of_an_asker_in_a_team(execute: Any, **words: Any) -> SupervisorSpec:
+    """A root whose one subtask is for a team, whose member asks a colleague above, who does this."""
+    asker = WorkerSpec(id="asker", execute=asks)
+    team = SupervisorSpec(
+        id="team", tasks=Tasks(planner=StaticPlan([one("asker")])), children=[asker], idle_timeout_s=IDLE_S
+    )
+    return shop(team, WorkerSpec(id="helper", execute=execute, **words), plans={"go": [one("team")]})
+
+
+WAITS = pytest.mark.parametrize("tree_of", [of_a_team, of_an_asker, of_an_asker_in_a_team])
+
+
+@WAITS
+@pytest.mark.parametrize(
+    "sign", [lambda context: context.heartbeat(), lambda context: context.progress(0.5)], ids=["heartbeat", "progress"]
+)
+def test_whoever_waits_for_work_is_not_silent_while_that_shows_life(
+    tree_of: Callable[..., SupervisorSpec], sign: Callable[[Any], object]
+) -> None:
+    puppet, clock = Puppet(), ManualClock()
+
+    with start(tree_of(puppet), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        puppet.does(sign)
+        for _ in range(5):
+            clock.advance(IDLE_S - 1)
+            heard(tree)
+            puppet.does(sign)
+        puppet.orders.put(None)
+        report = handle.result(timeout=LONG_S)
+
+    assert "done" in str(report.results)
+
+
+@WAITS
+def test_whoever_waits_for_work_that_shows_no_life_is_silent_from_its_last_sign_on(
+    tree_of: Callable[..., SupervisorSpec],
+) -> None:
+    puppet, clock = Puppet(), ManualClock()
+
+    with start(tree_of(puppet), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        puppet.does(lambda context: context.heartbeat())
+        clock.advance(IDLE_S - 1)
+        puppet.does(lambda context: context.heartbeat())
+        clock.advance(IDLE_S - 1)
+        heard(tree)
+        before = handle.status
+        clock.advance(1)
+        heard(tree)
+        puppet.orders.put(None)
+        report = failure(handle)
+
+    assert before == "running"
+    assert "gave no sign of life for 5 s" in str(report.failed)
+
+
+@WAITS
+def test_a_wait_for_a_person_is_no_silence(tree_of: Callable[..., SupervisorSpec]) -> None:
+    clock = ManualClock()
+
+    def work(_task: object, context: Any) -> str:
+        if not context.answers:
+            raise Escalated("May I?")
+        return "done"
+
+    with start(tree_of(work, on_failure=[Escalate()]), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        until(lambda: handle.escalations)
+        for _ in range(5):
+            clock.advance(IDLE_S)
+            heard(tree)
+        handle.respond(handle.escalations[0].id, Approve())
+        report = handle.result(timeout=LONG_S)
+
+    assert "done" in str(report.results)
+
+
+@WAITS
+@pytest.mark.parametrize("how", ["retry", "later"])
+def test_a_delay_is_no_silence(tree_of: Callable[..., SupervisorSpec], how: str) -> None:
+    clock, began = ManualClock(), queue.Queue[int]()
+    ladder = [Retry(max_attempts=2, initial_s=4 * IDLE_S, max_s=4 * IDLE_S, jitter=0.0)]
+
+    def work(_task: object, _context: Any) -> str:
+        began.put(1)
+        if began.qsize() == 1:
+            raise ValueError("not yet") if how == "retry" else Later(4 * IDLE_S)
+        return "done"
+
+    with start(tree_of(work, on_failure=ladder), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        until(lambda: "retrying" in handle.dump())
+        for _ in range(5):
+            clock.advance(IDLE_S)
+            heard(tree)
+        report = handle.result(timeout=LONG_S)
+
+    assert "done" in str(report.results)
