@@ -89,6 +89,8 @@ class KeywordPlanner:
         readings, found = self._matched(parts, index)
         asked = [n for n, part in enumerate(parts) if part.is_work]
         if parts and not asked:
+            if _is_alone(catalogue):
+                return _only_one(task, catalogue)  # such as "No, thanks." to the one agent that there is
             raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=_NOTHING_TO_DO)
         doubts = _Doubts(task.goal, readings)
         if not any(found) and self.default is None:
@@ -224,7 +226,7 @@ def _only_one(task: Task, catalogue: Catalogue) -> Plan:
     Raises:
         NoCapableWorkerError: there are several, and the goal means none of them.
     """
-    if len(catalogue) == 1 and catalogue[0].is_only:
+    if _is_alone(catalogue):
         name = catalogue[0].id
         doubt = f"no word of the goal means {name}: it has the goal, since it is the only worker. {_REMEDY}."
         return Plan([Subtask(name, task.goal, worker=name)], [doubt])
@@ -233,6 +235,10 @@ def _only_one(task: Task, catalogue: Catalogue) -> Plan:
     words = f"Its words are compared with those of {listed}{f' and {more} more' if more > 0 else ''}"
     hint = f"{words}. {_REMEDY}" if catalogue else ""
     raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=hint)
+
+
+def _is_alone(catalogue: Catalogue) -> bool:
+    return len(catalogue) == 1 and catalogue[0].is_only
 
 
 def described(row: ExecutableInfo) -> str:

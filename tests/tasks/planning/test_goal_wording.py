@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.keyword_planner import KeywordPlanner
 from tests.tasks.planning.test_goal_evidence import STAFF, given, planned, waits
+from tests.tasks.planning.test_planners import row
 
 CODE = {
     "ada": "Investigates libraries and compares alternatives",
@@ -48,6 +51,17 @@ def test_nothing_rules_out_the_verb_before_it_and_not_more(goal: str) -> None:
 def test_a_goal_that_only_says_what_is_to_stop_is_refused() -> None:
     with pytest.raises(NoCapableWorkerError, match="says only what is not to be done"):
         planned("stop deploying the service", STAFF)
+
+
+@pytest.mark.parametrize("goal", ["No, thanks.", "don't you like tea?", "never", "stop deploying the service"])
+@pytest.mark.parametrize("keywords", [None, {"deploy": "agent"}])
+def test_the_only_worker_gets_every_goal_also_one_that_asks_for_nothing(
+    goal: str, keywords: dict[str, str] | None
+) -> None:
+    plan = KeywordPlanner(keywords).plan(Task(goal), (row("agent", is_only=True),), "")
+
+    assert given(plan) == {"agent": goal}
+    assert "it is the only worker" in plan.warnings[0]
 
 
 # -- what comes first --------------------------------------------------------------------------------------------
