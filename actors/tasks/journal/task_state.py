@@ -280,7 +280,8 @@ class TaskState:
 
     def _cancelled(self, event: task_events.SubtaskCancelled) -> None:
         node = self.nodes[event.subtask]
-        node.error = event.reason
+        failed = node.error if node.kind != FailureKind.ESCALATED else ""  # that is a question, which no log line has
+        node.error = f"{event.reason}, after: {failed}" if failed else event.reason
         if node.status is RUNNING:
             self._ran(node, event.at, event.usage)
             if not event.unknown and node.acts:
