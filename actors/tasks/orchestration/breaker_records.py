@@ -124,10 +124,7 @@ class BreakerRecords:
         """Have the breaker of a worker go on from where it was."""
         if entry is None or entry.breaker is None:
             return
-        kept = self._read(f"{BREAKER}{entry.path}")
-        if kept and isinstance(kept[-1], task_events.BreakerChanged):
-            entry.breaker.restore(kept[-1].state, kept[-1].failures, kept[-1].opened_at, kept[-1].ended)
-            entry.breaker_at = kept[-1].at
+        if restore_breaker(entry, self._read):
             self._cools_down(entry)
         if not self._resumes:
             self._catch_up(entry)
@@ -143,6 +140,16 @@ class BreakerRecords:
         self._reopen(entry)
         if not entry.admits(self._time()):
             self._cools_down(entry)
+
+
+def restore_breaker(entry: RegistryEntry, read: Callable[[str], Sequence[Event]]) -> bool:
+    """Have the breaker of a worker stand as it was recorded last; False where nothing is recorded, or it has none."""
+    kept = read(f"{BREAKER}{entry.path}") if entry.breaker is not None else ()
+    if entry.breaker is None or not kept or not isinstance(last := kept[-1], task_events.BreakerChanged):
+        return False
+    entry.breaker.restore(last.state, last.failures, last.opened_at, last.ended)
+    entry.breaker_at = last.at
+    return True
 
 
 def _turn_of(state: str, before: str) -> type[task_events.BreakerChanged]:

@@ -25,15 +25,12 @@ from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownT
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.attempt_table import AttemptTable
+from actors.tasks.orchestration.breaker_records import restore_breaker
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
 from actors.tasks.orchestration.left_orders import leave, take_back
-from actors.tasks.orchestration.messages import (
-    CommandsWaiting,
-    EffectFailed,
-    UsageReported,
-)
+from actors.tasks.orchestration.messages import CommandsWaiting, EffectFailed, UsageReported
 from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.orchestration.step_records import keep_step
 from actors.tasks.planning.task_settings import Tasks
@@ -348,6 +345,8 @@ class OrchestratorPort:
             known = self.workers.get(entry.id)
             if known is not None and known.spec is entry.spec:
                 entry.attempts, entry.breaker = known.attempts, known.breaker
+            elif known is None:  # the orchestrator will take its breaker from there, too
+                restore_breaker(entry, self.runtime.store.read)
         return [entry.info(now) for entry in listed]
 
     # -- delegating ----------------------------------------------------------------------------------------

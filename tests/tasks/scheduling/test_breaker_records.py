@@ -6,11 +6,13 @@ import pytest
 
 from actors import ChildExited
 from actors.model.events import Event
+from actors.tasks.orchestration.orchestrator import Orchestrator
+from actors.tasks.scheduling.registry_messages import RegistrySnapshot
 from actors.testing import ScriptedExecutable, settle
 from tests.faults.cut_points import Cut
 from tests.support.attempts import no, shop
 from tests.support.deadly import Deadly
-from trees import Breaker, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
+from trees import Breaker, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 from trees.store import MemoryStore
 
 _replace = MemoryStore.replace
@@ -99,3 +101,27 @@ def test_an_orchestrator_that_dies_as_it_gives_up_a_probe_that_killed_its_proces
     assert store.count >= at
     assert deadly.deaths == 1
     assert report.failed["poison"].startswith("AttemptLostError")
+
+
+def test_the_registry_shows_an_open_breaker_from_the_start_on_also_before_the_orchestrator_has_heard_of_its_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who looks as soon as ``start`` returns may be there first."""
+    store = MemoryStore()
+    opens = Breaker(failure_threshold=1, failure_rate=0.0, cooldown_s=1000.0)
+    workers = [
+        WorkerSpec(id="bad", execute=ScriptedExecutable(no), breaker=opens),
+        WorkerSpec(id="good", execute=ScriptedExecutable("done"), breaker=opens),
+        WorkerSpec(id="free", execute=ScriptedExecutable("done"), breaker=None),
+    ]
+    plan = StaticPlan([Subtask(each.id, required=False) for each in workers])
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=workers)
+    with start(spec, store=store) as tree:
+        tree.run("go", timeout=60)
+        heard = {row.id: row.breaker for row in tree.registry()}
+
+    monkeypatch.setitem(Orchestrator._HANDLERS, RegistrySnapshot, lambda *_: None)
+    with start(spec, store=store) as tree:
+        not_yet = {row.id: row.breaker for row in tree.registry()}
+
+    assert heard == not_yet == {"bad": "open", "good": "closed", "free": None}
