@@ -4,6 +4,10 @@ The tree's threads put events in; each browser reads on from its own place on th
 queue: one that is slow falls behind the oldest event that is kept, and is told how many it has lost. So memory is
 bounded by ``KEPT`` events and ``MOST_BYTES``, however many look, and whatever an exception has to say.
 
+Numbers begin with the microseconds since 1970 at which the feed was made. A browser comes back by itself to a program
+that was started anew, or a server that has crashed, with a number of the one before. That is less than any of this
+feed, so it is told of a loss, and not taken for one of here.
+
 While nobody looks the feed is not subscribed: it costs nothing. It stays for ``LINGER_S`` after the last one has left,
 for browsers that come back; later ones are told that they have lost something.
 
@@ -21,6 +25,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from actors.model.clock import SystemClock
 from trees.observe.source import Source
 
 KEPT: Final = 4096
@@ -59,10 +64,24 @@ class _Hearing:
 
 
 class EventFeed:
-    """Events of one source, on one event loop."""
+    """Events of one source, on one event loop.
+
+    Args:
+        source: is subscribed to while somebody looks.
+        kept: events that are kept.
+        most_bytes: bytes of these.
+        linger_s: seconds for which they are kept once nobody looks.
+        made_at: seconds since 1970; numbers of events begin there. None: now.
+    """
 
     def __init__(
-        self, source: Source, *, kept: int = KEPT, most_bytes: int = MOST_BYTES, linger_s: float = LINGER_S
+        self,
+        source: Source,
+        *,
+        kept: int = KEPT,
+        most_bytes: int = MOST_BYTES,
+        linger_s: float = LINGER_S,
+        made_at: float | None = None,
     ) -> None:
         self._source = source
         self._kept, self._most_bytes = kept, most_bytes
@@ -71,7 +90,9 @@ class EventFeed:
         self._ring: deque[bytes] = deque()
         self._bytes = 0
         """Bytes in it."""
-        self._last = 0
+        self._before = int((SystemClock().wall() if made_at is None else made_at) * 1e6)
+        """Number before all of its events: what is less is of an earlier feed."""
+        self._last = self._before
         """Number of the newest event; that of the oldest which is kept follows from it."""
         self._hearing: _Hearing | None = None
         """Subscription to the source, from the moment in which it is asked for; None: nobody looks."""
@@ -131,7 +152,7 @@ class EventFeed:
         with self._lock:
             if after is None:
                 return self._last
-            return after if after <= self._last else 0  # of an earlier server: all that this one has is news
+            return after if self._before <= after <= self._last else self._before  # of another: all of here is news
 
     def _leave(self, bell: asyncio.Event) -> None:
         self._bells.discard(bell)

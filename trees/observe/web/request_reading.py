@@ -170,3 +170,11 @@ def query_of(query: Mapping[str, str], name: str, *, required: bool = False) -> 
             raise Refusal(422, f"'{name}' is missing in the query.")
         return None
     return checked(value, name)
+
+
+def choice_of(query: Mapping[str, str], name: str, *words: str) -> str | None:
+    """Return a word of the query that must be one of some; None: it is not there, or empty."""
+    value = query_of(query, name)
+    if value is not None and value not in words:
+        raise Refusal(422, f"'{name}' must be {' or '.join(map(repr, words))}.")
+    return value

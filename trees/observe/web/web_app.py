@@ -35,6 +35,7 @@ from trees.observe.web.request_reading import (
     body_of,
     checked,
     checked_value,
+    choice_of,
     declared_length,
     number_of,
     only,
@@ -46,6 +47,8 @@ TOO_LATE: Final = 408
 """Status where a body was waited for long enough."""
 MOST_FOLLOWERS: Final = 64
 """Streams of events at a time."""
+MOST_DIGITS: Final = 16
+"""Digits of the number of an event: microseconds since 1970, which JavaScript can still tell apart."""
 SEND_S: Final = 30.0
 """Seconds that a browser may take for one piece of the stream; it may come back after that."""
 PING_S: Final = 15
@@ -118,7 +121,7 @@ class Handlers:
         query = request.query_params
         unfold = [each for each in (query_of(query, "open") or "").split(",") if each]
         text, limit = query_of(query, "q") or "", number_of(query, "limit", ROWS)
-        troubled = query_of(query, "only") == "troubled"
+        troubled = choice_of(query, "only", "troubled") is not None
         return await self._told(self._source.snapshot, unfold, limit, text, troubled)
 
     async def child(self, request: Request) -> Response:
@@ -148,7 +151,7 @@ class Handlers:
         if self._feed.watching >= MOST_FOLLOWERS:
             raise Refusal(503, f"{MOST_FOLLOWERS} browsers follow this tree already; close one of them.")
         last = request.headers.get("last-event-id", "")
-        after = int(last) if last.isascii() and last.isdecimal() and len(last) < 16 else None  # noqa: PLR2004
+        after = int(last) if last.isascii() and last.isdecimal() and len(last) <= MOST_DIGITS else None
         pieces = self._feed.follow(after)
         await anext(pieces)  # a browser that sees its stream open is told of everything from then on
         return EventSourceResponse(pieces, ping=PING_S, sep="\n", send_timeout=SEND_S)

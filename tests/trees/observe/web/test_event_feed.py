@@ -187,24 +187,47 @@ def test_events_with_long_texts_are_as_few_as_memory_has_room_for_and_the_newest
     asyncio.run(main())
 
 
-def test_who_comes_back_from_an_earlier_server_has_all_of_this_one_and_is_told_of_a_loss() -> None:
-    """[a tree that was started anew] Its number is one that this server has not come to yet."""
+@pytest.mark.parametrize("behind", [-999_999_999, -1, 4711], ids=["long before", "just before", "clock was ahead"])
+def test_who_comes_back_from_an_earlier_feed_has_all_of_this_one_and_is_told_of_a_loss(behind: int) -> None:
+    """[a tree that was started anew] However many events this one has counted, that number is none of its own."""
 
     async def main() -> None:
         shop = SlowShop()
         shop.gate.set()
-        feed = EventFeed(shop)
+        feed = EventFeed(shop, made_at=1000.0)
         here, first = await begun(feed)
         assert await first == b""
-        shop.tell("child_started", "shop/poller")
-        assert await next_name(here) == "child_started"
-        back = feed.follow(4711)
+        for number in range(3):
+            shop.tell("child_started", "shop/poller", incarnation=number)
+        assert (await anext(here)).count(b"event: change") == 3
+        back = feed.follow(1_000_000_000 + behind)
         assert await anext(back) == b""
         assert (await anext(back)).startswith(b"event: lost\n")
-        assert await next_name(back) == "child_started"
+        assert (await anext(back)).count(b"event: change") == 3
         feed.close()
 
     asyncio.run(main())
+
+
+def test_a_feed_of_a_server_that_came_back_numbers_on_from_the_one_before() -> None:
+    async def main() -> list[int]:
+        shop, numbers = SlowShop(), list[int]()
+        shop.gate.set()
+        for _ in range(2):
+            feed = EventFeed(shop)
+            pieces, first = await begun(feed)
+            assert await first == b""
+            for _ in range(3):
+                shop.tell("child_started", "shop/poller")
+            lines = (await anext(pieces)).splitlines()
+            numbers += [int(line.removeprefix(b"id: ")) for line in lines if line.startswith(b"id: ")]
+            feed.close()
+        return numbers
+
+    numbers = asyncio.run(main())
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 6
+    assert numbers[-1] < 2**53  # JavaScript can tell them apart
 
 
 @pytest.mark.parametrize("wakes", ["before the end", "after the end"])

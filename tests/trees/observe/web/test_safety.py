@@ -279,6 +279,8 @@ def test_a_body_of_unknown_length_is_read_no_further_than_its_bound(client: http
         "limit=1e3",
         "limit=99999999999",
         "limit=%C2%B2",
+        "only=bogus",
+        "only=troubled,bogus",
         "open=%00",
         "open=" + "x" * 5000,
     ],
