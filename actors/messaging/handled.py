@@ -52,6 +52,8 @@ class Measures:
         self.rows: dict[str, list[float]] = {}
         """By label: how many are in each bucket, those beyond all of them, and the sum of the seconds."""
         self._own: set[str] = set()
+        self._shared: set[str] = set()
+        """Labels of those without one of their own; each is for a supervisor that has some with one, or for all."""
         self._below: dict[str, int] = {}
         self._workers: set[str] = set()
         self._lock = LookLock()
@@ -66,7 +68,13 @@ class Measures:
         above = path.rpartition("/")[0]
         if self._lock.look(partial(self._has_own, path, above)):
             return path
-        return f"{above}/*" if above in self._below else "*"
+        shared = f"{above}/*" if above in self._below else "*"
+        self._shared.add(shared)
+        return shared
+
+    def labels(self) -> list[str]:
+        """Return all labels that were given out so far: paths, and shared ones, which end with ``*``."""
+        return [*self._own.copy(), *self._shared.copy()]
 
     def _has_own(self, path: str, above: str) -> bool:
         below = self._below.get(above, 0)

@@ -9,12 +9,13 @@ as the pool, and children of a crowd as one (``Measures.label``, ``worker_label`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import add
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
+from actors.model.child_state import State
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
 from actors.tasks.model import task_events
 from actors.tasks.model.breaker_events import BreakerOpened
@@ -257,13 +258,25 @@ class TreeMeter:
 # -- gauges ------------------------------------------------------------------------------------------------------
 
 
+# A series that was told once goes on as 0, as long as its child is there: one that disappears is no number to what
+# reads it, so an alert on it neither holds nor ends. Of states, all are told from the beginning.
+
+
 def _children(system: System) -> Iterable[Value]:
-    counts = Counter(str(child.state) for child in list(system.children.values()))
+    counts = Counter(dict.fromkeys(get_args(State), 0))
+    counts.update(str(child.state) for child in list(system.children.values()))
     return [({"state": state}, count) for state, count in counts.items()]
 
 
+def _told_before(system: System) -> Iterator[str]:
+    """Yield the labels of children and pools that are there, as far as they have one already."""
+    for label in system.reports.measures.labels():
+        if label.endswith("*") or label in system.children or isinstance(system.boxes.get(label), PoolAddress):
+            yield label
+
+
 def _mailboxes(system: System) -> Iterable[Value]:
-    label, depths = system.reports.measures.label, Counter[str]()
+    label, depths = system.reports.measures.label, Counter(dict.fromkeys(_told_before(system), 0))
     for path, box in system.boxes.copy().items():
         depth = getattr(box, "depth", 0)
         if depth and (path in system.children or isinstance(box, PoolAddress)):
@@ -272,7 +285,8 @@ def _mailboxes(system: System) -> Iterable[Value]:
 
 
 def _oldest_messages(system: System) -> Iterable[Value]:
-    now, label, ages = system.now(), system.reports.measures.label, dict[str, float]()
+    now, label = system.now(), system.reports.measures.label
+    ages = {whole: 0.0 for whole in _told_before(system) if whole not in system.supervisors}
     for path, box in system.boxes.copy().items():
         if box.depth and (path in system.children or isinstance(box, PoolAddress)) and path not in system.supervisors:
             whole = label(path)
@@ -291,7 +305,7 @@ def _task_statuses(system: System) -> Iterable[Value]:
 
 
 def _subtasks(system: System) -> Iterable[Value]:
-    counts = Counter[str]()
+    counts = Counter({str(status): 0 for status in SubtaskStatus})
     for port in list(task_runtime_of(system).ports.values()):
         for state in list(port.states.values()):
             counts.update(str(node.status) for node in list(state.nodes.values()))

@@ -650,7 +650,7 @@ def test_a_tree_that_follows_another_is_read_in_its_place_and_the_first_is_freed
             assert tree.ref("p/w").ask("7") == 7
             settle(tree)
             numbers = seen.numbers()
-        assert numbers["regrow_children"] == {("running",): 2}
+        assert {state: each for state, each in numbers["regrow_children"].items() if each} == {("running",): 2}
         assert numbers["regrow_handling_seconds_count"] == {("p/w",): number}
         down = seen.numbers()
         assert "regrow_children" not in down
@@ -668,7 +668,7 @@ def test_trees_of_one_provider_are_read_together() -> None:
             tree.ref(f"{tree.spec.id}/w").ask("7")
             settle(tree)
         numbers = seen.numbers()
-    assert numbers["regrow_children"] == {("running",): 4}
+    assert {state: each for state, each in numbers["regrow_children"].items() if each} == {("running",): 4}
     assert numbers["regrow_restarts_left"] == {("one",): 3, ("two",): 3}
     assert numbers["regrow_role"] == {("leader",): 1, ("standby",): 0}
     assert numbers["regrow_handling_seconds_count"] == {("one/w",): 1, ("two/w",): 1}

@@ -31,6 +31,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskStatus,
     SupervisorSpec,
     TaskFailedError,
     Tasks,
@@ -53,6 +54,11 @@ def read(registry: CollectorRegistry) -> dict[str, dict[tuple[str, ...], float]]
     return found
 
 
+def all_running(number: int) -> dict[tuple[str, ...], float]:
+    """Children by state, where all of them are running."""
+    return {("running",): number, ("restarting",): 0, ("stopped",): 0, ("parked",): 0}
+
+
 def faulty(message: Any) -> Any:
     if message == "die":
         raise ValueError(message)
@@ -70,7 +76,7 @@ def test_children_are_counted_with_members_of_a_pool_as_their_pool() -> None:
         found = read(registry)
     assert found["regrow_child_exits_total"] == {("p/w", "crashed"): 1, ("p/pool", "crashed"): 2}
     assert found["regrow_child_restarts_total"] == {("p/w",): 1, ("p/pool",): 2}
-    assert found["regrow_children"] == {("running",): 5}
+    assert found["regrow_children"] == all_running(5)
     assert found["regrow_restarts_left"] == {("p",): 7}
     assert found["regrow_busy_threads"] == {(): 0}
 
@@ -254,6 +260,59 @@ def test_what_waits_for_a_free_member_of_a_pool_counts() -> None:
             assert begun.acquire(timeout=LONG_S)
         assert read(registry)["regrow_mailbox_depth"] == {("p/w",): 3.0}
         gate.set()
+
+
+def test_a_gauge_that_was_told_once_is_0_when_nothing_waits_any_more_and_ends_with_its_child() -> None:
+    """A series that disappears is no number: an alert on it neither holds nor ends."""
+    registry, gate = CollectorRegistry(), Gate()
+    waiting = ("regrow_mailbox_depth", "regrow_oldest_message_seconds")
+    team = SupervisorSpec(id="team", children=[WorkerSpec(id="x", handle=faulty)])
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=gate), team])) as tree:
+        metrics(tree, registry)
+        before = read(registry)
+        assert [before[name].get(("p/w",)) for name in waiting if name in before] == []
+        tree.ref("p/w").tell("go")
+        gate.wait_reached()
+        tree.ref("p/w").tell("go")
+        assert read(registry)["regrow_mailbox_depth"]["p/w",] == 1
+        gate.open.set()
+        settle(tree)
+        after = read(registry)
+        assert [after[name]["p/w",] for name in waiting] == [0, 0]
+        tree.terminate_child("p/w")
+        stopped = read(registry)
+        assert [stopped[name]["p/w",] for name in waiting] == [0, 0]
+        assert stopped["regrow_children"] == {**all_running(3), ("stopped",): 1}
+        tree.delete_child("p/w")
+        assert [("p/w",) in read(registry).get(name, {}) for name in waiting] == [False, False]
+
+
+def test_what_waits_in_a_crowd_is_told_as_0_afterwards_too() -> None:
+    registry, gate = CollectorRegistry(), Gate()
+    crowd = [WorkerSpec(id=f"w{number}", handle=faulty) for number in range(MOST_BELOW)]
+    with start(SupervisorSpec(id="p", children=[*crowd, WorkerSpec(id="last", handle=gate)])) as tree:
+        metrics(tree, registry)
+        for each in crowd:
+            tree.ref(f"p/{each.id}").ask("all of them come first", timeout=LONG_S)
+        tree.ref("p/last").tell("go")
+        gate.wait_reached()
+        tree.ref("p/last").tell("go")
+        assert read(registry)["regrow_mailbox_depth"]["p/*",] == 1
+        gate.open.set()
+        settle(tree)
+        found = read(registry)
+    assert (found["regrow_mailbox_depth"]["p/*",], found["regrow_oldest_message_seconds"]["p/*",]) == (0, 0)
+    assert len(found["regrow_mailbox_depth"]) == MOST_BELOW + 1
+
+
+def test_states_of_children_and_of_subtasks_are_told_where_nothing_is_in_them() -> None:
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=faulty)])) as tree:
+        metrics(tree, registry)
+        found = read(registry)
+    assert found["regrow_children"] == all_running(3)
+    assert found["regrow_subtasks_unfinished"]["queued",] == 0
+    assert set(found["regrow_subtasks_unfinished"]) == {(str(status),) for status in SubtaskStatus}
 
 
 class Timed(Worker):
@@ -481,7 +540,7 @@ def test_the_oldest_message_has_waited_since_a_look_has_found_it(timed: tuple[Ma
         assert read(registry)["regrow_oldest_message_seconds"] == {("p/w",): 40, ("p/pool",): 40}
         gate.open.set()
         settle(tree)
-        assert "regrow_oldest_message_seconds" not in read(registry)
+        assert read(registry)["regrow_oldest_message_seconds"] == {("p/w",): 0, ("p/pool",): 0}
 
 
 def test_what_is_left_of_a_batch_has_waited_since_the_present_message_began(timed: tuple[ManualClock, Gate]) -> None:
@@ -533,7 +592,7 @@ def test_twice_is_as_once_and_several_trees_share_a_registry() -> None:
             settle(tree)
         found = read(registry)
     assert found["regrow_child_exits_total"] == {("one/w", "crashed"): 1, ("two/w", "crashed"): 1}
-    assert found["regrow_children"] == {("running",): 4}
+    assert found["regrow_children"] == all_running(4)
 
 
 def test_of_trees_that_share_labels_the_worst_state_is_told_and_no_sum_of_states() -> None:
