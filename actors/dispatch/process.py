@@ -119,7 +119,7 @@ class ProcessWorker(ManagedActor):
         self._is_booted = self._is_called_off = False
         """True once it was told to run the worker's code; once an order to end has come before that."""
         self.is_excused = False
-        """True where it was killed because work took too long there: that says nothing of the worker."""
+        """True where it was killed while it was to end anyway, because work took too long there."""
         self._goes = False
         """True once the worker's half is about to end by itself: it has crashed, or was told to."""
 
@@ -298,7 +298,10 @@ class ProcessWorker(ManagedActor):
             steps.end_traces()
 
     async def _end_work(self, grace_s: float | None) -> None:
-        """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself."""
+        """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself.
+
+        A kill for work that took too long says nothing of the worker, so it is no crash: a fresh process goes on.
+        """
         if self._answered == self._number:
             return  # its answer and the order have met here: it does nothing any more
         answer = self._answer = Answer()
@@ -308,10 +311,13 @@ class ProcessWorker(ManagedActor):
             await asyncio.wait(over, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._answer = None
-        if not answer.done() and not self._futures()[1].done() and self._handle is not None:
-            self.is_excused = True
-            self._handle.kill()
-            await asyncio.shield(self._futures()[1])
+        if answer.done() or self._futures()[1].done() or self._handle is None:
+            return
+        if cast("ProcessIncarnation", self._regrow_incarnation).give_up():
+            return  # the lifespan, which is left next, kills the group
+        self.is_excused = True
+        self._handle.kill()
+        await asyncio.shield(self._futures()[1])
 
     async def _asked(self, kind: Kind, parts: Parts) -> Any:
         self._number += 1

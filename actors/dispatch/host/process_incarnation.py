@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Stopping
 from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
@@ -34,7 +35,7 @@ class NotBegunError(BaseException):
 class ProcessIncarnation(WorkerIncarnation):
     """One incarnation, which is a process."""
 
-    __slots__ = ("is_recycled",)
+    __slots__ = ("is_given_up", "is_recycled")
 
     is_elsewhere = True
 
@@ -42,12 +43,27 @@ class ProcessIncarnation(WorkerIncarnation):
         super().__init__(system, spec, mailbox, owner)
         self.is_recycled = False
         """True where it was told to end because it has handled as many messages as it may. The mailbox's."""
+        self.is_given_up = False
+        """True where it is killed because work of it took too long. The mailbox's."""
 
     def recycle(self) -> None:
         """Have it end before the next message, unless it ends anyway: a fresh process goes on in its place."""
         with self.mailbox.lock:
             if self.order is None:
                 self.order, self.is_recycled = Reason.SHUTDOWN, True
+
+    def give_up(self) -> bool:
+        """Have it killed as soon as its own task comes to its end; False where it was told to end before.
+
+        *Its supervisor orders its end just now*: both look under the mailbox's lock, and the first order holds. Where
+        this one does, its supervisor waits for the end, and finds that it was killed.
+        """
+        with self.mailbox.lock:
+            if self.order is not None:
+                return False
+            self.order, self.is_given_up = Reason.KILLED, True
+        self.owner.post(Stopping(self))  # so its end has the limit of a stop
+        return True
 
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
         """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
@@ -65,13 +81,13 @@ class ProcessIncarnation(WorkerIncarnation):
         return False
 
     async def _finish(self, exit_: Exit) -> None:
-        """End; where it was killed for work that took too long, or is to be replaced, that counts in no restart window.
+        """End; where it was given up, or is to be replaced, it alone comes back, whatever its restart type says.
 
         A worker that has ended itself in the very last message that it may handle is not replaced: its half knows.
         """
         actor = cast("ProcessWorker | None", self.actor)
-        if actor is not None and actor.is_excused:
-            exit_ = replace(exit_, excused=True)
+        if self.is_given_up:
+            exit_ = replace(exit_, renews=True)
         if actor is not None and not self.came_up and self.order is Reason.KILLED:
             exit_ = replace(exit_, what=actor.waits_for)
         if self.is_recycled and exit_.reason is Reason.SHUTDOWN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import pytest
 
 import actors
 from actors import ProcessDiedError
+from actors.dispatch.host.process_incarnation import ProcessIncarnation
+from actors.supervision.child import Child
+from actors.supervision.child_control import ChildControl
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_work as there
 from tests.support.crew import LONG_S
@@ -125,6 +129,72 @@ def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
         assert tree.child(f"p/{who}").state == "running"
         assert not tree._system.abandoned_by_path
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
+
+
+@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
+def test_sync_work_past_its_time_is_no_crash_so_its_worker_alone_comes_back_whatever_its_restart_type(
+    restart: str,
+) -> None:
+    exits: list[actors.ChildExited] = []
+    tree_spec = SupervisorSpec(
+        id="p",
+        strategy="one_for_all",
+        tasks=Tasks(planner=StaticPlan([Subtask("s0", "hang", worker="w", timeout_s=0.3)])),
+        children=[
+            WorkerSpec(id="sibling", handle=str),
+            WorkerSpec(
+                id="w",
+                execute=there.work,
+                dispatch="process",
+                restart=restart,
+                on_failure=[Retry(max_attempts=2, initial_s=0.0)],
+            ),
+        ],
+    )
+    with start(tree_spec) as tree:
+        tree.subscribe(lambda event: exits.append(event) if isinstance(event, actors.ChildExited) else None)
+        assert "attempt 2 ran longer" in str(report_of(tree).failed["s0"])
+        assert eventually(lambda: tree.child("p/w").incarnation == 3)
+        assert tree.child("p/w").restarts == 0
+        assert tree.child("p/sibling").incarnation == 1
+        assert eventually(lambda: len(exits) == 2)
+    assert [(each.path, each.reason, each.error) for each in exits[:2]] == 2 * [("p/w", "killed", None)]
+
+
+@pytest.mark.parametrize("first", ["stop", "end of the work"])
+def test_a_stop_and_the_end_of_work_that_took_too_long_meet_and_whichever_is_first_it_stays_down(
+    first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both orders of the race in ``ProcessIncarnation.give_up``."""
+    give_up, met, stops = ProcessIncarnation.give_up, threading.Event(), []
+
+    def meet(incarnation: ProcessIncarnation) -> bool:
+        found = give_up(incarnation) if first != "stop" else None
+        stops.append(threading.Thread(target=tree.terminate_child, args=("p/w",)))
+        stops[0].start()
+        assert stopping.wait(LONG_S)
+        met.set()
+        return give_up(incarnation) if found is None else found
+
+    def stopped(control: ChildControl, child: Child, *, kill: bool) -> Any:
+        ended = stop(control, child, kill=kill)
+        if child.path == "p/w":
+            stopping.set()
+        return ended
+
+    stop, stopping = ChildControl.stop, threading.Event()
+    monkeypatch.setattr(ProcessIncarnation, "give_up", meet)
+    monkeypatch.setattr(ChildControl, "stop", stopped)
+    with start(spec_of(("w", "hang"), timeout_s=0.3)) as tree:
+        pid = tree.child("p/w").pid or 0
+        handle = tree.submit(Task("go"))
+        assert met.wait(LONG_S)
+        stops[0].join(LONG_S)
+        assert not stops[0].is_alive()
+        assert tree.child("p/w").state == "stopped"
+        assert not runs(pid)
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
 
 
 def test_an_attempt_that_is_cancelled_and_not_gone_after_a_grace_is_killed_with_what_it_has_started(
