@@ -38,18 +38,17 @@ A kill cancels what the host's half awaits; leaving the lifespan kills the group
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing import spawn
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.dispatch.groups.process_group import named_signal
+from actors.dispatch.groups.process_group import MARK, named_signal
 from actors.dispatch.host.answer import Answer
 from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
-from actors.dispatch.host.process_incarnation import NotBegunError
+from actors.dispatch.host.process_incarnation import CarriedError, InnerExit, NotBegunError
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import MEGABYTE, Setup
@@ -57,6 +56,7 @@ from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore
 from actors.model.process_errors import NotPicklableError, ProcessDiedError, WorkerLostError
+from actors.model.raised import is_a
 from actors.model.spec import Reason
 from actors.validation.introspection import type_name
 
@@ -87,16 +87,6 @@ class ProcessCode:
 
     def __repr__(self) -> str:
         return "<ProcessCode>"  # its environment may hold secrets
-
-
-class InnerExit(NamedTuple):
-    """End of the worker's half."""
-
-    reason: Reason
-    error: BaseException | None = None
-    ignored: bool = False
-    handled: int = sys.maxsize
-    """Number of the last message that it has handled."""
 
 
 class ProcessWorker(ManagedActor):
@@ -182,9 +172,10 @@ class ProcessWorker(ManagedActor):
         python = spawn.get_preparation_data(self._path)
         for name in ("authkey", "name"):
             python.pop(name, None)
-        env = {**dict(code.env), **({} if self._handle is None else self._handle.environment)}
+        env = {name: value for name, value in code.env if name != MARK}
+        host_env = None if self._handle is None else self._handle.environment
         memory = None if code.memory_mb is None else code.memory_mb * MEGABYTE
-        self._send(Kind.BOOT, 0, dumped(Setup(self._path, python, env, code.cwd, memory, code.code)))
+        self._send(Kind.BOOT, 0, dumped(Setup(self._path, python, env, host_env, code.cwd, memory, code.code)))
         self._is_booted = True
         started, exit_ = self._futures()
         await asyncio.wait((started, exit_), return_when=asyncio.FIRST_COMPLETED)
@@ -336,9 +327,10 @@ class ProcessWorker(ManagedActor):
             return value
         error = rebuilt(value)
         if is_failure:
-            raise own_copy(error)
-        self._goes = True
-        raise error
+            error = own_copy(error)
+        else:
+            self._goes = True
+        raise CarriedError(error) if is_a(error, StopIteration) else error
 
     def _why_over(self, number: int) -> BaseException:
         """Why no answer to this message comes any more."""

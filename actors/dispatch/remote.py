@@ -22,8 +22,9 @@ kind         direction   what
 ============ =========== =====================================================================================
 
 An error crosses as its pickle, and beside it as text: the name of its type, what it says, its traceback. Here it is
-rebuilt; what cannot be rebuilt is a ``RemoteError``. Either has the traceback as its ``__cause__``. Whatever a side
-reads, it never dies of it: what cannot be unpickled is the outcome of that one message.
+rebuilt; what cannot be rebuilt is a ``RemoteError``. Either has the traceback as its ``__cause__``, but an error of
+this library that was caused by something has that, and that has its traceback. Whatever a side reads, it never dies of
+it: what cannot be unpickled is the outcome of that one message.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ Parts: TypeAlias = "list[Any]"
 _HEAD: Final = Struct("<BIIQ")
 _SIZE: Final = Struct("<Q")
 CHUNK: Final = 64 * 1024
+CAUSES: Final = 8
+"""Causes that cross with an error of ours, at most: a chain of them may lead back to itself."""
 _SAFE: Final = re.compile(r"cannot pickle '[\w.<>]+' object")
 """Texts of the pickler that name types and nothing else."""
 
@@ -88,6 +91,8 @@ class PackedError(NamedTuple):
     type_name: str
     text: str
     frames: str
+    cause: PackedError | None = None
+    """Cause of an error of this library, which says what it is about: exit code, signal, what left a handler."""
 
 
 class Packed(PackedMessage):
@@ -146,8 +151,8 @@ def reason(error: BaseException) -> str:
 # -- errors --------------------------------------------------------------------------------------------------
 
 
-def pack_error(error: BaseException) -> PackedError:
-    """Return an exception as it crosses. Its own code may run here, and raise."""
+def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
+    """Return an exception as it crosses, with up to ``depth`` causes. Its own code may run here, and raise."""
     name = type_name(type(error))
     try:
         text = str.__str__(str(error))
@@ -161,7 +166,9 @@ def pack_error(error: BaseException) -> PackedError:
     if pickled is None and is_a(error, Failed):  # what it means crosses all the same: may it be tried again?
         pickled = _pickled(lambda: Failed(error.error, retryable=error.retryable))
         pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
-    return PackedError(pickled, name, text, frames)
+    cause = cause_of(error) if depth and is_a(error, ActorsError) else None
+    told = None if cause is None or is_a(cause, RemoteTraceback) else pack_error(cause, depth=depth - 1)
+    return PackedError(pickled, name, text, frames, told)
 
 
 def _pickled(make: Callable[[], BaseException]) -> bytes | None:
@@ -173,7 +180,7 @@ def _pickled(make: Callable[[], BaseException]) -> bytes | None:
 
 
 def rebuilt(packed_error: PackedError) -> BaseException:
-    """Return the exception that crossed, with its traceback there as its cause."""
+    """Return the exception that crossed, with its traceback there as its cause; an error of ours keeps its own."""
     error: object = None
     try:
         error = None if packed_error.pickled is None else pickle.loads(packed_error.pickled)  # noqa: S301
@@ -183,7 +190,8 @@ def rebuilt(packed_error: PackedError) -> BaseException:
         error = RemoteError(packed_error.type_name, packed_error.text)
     if is_a(error, ActorsError) and cause_of(error) is not None:
         return error
-    return with_cause(error, RemoteTraceback(packed_error.frames))
+    cause = packed_error.cause
+    return with_cause(error, RemoteTraceback(packed_error.frames) if cause is None else rebuilt(cause))
 
 
 # -- frames --------------------------------------------------------------------------------------------------

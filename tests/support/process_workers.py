@@ -342,3 +342,17 @@ def spinning_body(notes: str) -> None:
     """Hear nothing."""
     Path(notes).write_text("up")
     spin()
+
+
+async def async_do(message: Any) -> Any:
+    """Act on a word, on the loop."""
+    return do(message)
+
+
+def cause_of_ask(message: tuple[str, Any]) -> BaseException | None:
+    """Ask somebody, and give the cause of the error."""
+    try:
+        actors.ref(message[0]).ask(message[1])
+    except actors.WorkerCrashedError as error:
+        return error.__cause__
+    return None

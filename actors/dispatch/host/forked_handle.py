@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Final
 
 from actors.dispatch.groups.process_group import (
     GONE_PAUSES,
-    MARK,
     end_group,
     exit_code_of_dead,
     guard,
@@ -71,7 +70,7 @@ class ForkedHandle(WorkerHandle):
     def __init__(self, owner: HandleOwner, server: ForkServer) -> None:
         super().__init__(owner)
         self._server = server
-        self.environment = {MARK: marked_environment({})[MARK]}
+        self.environment = marked_environment(os.environ)
         self._status = self._pidfd = -1
         self._group = 0
         """Number of its group, also when it is gone."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Stopping
@@ -24,12 +25,30 @@ RECYCLED: Final = "recycled"
 """Description of the end of a process that has handled as many messages as it may."""
 
 
+class InnerExit(NamedTuple):
+    """End of the worker's half."""
+
+    reason: Reason
+    error: BaseException | None = None
+    ignored: bool = False
+    handled: int = sys.maxsize
+    """Number of the last message that it has handled."""
+
+
 class NotBegunError(BaseException):
     """The worker's half has ended, of ``cause``, and has not begun with the message that was handed over last."""
 
     def __init__(self, cause: BaseException | None) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+class CarriedError(BaseException):
+    """Error that a handler there has raised and no coroutine here can: a ``StopIteration``."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class ProcessIncarnation(WorkerIncarnation):
@@ -67,6 +86,8 @@ class ProcessIncarnation(WorkerIncarnation):
 
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
         """As ever, but what nobody has begun to handle waits for the next incarnation, first in line."""
+        if is_a(error, CarriedError):
+            error = error.error
         if not is_a(error, NotBegunError) or self.current is None or self.order is Reason.KILLED:
             return await super()._survives(error, reply, current)
         current.end()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -18,6 +19,8 @@ class Imports:
 
     def __init__(self) -> None:
         self.what: Imported | None = None
+        self.environment: Mapping[str, str] = {}
+        """Environment that this process, if it is a fork server or one of its processes, had before any of them."""
 
     @contextmanager
     def of(self, what: Imported) -> Iterator[None]:
@@ -34,7 +37,11 @@ IMPORTS: Final = Imports()
 
 
 def preload(modules: tuple[str, ...]) -> None:
-    """Import modules. One that cannot be imported is told on stderr, and is no reason to fork nothing."""
+    """Note the environment, and import modules.
+
+    One that cannot be imported is told on stderr, and is no reason to fork nothing.
+    """
+    IMPORTS.environment = dict(os.environ)
     for each in modules:
         try:
             with IMPORTS.of("module"):

@@ -49,6 +49,9 @@ class Setup(NamedTuple):
     python: dict[str, Any]
     """Search path, arguments and folder, as ``multiprocessing`` tells its children."""
     env: Mapping[str, str]
+    """Variables that its declaration adds."""
+    host_env: Mapping[str, str] | None
+    """Environment of the host as it is now, which that of the fork server is not. None: it is of another machine."""
     cwd: str | None
     memory: int | None
     """Limit of its address space in bytes."""
@@ -225,7 +228,7 @@ def _is_without_memory(error: BaseException) -> bool:
 
 def _prepare(setup: Setup) -> None:
     """Set a process of the host up, before anything of the user's is imported."""
-    os.environ.update(setup.env)
+    _change_environment(setup.host_env or {}, setup.env)
     main = {name: setup.python.pop(name) for name in list(setup.python) if name.startswith("init_main")}
     spawn.prepare(setup.python)
     if setup.cwd is not None:
@@ -238,6 +241,15 @@ def _prepare(setup: Setup) -> None:
         _limit_memory(setup.memory)
     find_main_later(main)
     importlib.invalidate_caches()
+
+
+def _change_environment(host: Mapping[str, str], added: Mapping[str, str]) -> None:
+    """Have the environment of the host as it is now; what modules have set while they were preloaded stays."""
+    before = IMPORTS.environment
+    for name in before.keys() - host.keys():
+        os.environ.pop(name, None)
+    os.environ.update({name: value for name, value in host.items() if before.get(name) != value})
+    os.environ.update(added)
 
 
 def _limit_memory(limit: int) -> None:

@@ -51,9 +51,11 @@ class ReplyToHost(Reply):
 class InnerIncarnation(WorkerIncarnation):
     """The incarnation of this process. It hears of an order as soon as it looks for one."""
 
-    __slots__ = ("calls",)
+    __slots__ = ("calls", "crashed_of")
 
     calls: BackCallClient
+    crashed_of: BaseException | None
+    """Error that left its code, as it was: what becomes of it for an asker is decided in the host."""
 
     @property
     def must_stop(self) -> bool:
@@ -65,6 +67,10 @@ class InnerIncarnation(WorkerIncarnation):
         """Completed once it was asked to end."""
         self.calls.listens()
         return super().stop_signal()
+
+    async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
+        self.crashed_of = error
+        await super()._crash(error, reply)
 
 
 class _SentPulse(Pulse):
@@ -106,7 +112,7 @@ class WorkerRunner:
         box = self._box = Mailbox(path)
         spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
         incarnation = self._incarnation = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]
-        incarnation.calls = calls
+        incarnation.calls, incarnation.crashed_of = calls, None
         if incarnation.pulse is not None:
             incarnation.pulse = _SentPulse(self._host.now, calls)
         link.take = self._take
@@ -151,7 +157,8 @@ class WorkerRunner:
                 error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
                 parts = dumped((False, pack_error(error), True))
         else:
-            parts = dumped((False, pack_error(error), self._incarnation.is_failure(error)))
+            born = self._incarnation.crashed_of or error
+            parts = dumped((False, pack_error(born), self._incarnation.is_failure(error)))
         self._link.send(Kind.RESULT, number, parts)
 
     # -- the wire ------------------------------------------------------------------------------------------

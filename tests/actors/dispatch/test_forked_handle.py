@@ -150,12 +150,12 @@ def test_an_attempt_that_is_ended_when_its_answer_is_there_already_costs_its_pro
         loop = asyncio.get_running_loop()
         half._started, half._exit = loop.create_future(), loop.create_future()
 
-        def kill() -> None:
-            done.append("killed")
-            half.died(None, signal.SIGKILL)
+        def give_up() -> bool:
+            done.append("given up")
+            return True
 
-        half._handle = SimpleNamespace(send=lambda kind, *_: done.append(kind), kill=kill, is_unread=lambda _: False)
-        life.recipe, life.lose_resource = SimpleNamespace(is_body=False), lambda _: None
+        half._handle = SimpleNamespace(send=lambda kind, *_: done.append(kind), is_unread=lambda _: False)
+        life.recipe, life.give_up = SimpleNamespace(is_body=False), give_up
         steps = SimpleNamespace(end_traces=lambda: None)
         context = SimpleNamespace(_regrow_crossing=lambda task: (task, steps, lambda: "timeout"))
         work = asyncio.create_task(half.execute("task", context))
@@ -168,7 +168,7 @@ def test_an_attempt_that_is_ended_when_its_answer_is_there_already_costs_its_pro
             await work
         return done
 
-    assert asyncio.run(scenario()) == [Kind.MESSAGE] + ([] if is_answered else [Kind.CANCEL, "killed"])
+    assert asyncio.run(scenario()) == [Kind.MESSAGE] + ([] if is_answered else [Kind.CANCEL, "given up"])
 
 
 def test_a_message_for_which_its_process_has_no_memory_is_an_error_of_that_one_message() -> None:

@@ -67,6 +67,38 @@ def test_preload_names_modules_that_the_server_imports_once(tmp_path: Path, monk
     assert not importers & pids, "it was the server"
 
 
+def test_a_process_begins_with_the_environment_that_its_host_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server that forks it has begun before, and has the one of that time."""
+    monkeypatch.setenv("GOES", "soon")
+    monkeypatch.setenv("CHANGES", "before")
+    SERVERS.dismiss()
+    with running(worker(), worker("own", dispatch=Process(env={"CHANGES": "declared"}))) as (tree, ask):
+        assert ask(("environment", "GOES"))[0] == "soon"
+        server = parent_of(ask("pid"))
+        monkeypatch.delenv("GOES")
+        monkeypatch.setenv("CHANGES", "after")
+        monkeypatch.setenv("COMES", "now")
+        for path in ("p/w", "p/own"):
+            os.kill(tree.child(path).pid or 0, signal.SIGKILL)
+            assert eventually(lambda path=path: tree.child(path).incarnation == 2)
+        assert parent_of(ask("pid")) == server
+        assert [ask(("environment", name))[0] for name in ("GOES", "CHANGES", "COMES")] == [None, "after", "now"]
+        assert tree.ref("p/own").ask(("environment", "CHANGES"))[0] == "declared"
+
+
+def test_what_a_preloaded_module_sets_in_the_environment_of_its_server_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sets_when_imported.py").write_text("import os\nos.environ['SET_BY_MODULE'] = str(os.getpid())\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with running(worker(dispatch=Process(preload=("sets_when_imported",)))) as (_, ask):
+            assert ask(("environment", "SET_BY_MODULE"))[0] == str(parent_of(ask("pid")))
+    finally:
+        (key,) = (each for each in SERVERS._servers if "sets_when_imported" in each)
+        SERVERS._servers.pop(key).dismiss()
+
+
 # -- 1.3: large buffers, and the log ---------------------------------------------------------------------------
 
 

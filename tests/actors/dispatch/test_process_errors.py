@@ -1,0 +1,84 @@
+"""Errors that cross between a process and its host are what they are on a thread: for the asker, the exit, the dump."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+
+from actors import ParkedError, ProcessDiedError, WorkerCrashedError
+from actors.dispatch.remote import CAUSES, pack_error, rebuilt
+from actors.model.process_errors import RemoteTraceback
+from tests.support import process_workers as there
+from tests.support.hardening import eventually
+from tests.support.process_trees import Exits, running, worker
+from trees import WorkerSpec
+
+NO_EXCEPTIONS = [SystemExit(7), KeyboardInterrupt(), asyncio.CancelledError("c"), GeneratorExit()]
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("act", [there.do, there.async_do], ids=["sync", "async"])
+@pytest.mark.parametrize("dispatch", ["auto", "process"])
+def test_what_is_no_exception_is_the_cause_of_what_its_asker_gets_and_the_error_of_the_exit(
+    dispatch: str, act: Any, error: BaseException
+) -> None:
+    with running(worker(handle=act, dispatch=dispatch)) as (tree, ask):
+        exits = Exits(tree)
+        with pytest.raises(WorkerCrashedError, match=type(error).__name__) as caught:
+            ask(("raise", error))
+        cause = caught.value.__cause__
+        assert type(cause) is type(error)
+        assert cause.args == error.args
+        if dispatch == "process":
+            assert "process_workers.py" in str(cause.__cause__), "and that has the traceback there"
+        assert type(exits.one().error) is type(error)
+        assert f"crashed {type(error).__name__}" in tree.dump()
+
+
+@pytest.mark.parametrize("dispatch", ["auto", "process"])
+def test_a_stop_iteration_of_a_handler_is_itself_and_may_be_expected(dispatch: str) -> None:
+    """Where it is awaited, as everywhere, Python makes a RuntimeError of it."""
+    with running(worker(dispatch=dispatch, expected=(StopIteration,))) as (tree, ask):
+        with pytest.raises(StopIteration):
+            ask(("raise", StopIteration(5)))
+        assert ask(21) == 42
+        assert tree.child("p/w").incarnation == 1
+    with running(worker(dispatch=dispatch)) as (tree, ask):
+        exits = Exits(tree)
+        with pytest.raises(StopIteration):
+            ask(("raise", StopIteration(5)))
+        assert type(exits.one().error) is StopIteration
+
+
+def test_code_in_a_process_that_asks_one_that_dies_hears_what_that_died_of() -> None:
+    with running(worker(handle=there.cause_of_ask), worker("mortal"), WorkerSpec(id="thread", handle=there.do)) as (
+        tree,
+        ask,
+    ):
+        died = ask(("p/mortal", ("exit", 3)))
+        assert type(died) is ProcessDiedError
+        assert (died.path, died.exit_code, died.signal) == ("p/mortal", 3, None)
+        assert eventually(lambda: tree.child("p/mortal").incarnation == 2)
+        assert ask(("p/mortal", "segfault")).signal == signal.SIGSEGV
+        left = ask(("p/thread", "leave"))
+        assert type(left) is SystemExit
+        assert left.code == 3
+
+
+def test_causes_cross_with_errors_of_this_library_only_and_a_chain_that_leads_to_itself_ends() -> None:
+    error = WorkerCrashedError("p/w", "SystemExit")
+    error.__cause__ = ValueError("of a user")
+    error.__cause__.__cause__ = KeyError("under it")
+    found = rebuilt(pack_error(error))
+    assert isinstance(found.__cause__, ValueError)
+    assert type(found.__cause__.__cause__) is RemoteTraceback
+    assert "under it" in str(found.__cause__.__cause__)
+    one, other = ParkedError("p/one", ""), ParkedError("p/other", "")
+    one.__cause__, other.__cause__ = other, one
+    chain, step = 0, rebuilt(pack_error(one))
+    while isinstance(step, ParkedError):
+        chain, step = chain + 1, step.__cause__
+    assert chain == CAUSES + 1
