@@ -8,7 +8,6 @@ the tree. Here each method says what its user must know.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -58,7 +57,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
         self._pages, self._notifiers = [], []
         self._shutdown = Shutdown(system, console)
         if console is not None:
-            source = partial(TreeSource, system, leadership, self._notifiers, content=True)  # for its owner
+            source = TreeSource(system, leadership, self._notifiers, content=True)  # for its owner
             console.serve(lambda asked: self.dump(**asked.model_dump()), source)
 
     def __repr__(self) -> str:

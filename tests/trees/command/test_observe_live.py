@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from textual.widgets import DataTable
 
-from actors.testing import ScriptedExecutable
+from actors.runtime.handle import system_of
+from actors.testing import ScriptedExecutable, settle
 from tests.support.command import runtime
 from tests.support.crew import LONG_S, faulty
 from tests.support.stores import asked
@@ -87,6 +88,30 @@ def test_a_tree_is_looked_at_and_operated_through_its_console() -> None:
     acts = [event for event in events if event["name"] == "operated"]
     assert [event["act"] for event in acts] == ["restart", "terminate", "approve"]
     assert all(f"pid {os.getpid()}" in event["by"] for event in acts)
+
+
+def test_whoever_comes_after_a_crash_is_told_its_text_where_it_was_raised_and_how_long_the_child_was_up() -> None:
+    """Most people look because something has crashed: the console notes it before anybody has asked anything."""
+    with shop() as (tree, source):
+        tree.ref("shop/mail").tell("raise OSError no room")
+        settle(tree)
+        (exit_,) = source.child("shop/mail")["exits"]
+        (crash,) = source.snapshot()["now"]["crashes"]
+
+    assert (exit_["reason"], exit_["type"], exit_["text"]) == ("crashed", "OSError", "OSError: no room")
+    assert any("faulty" in frame for frame in exit_["frames"])
+    assert exit_["lasted_s"] >= 0
+    assert (crash["path"], crash["type"], crash["count"]) == ("shop/mail", "OSError", 1)
+
+
+def test_a_console_that_is_closed_notes_nothing_any_more() -> None:
+    with shop() as (tree, source):
+        bus = system_of(tree).bus
+        heard = len(bus._subscriptions)
+        source.snapshot()
+        assert len(bus._subscriptions) == heard  # it was there before the first look
+        tree.stop()
+        assert len(bus._subscriptions) < heard
 
 
 def test_a_live_tree_is_drawn_and_a_crash_shows() -> None:

@@ -422,7 +422,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_tree_of_another_program_is_looked_at_and_operated_through_its_socket() -> None:
     given = source()
     console = Console("shop")
-    console.serve(lambda _: "", lambda: given)
+    console.serve(lambda _: "", given)
 
     async def walk(top: Walked) -> None:
         while not given.subscribers:

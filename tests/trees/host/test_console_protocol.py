@@ -39,7 +39,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def served(source: Source | None = None) -> Iterator[tuple[Console, ConsoleSource]]:
     """A console that serves this source, and the other end of it."""
     console = Console("shop")
-    console.serve(lambda asked: f"dump of {asked.path}", None if source is None else lambda: source)
+    console.serve(lambda asked: f"dump of {asked.path}", source)
     with closing(ConsoleSource(console.path, LONG_S)) as far:
         try:
             yield console, far

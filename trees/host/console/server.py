@@ -72,12 +72,12 @@ class Console:
         atexit.register(self._unlink)
         after_fork(self)
 
-    def serve(self, show: Callable[[ConsoleRequest], str], source: Callable[[], Source] | None = None) -> None:
+    def serve(self, show: Callable[[ConsoleRequest], str], source: Source | None = None) -> None:
         """Answer from now on, until closed.
 
         Args:
             show: makes a dump; the text of what it raises is an answer as well.
-            source: makes the source that everything else is asked of, when first needed. None: dumps only.
+            source: is asked for everything else, and closed with the console. None: dumps only.
         """
         desk = Desk(show, source)
         name = f"{self._root}-console"
@@ -86,6 +86,7 @@ class Console:
             start_thread(thread)
         except RuntimeError as error:
             self._thread = None
+            desk.close()
             self.close()
             raise ConsoleError(
                 str(self.path), "the machine gives no thread for it", "Leave out console=True."

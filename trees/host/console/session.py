@@ -33,13 +33,14 @@ _READ: Final = 65_536
 
 
 class Desk:
-    """Whatever a console can show: the dump of its tree, and the tree as a ``Source``, made when first asked for."""
+    """Whatever a console can show: the dump of its tree, and the tree as a ``Source``.
 
-    def __init__(self, show: Callable[[ConsoleRequest], str], source: Callable[[], Source] | None) -> None:
+    The source is there before the first caller: it notes why children have crashed, and most callers come after that.
+    """
+
+    def __init__(self, show: Callable[[ConsoleRequest], str], source: Source | None) -> None:
         self._show = show
-        self._make = source
-        self._lock = threading.Lock()
-        self._source: Source | None = None
+        self._source = source
 
     def do(self, do: str, given: BaseModel, by: str) -> Shape:
         """Answer a request.
@@ -58,17 +59,14 @@ class Desk:
     @property
     def source(self) -> Source:
         """The tree, as those who look at it from outside know it."""
-        if self._make is None:
+        source = self._source
+        if source is None:
             raise SourceError(409, "this console shows dumps only.")
-        with self._lock:
-            if self._source is None:
-                self._source = self._make()
-            return self._source
+        return source
 
     def close(self) -> None:
-        """Let go of the source."""
-        with self._lock:
-            source, self._source, self._make = self._source, None, None
+        """Let go of the source; it is called once."""
+        source, self._source = self._source, None
         if source is not None:
             source.close()
 
