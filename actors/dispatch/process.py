@@ -53,6 +53,7 @@ from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dump
 from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import MEGABYTE, Setup
 from actors.execution.pykka_bridge import ManagedActor
+from actors.messaging.crossing_refs import mark_of
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.model.errors import Ignore
 from actors.model.process_errors import NotPicklableError, ProcessDiedError, WorkerLostError
@@ -174,8 +175,9 @@ class ProcessWorker(ManagedActor):
             python.pop(name, None)
         env = {name: value for name, value in code.env if name != MARK}
         host_env = None if self._handle is None else self._handle.environment
+        tree = mark_of(cast("ProcessIncarnation", self._regrow_incarnation).system)
         memory = None if code.memory_mb is None else code.memory_mb * MEGABYTE
-        self._send(Kind.BOOT, 0, dumped(Setup(self._path, python, env, host_env, code.cwd, memory, code.code)))
+        self._send(Kind.BOOT, 0, dumped(Setup(self._path, tree, python, env, host_env, code.cwd, memory, code.code)))
         self._is_booted = True
         started, exit_ = self._futures()
         await asyncio.wait((started, exit_), return_when=asyncio.FIRST_COMPLETED)

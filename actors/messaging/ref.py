@@ -27,6 +27,7 @@ import pykka
 
 from actors.concurrency.thread_state import HERE, on_event_loop
 from actors.messaging.caller_variables import caller_variables
+from actors.messaging.crossing_refs import crossed, mark_of
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.inbox import Refusal
 from actors.messaging.mailbox import Mailbox
@@ -75,6 +76,9 @@ class Ref(pykka.ActorRef[Any]):
 
     def __hash__(self) -> int:
         return hash((id(self._system), self.path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return crossed, (mark_of(self._system), self.path)
 
     # -- sending -------------------------------------------------------------------------------------------
 

@@ -356,3 +356,21 @@ def cause_of_ask(message: tuple[str, Any]) -> BaseException | None:
     except actors.WorkerCrashedError as error:
         return error.__cause__
     return None
+
+
+class Keeper(actors.Worker):
+    """A worker that is sent Refs."""
+
+    def on_receive(self, message: Any) -> Any:
+        match message:
+            case "own ref":
+                return self.actor_ref
+            case ("ask", {"whom": [ref]}, said):
+                return ref.ask(said)
+            case ("tell", {"whom": [ref]}, said):
+                ref.tell(said)
+                return None
+            case ("by proxy", proxy):
+                proxy.n = 3
+                return proxy.total().get(timeout=60)
+        return do(message)

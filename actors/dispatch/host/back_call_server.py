@@ -17,6 +17,7 @@ from actors.dispatch.remote import Frame, Kind, Packed, Parts, dumped, loaded, p
 from actors.dispatch.span_wire import taken_span
 from actors.execution.incarnation import Stopping
 from actors.messaging.caller_variables import borrow
+from actors.messaging.crossing_refs import listed
 from actors.messaging.envelope import CURRENT
 from actors.messaging.inbox import Refusal
 from actors.messaging.ref import Ref, ref_of
@@ -50,7 +51,7 @@ class BackCallServer:
         self._entered: dict[int, CurrentMessage | None] = {}
         """Waits for them there that go on now: what to leave, by the same number."""
         self._refs = {self._path: Ref(incarnation.system, incarnation.mailbox)}
-        """Refs of the paths that were found: what is deleted meanwhile is to them as to any ``Ref`` that is kept."""
+        """Refs of paths that were found or have crossed: what is deleted meanwhile is to them as to any that is kept."""
 
     @property
     def are_begun(self) -> bool:
@@ -117,14 +118,20 @@ class BackCallServer:
             return self._incarnation.system.near(path)
         return None
 
+    def _ref(self, path: str) -> Ref:
+        found, system = self._refs.get(path), self._incarnation.system
+        if found is None:
+            found = self._refs[path] = Ref(system, listed(system, path))
+        return found
+
     def _do_is_alive(self, path: str) -> bool:
-        return self._refs[path].is_alive()
+        return self._ref(path).is_alive()
 
     def _do_attribute(self, path: str, names: tuple[str, ...]) -> Attribute:
-        return self._refs[path].attribute(names)
+        return self._ref(path).attribute(names)
 
     def _do_actor_class(self, path: str) -> type[Any]:
-        found = self._refs[path].actor_class
+        found = self._ref(path).actor_class
         try:
             dumped(found)
         except Exception as failed:  # noqa: BLE001 - pickling runs the user's code
@@ -134,17 +141,17 @@ class BackCallServer:
         raise NotPicklableError(path, f"its class {type_name(found)}", why)
 
     async def _do_stop(self, path: str) -> Any:
-        return await self._refs[path].stop(block=False)
+        return await self._ref(path).stop(block=False)
 
     async def _do_tell(self, path: str, kind: str, detached: bool, parts: Parts) -> None:
-        ref = self._refs[path]
+        ref = self._ref(path)
         try:
             await ref.tell_async(self._message(path, kind, parts), detached=detached)
         except ActorsError as error:  # a message that cannot be unpickled here
             self._incarnation.system.reports.callback_raised(self._path, error)
 
     async def _do_ask(self, path: str, kind: str, left: float | None, waits: bool, number: int, parts: Parts) -> Any:
-        ref, message = self._refs[path], self._message(path, kind, parts)
+        ref, message = self._ref(path), self._message(path, kind, parts)
         if waits:
             return await ref.ask_async(message, timeout=left)
         reply = self._asked[number] = ref.ask(message, timeout=left, block=False)

@@ -193,5 +193,9 @@ class Paths:
             if near is not None:
                 self.near = near
                 return None
-            known = self._known[path] = PathAddress(path, self._calls)
+            known = self.known(path)
         return known
+
+    def known(self, path: str) -> PathAddress:
+        """Return what stands for a path that the host knows, or did when it gave a Ref of it away."""
+        return self._known.setdefault(path, PathAddress(path, self._calls))

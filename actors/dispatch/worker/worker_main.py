@@ -46,6 +46,8 @@ class Setup(NamedTuple):
 
     path: str
     """Path of the worker."""
+    tree: str
+    """Mark of its tree, by which Refs that cross name it."""
     python: dict[str, Any]
     """Search path, arguments and folder, as ``multiprocessing`` tells its children."""
     env: Mapping[str, str]
@@ -200,7 +202,7 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
             recipe = loaded([setup.code])()
         from actors.dispatch.worker.worker_runner import WorkerRunner  # noqa: PLC0415 - it may be what was not preloaded
 
-        side = WorkerRunner(link, setup.path, recipe)
+        side = WorkerRunner(link, setup.path, setup.tree, recipe)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
         link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(_why(setup, error)), False, 0)))
         _flush()

@@ -11,6 +11,7 @@ from actors.dispatch.worker.back_calls import BackCallClient
 from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerSystem, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
+from actors.messaging.crossing_refs import adopt
 from actors.messaging.envelope import MessageContext
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.pulse import Pulse
@@ -100,7 +101,7 @@ class _SentPulse(Pulse):
 class WorkerRunner:
     """One incarnation, and its wire."""
 
-    def __init__(self, link: Link, path: str, recipe: WorkerRecipe) -> None:
+    def __init__(self, link: Link, path: str, tree: str, recipe: WorkerRecipe) -> None:
         self._link = link
         self._path = path
         self._is_over = False
@@ -109,6 +110,7 @@ class WorkerRunner:
         calls = self._calls = BackCallClient(link, reads_itself=on_loop)
         self._place = MainThread(link.wake)
         self._host = WorkerSystem(path, calls, OwnThreads() if on_loop else self._place)
+        adopt(self._host, tree, self._host.boxes.known)
         box = self._box = Mailbox(path)
         spec = ChildSpec(id=path.rpartition("/")[2], recipe=recipe)
         incarnation = self._incarnation = InnerIncarnation(self._host, spec, box, self)  # type: ignore[arg-type]

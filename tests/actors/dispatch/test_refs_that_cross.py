@@ -1,0 +1,116 @@
+"""A Ref may be sent to a worker in a process, and come back, alone or within something: it names the same path."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from actors import ActorStoppedError, DeadLetter, NotPicklableError, RecursionDetectedError, Ref
+from actors.dispatch.remote import loaded
+from actors.dispatch.worker.back_calls import Paths
+from actors.messaging.crossing_refs import _TREES, adopt, crossed, mark_of
+from tests.support import process_workers as there
+from tests.support.hardening import eventually
+from tests.support.process_trees import running, spec_of, worker
+from trees import Tree, WorkerSpec, start
+
+
+@pytest.fixture(name="office")
+def _office() -> Iterator[tuple[Tree, Callable[..., Any]]]:
+    thread, pool = WorkerSpec(id="t", handle=there.do), worker("pool", pool=2)
+    with running(worker(actor=there.Keeper), worker("c", actor=there.Counter), thread, pool) as office:
+        yield office
+
+
+def test_code_there_asks_by_a_ref_that_came_in_a_message(office: tuple[Tree, Callable[..., Any]]) -> None:
+    tree, ask = office
+    assert ask(("ask", {"whom": [tree.ref("p/t")]}, "pid")) == os.getpid()
+    assert ask(("ask", {"whom": [tree.ref("p/c")]}, 3)) == 3
+    assert ask(("ask", {"whom": [tree.ref("p/pool")]}, "pid")) in {tree.child(f"p/pool#{n}").pid for n in range(2)}
+    assert ask(("by proxy", tree.ref("p/c").proxy())) == 3, "a proxy is a Ref and a name"
+
+
+def test_what_comes_back_is_a_ref_of_the_tree(office: tuple[Tree, Callable[..., Any]]) -> None:
+    tree, ask = office
+    assert ask(("echo", [tree.ref("p/t")])) == [tree.ref("p/t")]
+    own = ask("own ref")
+    assert own == tree.ref("p/w")
+    assert own.ask("pid") == tree.child("p/w").pid
+    assert tree.ref("p/t").ask(("echo", own)) is own, "between threads nothing is made anew"
+    assert tree.ref("p/c").ask(("echo", own)) == own
+
+
+def test_ancestry_holds_for_a_ref_that_has_crossed(office: tuple[Tree, Callable[..., Any]]) -> None:
+    tree, ask = office
+    with pytest.raises(RecursionDetectedError, match="p/w > p/w"):
+        ask(("ask", {"whom": [tree.ref("p/w")]}, "pid"))
+
+
+def test_a_ref_that_has_crossed_is_as_any_when_its_path_is_deleted_and_added_again(
+    office: tuple[Tree, Callable[..., Any]],
+) -> None:
+    tree, ask = office
+    letters: list[DeadLetter] = []
+    tree.subscribe(lambda event: letters.append(event) if isinstance(event, DeadLetter) else None)
+    held = {"whom": [tree.ref("p/t")]}
+    tree.terminate_child("p/t")
+    tree.delete_child("p/t")
+    with pytest.raises(ActorStoppedError, match="p/t"):
+        ask(("ask", held, "pid"))
+    ask(("tell", held, "pid"))
+    assert (eventually(lambda: letters)[0].path, letters[0].sender) == ("p/t", "p/w")
+    tree.start_child("p", WorkerSpec(id="t", handle=there.do))
+    assert ask(("ask", held, "pid")) == os.getpid()
+    assert tree.child("p/w").incarnation == 1
+
+
+def test_a_ref_of_another_tree_is_refused_where_it_would_lead_to_a_namesake(
+    office: tuple[Tree, Callable[..., Any]],
+) -> None:
+    tree, ask = office
+    with running(WorkerSpec(id="t", handle=there.do)) as (other, _):
+        with pytest.raises(NotPicklableError, match="UnpicklingError"):
+            ask(("ask", {"whom": [other.ref("p/t")]}, "pid"))
+        assert other.ref("p/t") != tree.ref("p/t")
+    assert tree.child("p/w").incarnation == 1
+
+
+def test_a_ref_can_be_copied_and_pickled_as_long_as_its_tree_is_here() -> None:
+    with start(spec_of(WorkerSpec(id="t", handle=there.do))) as tree:
+        ref = tree.ref("p/t")
+        pickled = pickle.dumps(ref)
+        assert copy.deepcopy(ref) == loaded([pickled]) == ref
+        assert pickle.dumps(ref) == pickled, "a tree has one mark"
+    mark = mark_of(ref._system)
+    del tree, ref
+    assert eventually(lambda: gc.collect() >= 0 and _TREES[mark].tree() is None)
+    with pytest.raises(pickle.UnpicklingError, match="not here"):
+        loaded([pickled])
+
+
+def test_two_marks_of_one_tree_name_it_both_and_those_of_ended_trees_are_swept_out() -> None:
+    """Both orders of two threads that mark one tree at once: whichever is second finds a tree, and so is found."""
+
+    class Stub:
+        boxes: dict[str, Any]
+
+        def __init__(self) -> None:
+            self.boxes = {}
+
+    tree: Any = Stub()
+    adopt(tree, "one", None)
+    adopt(tree, "other", None)
+    assert crossed("one", "p/x") == crossed("other", "p/x")
+    assert isinstance(crossed("one", "p/x"), Ref)
+    assert mark_of(tree) in {"one", "other"}
+    del tree
+    last: Any = Stub()
+    adopt(last, "last", Paths(last).known)
+    assert not {"one", "other"} & _TREES.keys()
+    assert type(crossed("last", "p/x")._box).__name__ == "PathAddress"
