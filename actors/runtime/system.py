@@ -38,7 +38,6 @@ from actors.model.errors import (
     ActorsError,
     HopLimitError,
     RecursionDetectedError,
-    RestartLimitError,
     StartError,
     UnknownPathError,
 )
@@ -211,8 +210,6 @@ class System:
     def _root_ended(self, exit_: Exit) -> None:
         self.root.record_exit(exit_, self.now())
         self.root.incarnation, self.root.standing = None, ChildState.DOWN
-        if self.cause is None and isinstance(exit_.error, RestartLimitError):
-            self.cause = exit_.error
         self.is_down = True
         for box in list(self.boxes.values()):
             if isinstance(box, Mailbox):

@@ -1,5 +1,6 @@
 """Supervisors: they start, stop and restart children as OTP does.
 
 ``supervisor`` receives what happens, ``restarts`` decides, ``procedures`` carry out, ``child_ownership`` says which
-procedure has a child, ``child_table`` lists the children. May import ``actors.execution`` and below.
+procedure has a child, ``child_table`` lists the children, ``closing`` closes the mailboxes of those that stay down. May
+import ``actors.execution`` and below.
 """

@@ -16,12 +16,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from actors.messaging.mailbox import Refusal
 from actors.model.errors import StartError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
 from actors.model.spec import Restart, WorkerRecipe
 from actors.supervision.child import ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
+from actors.supervision.closing import close_child
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
@@ -83,6 +85,10 @@ class Procedure:
     def starts_again(self, child: Child) -> bool:
         """True where it will start this child of it once that is down; where not, that is then down for good."""
         return False
+
+    def refusal_after(self, supervisor: Supervisor, child: Child) -> Refusal | None:
+        """Why what is below this child refuses messages, once this has stopped it; None: they wait for its return."""
+        return None if self.starts_again(child) else Refusal.STOPPED
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
         """A child of ``stops`` is down; or one that it does not start again, also before its turn."""
@@ -225,6 +231,16 @@ class ShutdownProcedure(Procedure):
         super().__init__(stops)
         self.exit = exit_
         self.kill = kill
+
+    def refusal_after(self, supervisor: Supervisor, child: Child) -> Refusal | None:
+        """None where the supervisor itself may come back, and its children with it."""
+        return supervisor.refusal_after
+
+    def stopped(self, supervisor: Supervisor, child: Child) -> None:
+        """Close it at once where it stays down: a sibling that still stops may ask it."""
+        refusal = supervisor.refusal_after
+        if refusal is not None:
+            close_child(supervisor, child, refusal)
 
     def done(self, supervisor: Supervisor) -> None:
         """The supervisor's own end."""

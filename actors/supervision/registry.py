@@ -10,6 +10,7 @@ from actors.model.spec import RandomSource
 if TYPE_CHECKING:
     from actors.execution.stall_watch import StallWatch
     from actors.messaging.leftovers import Leftovers
+    from actors.model.errors import ActorsError
     from actors.supervision.child import Child
     from actors.supervision.supervisor import Supervisor
     from actors.supervision.supervisor_incarnation import SupervisorIncarnation
@@ -25,6 +26,9 @@ class Registry(IncarnationHost, Protocol):
     @property
     def supervisors(self) -> dict[str, Supervisor]:
         """The present, or last, incarnation of each supervisor."""
+
+    cause: ActorsError | None
+    """Why the tree ends, where nobody had asked for that: the first error that ends it."""
 
     @property
     def stalls(self) -> StallWatch:

@@ -20,6 +20,7 @@ from actors.model.events import ChildParked, ChildRestarting, SupervisorGaveUp
 from actors.model.restart_window import RestartWindow
 from actors.model.spec import Reason, Restart, Strategy
 from actors.supervision.child import Child, ChildState
+from actors.supervision.closing import close_child
 from actors.supervision.hung_children import is_given_up_too_often
 from actors.supervision.procedures import RenewProcedure, RestartProcedure
 
@@ -119,7 +120,7 @@ class Restarts:
     def park(self, child: Child, restarts: int, exit_: Exit | None = None) -> None:
         """Park a child: it stays down until somebody restarts it; ``exit_`` is the end that it was one too many for."""
         child.standing = ChildState.PARKED
-        self._supervisor.close(child, Refusal.PARKED)
+        close_child(self._supervisor, child, Refusal.PARKED)
         said = (exit_.error, exit_.what) if exit_ is not None else (None, "too much of it was given up")
         self._system.publish(ChildParked(child.path, restarts, *said))
         if self._supervisor.observer is not None:
@@ -134,4 +135,6 @@ class Restarts:
         said = (exit_.error, exit_.what)
         event = SupervisorGaveUp(path, child.path, restarts, limit.max_restarts, limit.period_s, root, *said)
         self._system.publish(event)
+        if root and self._system.cause is None:
+            self._system.cause = error  # now: its children end one by one, and those that still run may ask the others
         self._supervisor.shut_down(Exit(Reason.SHUTDOWN, error, what="gave up"))

@@ -33,6 +33,7 @@ from actors.supervision.child import Child, ChildObserver, ChildState
 from actors.supervision.child_control import ChildControl
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
+from actors.supervision.closing import as_the_tree_ends, close_child, on_stays_down
 from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
 from actors.supervision.procedures import (
     STEPS,
@@ -48,6 +49,7 @@ from actors.supervision.supervisor_incarnation import (
     Continue,
     KillOrder,
     ReplaceChild,
+    StaysDown,
     StopOrder,
     SupervisorIncarnation,
 )
@@ -72,6 +74,8 @@ class Supervisor(ManagedActor):
         self.begun = False
         self.first: InitialStart | None = None
         self.shutdown: ShutdownProcedure | None = None
+        self.refusal_after = Refusal.DOWN if incarnation.mailbox.absent is Refusal.DOWN else None
+        """Why its children refuse messages once it has stopped them; None: it may be started again."""
         self.starting: set[StartCall] = set()
         """Child calls that wait for a start."""
 
@@ -225,6 +229,9 @@ class Supervisor(ManagedActor):
             self._advance_all(self._is_stopped(child, plan))
             return
         plan.busy.add(child)
+        below = child.incarnation
+        if isinstance(below, SupervisorIncarnation) and (refusal := plan.refusal_after(self, child)) is not None:
+            below.stay_down(refusal)
         ended = self.control.stop(child, kill=plan.kill)
         if ended is not None:
             self._advance_all([other for other in self._ended(child, ended) if other is not plan])
@@ -244,7 +251,7 @@ class Supervisor(ManagedActor):
 
     def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
         """Treat the end of a child's present incarnation; the plans that go on now."""
-        standing, plan = child.standing, child.plan
+        standing, plan, exit_ = child.standing, child.plan, as_the_tree_ends(self, exit_)
         self.control.is_down(child, exit_)
         plans: list[Procedure] = []
         if plan is None:
@@ -272,6 +279,9 @@ class Supervisor(ManagedActor):
 
     def ended_by_itself(self, child: Child, exit_: Exit) -> None:
         """Treat a child that ended by itself: its restart type says what follows, unless the exit itself does."""
+        if exit_.is_last:
+            self.stay_down(child)
+            return
         if exit_.renews or strategy.decide(child.spec.restart, exit_.reason) is ExitAction.RESTART:
             self.restarts.attempt(child, exit_)
             return
@@ -295,7 +305,7 @@ class Supervisor(ManagedActor):
             self.forget(child)
             return
         if child.standing is not ChildState.PARKED:
-            self.close(child, Refusal.STOPPED)
+            close_child(self, child, Refusal.STOPPED)
         if self.observer is not None:
             self.observer.changed(child)
 
@@ -304,24 +314,7 @@ class Supervisor(ManagedActor):
         self.table.remove(child)
         if self.observer is not None:
             self.observer.forgotten(child)
-        self.close(child, Refusal.FORGOTTEN)
-
-    def close(self, child: Child, refusal: Refusal) -> None:
-        """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
-        below = self.system.supervisors.get(child.path) if child.spec.is_supervisor else None
-        if below is not None:
-            below.close_all(refusal)
-        box = child.mailbox
-        self.system.leftovers.answer(box, box.close(refusal), refusal)
-
-    def close_all(self, refusal: Refusal) -> None:
-        """Close the subtree: its own supervisor does not start it again, for now or for good."""
-        for child in list(self.table):
-            if refusal is Refusal.FORGOTTEN:
-                self.table.remove(child)
-            self.close(child, refusal)
-        if refusal is Refusal.FORGOTTEN:
-            del self.system.supervisors[self.path]
+        close_child(self, child, Refusal.FORGOTTEN)
 
     # -- beginning and end ---------------------------------------------------------------------------------
 
@@ -392,6 +385,7 @@ class Supervisor(ManagedActor):
         Continue: _on_continue,
         StopOrder: _on_stop,
         KillOrder: _on_kill,
+        StaysDown: on_stays_down,
         ReplaceChild: _on_replace,
         Stalled: on_stalled,
         LoopLost: on_loop_lost,

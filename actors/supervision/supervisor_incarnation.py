@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.messaging.envelope import Envelope
+    from actors.messaging.inbox import Refusal
     from actors.messaging.supervisor_mailbox import SupervisorMailbox
     from actors.supervision.procedures import Procedure
     from actors.supervision.registry import Registry
@@ -30,6 +31,15 @@ class StopOrder:
     """Stop your children, then end. An order to one incarnation says nothing to the next one."""
 
     incarnation: Incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class StaysDown:
+    """To one that is ordered to stop: it will not be started again."""
+
+    incarnation: Incarnation
+    refusal: Refusal
+    """Why its children refuse messages, each as soon as it is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,10 @@ class SupervisorIncarnation(Incarnation):
         self.mailbox.attach(self, idle=False)
         self.wake()
         return False
+
+    def stay_down(self, refusal: Refusal) -> None:
+        """Tell it, with an order to stop, that it does not come back: see ``actors.supervision.closing``."""
+        self.mailbox.post_first(StaysDown(self, refusal))
 
     def stop(self) -> None:
         """Order it to stop its subtree."""

@@ -1,0 +1,71 @@
+"""Closing of the mailboxes of children that stay down: asks to them fail at once, and tells are dead letters.
+
+A supervisor that is stopped does not know by itself whether it comes back. If it does, its children keep their
+messages. If not, each child refuses them from the moment at which it is down, while its siblings still stop. Otherwise
+a worker that asks a younger sibling in its last handler, or in on_stop, would wait for a reply that nobody gives.
+
+* The root never comes back. Whatever ends it, its children are down for good.
+* Of any other supervisor, the procedure of its parent that stops it knows (``Procedure.refusal_after``), and tells it
+  (``StaysDown``). One that is stopping already, in order to come back, may be told later that it does not: then what
+  is down by then is closed at once.
+* One that gives up by itself waits for what its parent decides: its children keep their messages until then.
+
+A worker that lets the error of such an ask leave it while its tree ends has heard of that end: its exit is
+``shutdown``, and nothing follows from it. Otherwise a body that asks in a loop would be restarted until its supervisor
+gives up, in the middle of a stop in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.messaging.mailbox import Refusal
+from actors.messaging.message_errors import TreeDownError
+from actors.model.raised import is_a
+from actors.model.spec import Reason
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Exit
+    from actors.supervision.child import Child
+    from actors.supervision.supervisor import Supervisor
+    from actors.supervision.supervisor_incarnation import StaysDown
+
+
+def on_stays_down(supervisor: Supervisor, told: StaysDown) -> None:
+    """Close what is down already; what goes down from now on is closed by the shutdown."""
+    if told.incarnation is not supervisor.incarnation:
+        return
+    supervisor.refusal_after = told.refusal
+    if supervisor.shutdown is not None:
+        for child in supervisor.table:
+            if child.is_down:
+                close_child(supervisor, child, told.refusal)
+
+
+def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
+    """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+    system = supervisor.system
+    below = system.supervisors.get(child.path) if child.spec.is_supervisor else None
+    if below is not None:
+        _close_all(below, refusal)
+    box = child.mailbox
+    system.leftovers.answer(box, box.close(refusal), refusal)
+
+
+def _close_all(supervisor: Supervisor, refusal: Refusal) -> None:
+    """Close the subtree: its own supervisor does not start it again, for now or for good."""
+    for child in list(supervisor.table):
+        if refusal is Refusal.FORGOTTEN:
+            supervisor.table.remove(child)
+        close_child(supervisor, child, refusal)
+    if refusal is Refusal.FORGOTTEN:
+        del supervisor.system.supervisors[supervisor.path]
+
+
+def as_the_tree_ends(supervisor: Supervisor, exit_: Exit) -> Exit:
+    """Return what an exit is where the tree has begun to end, and the worker has died of hearing that."""
+    root = supervisor.system.supervisors.get(supervisor.system.root_path)
+    if root is None or root.shutdown is None or not is_a(exit_.error, TreeDownError):
+        return exit_
+    return replace(exit_, reason=Reason.SHUTDOWN, error=None, frames=None, is_last=True)
