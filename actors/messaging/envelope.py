@@ -179,6 +179,10 @@ class CurrentMessage:
     # -- who waits -----------------------------------------------------------------------------------------
 
     def waiting(self) -> tuple[Address, ...]:
+        """Return where those are asked who wait while this code waits, in the order of ``held_up``."""
+        return tuple(box.address for box in self.held_up())
+
+    def held_up(self) -> tuple[Address, ...]:
         """Return who waits while this code waits, first asker first, its own worker last; empty outside a request."""
         found: list[Address] = []
         todo, seen = [self], {self}
@@ -186,7 +190,7 @@ class CurrentMessage:
             current = todo.pop()
             if not current.in_request:
                 continue
-            found.append(current.incarnation.mailbox.address)
+            found.append(current.incarnation.mailbox)
             origin, reply = current.origin, current.reply
             if origin is not None and origin.chain:
                 found.extend(reversed(origin.chain))

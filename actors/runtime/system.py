@@ -22,7 +22,7 @@ from actors.execution.pykka_bridge import register_root
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
 from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
-from actors.messaging.envelope import CURRENT, Address, CurrentMessage, own_copy
+from actors.messaging.envelope import CURRENT, Address, own_copy
 from actors.messaging.leftovers import Leftovers
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
@@ -325,12 +325,13 @@ class System:
             awaits: the caller waits on an event loop, and blocks nothing.
 
         Raises:
-            RecursionDetectedError: called in a handler, a hook or a body of this tree, which would wait for itself.
+            RecursionDetectedError: called in a handler, a hook or a body of this tree, or on behalf of one, which
+                would wait for itself.
             BlockingAskError: called on the thread of a tree's event loop.
         """
-        current = self._current_request()
-        if current is not None:
-            path = current.incarnation.mailbox.path
+        held_up = self._held_up()
+        if held_up:
+            path = held_up[-1].path
             raise own_copy(RecursionDetectedError((path, self.root_path, path)))
         if not awaits:
             require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
@@ -352,22 +353,23 @@ class System:
         return hops
 
     def refuse_own_end(self, path: str) -> None:
-        """A worker must not wait for its own end.
+        """A worker must not wait for its own end, nor for that of one who waits for it.
 
         Raises:
-            RecursionDetectedError: the worker that calls this is the child at ``path``, or below it.
+            RecursionDetectedError: the worker that calls this, or one on whose behalf it does, is the child at
+                ``path``, or below it.
         """
-        current = self._current_request()
-        if current is None:
-            return
-        mailbox = current.incarnation.mailbox
-        if f"{mailbox.path}/".startswith(f"{path}/") or mailbox.address.path == path:
-            raise own_copy(RecursionDetectedError((mailbox.path, path)))
+        held_up = self._held_up()
+        for at in reversed(range(len(held_up))):
+            box = held_up[at]
+            if f"{box.path}/".startswith(f"{path}/") or box.address.path == path:
+                raise own_copy(RecursionDetectedError((*(each.path for each in held_up[at:]), path)))
 
-    def _current_request(self) -> CurrentMessage | None:
-        """Return the request that the present code of a worker belongs to; None for what a request has left behind."""
+    def _held_up(self) -> tuple[Address, ...]:
+        """Workers of this tree that wait while the present code waits, its own last; none for what a request left."""
         current = CURRENT.get()
-        return current if current is not None and current.incarnation.system is self and current.in_request else None
+        found = () if current is None else current.held_up()
+        return tuple(box for box in found if self.boxes.get(box.path) is box)
 
     # -- looking -------------------------------------------------------------------------------------------
 

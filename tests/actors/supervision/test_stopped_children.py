@@ -201,3 +201,74 @@ def test_the_on_stop_limit_of_a_worker_that_stops_itself_is_its_shutdown() -> No
 
         assert record.exits("shop/a") == ["killed"]
         assert incarnations(tree) == {"a": 2}
+
+
+def call(message: Any) -> Any:
+    """A handler that does what it is told."""
+    return message()
+
+
+def a_desk(**words: Any) -> SupervisorSpec:
+    """Workers that do what they are told: one and a pool on a desk, another beside it."""
+    workers = [WorkerSpec(id="w", handle=call, **words), WorkerSpec(id="p", handle=call, pool=2, **words)]
+    return shop(SupervisorSpec(id="desk", children=workers), WorkerSpec(id="b", handle=call))
+
+
+ENDS: dict[str, Any] = {
+    "terminate the child": lambda tree, path: tree.terminate_child(path),
+    "terminate its supervisor": lambda tree, _: tree.terminate_child("shop/desk"),
+    "stop the child": lambda tree, path: tree.ref(path).stop(),
+    "stop its supervisor": lambda tree, _: tree.ref("shop/desk").stop(),
+    "stop the tree": lambda tree, _: tree.stop(),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=list(ENDS))
+@pytest.mark.parametrize("path", ["shop/desk/w", "shop/desk/p"])
+def test_nobody_waits_for_the_end_of_one_who_waits_for_him(path: str, end: Any) -> None:
+    """The worker asks b, and b is to end it: neither would go on before the worker's time is up."""
+    with running(a_desk(shutdown="infinity")) as tree:
+
+        def ask_b_to_end_it() -> Any:
+            return tree.ref("shop/b").ask(lambda: end(tree, path))
+
+        with pytest.raises(RecursionDetectedError) as refused:
+            tree.ref(path).ask(ask_b_to_end_it)
+
+        assert "shop/b > " in str(refused.value)
+        assert states(tree, "shop/desk") == {"w": "running", "p#0": "running", "p#1": "running"}
+        assert set(incarnations(tree, "shop/desk").values()) == {1}
+
+
+def test_nobody_of_another_tree_waits_for_the_end_of_a_tree_that_waits_for_him() -> None:
+    with running(a_desk(shutdown="infinity")) as tree, running(shop(WorkerSpec(id="b", handle=call))) as other:
+
+        def ask_the_other_tree_to_end_this_one() -> Any:
+            return other.ref("shop/b").ask(tree.stop)
+
+        with pytest.raises(RecursionDetectedError):
+            tree.ref("shop/desk/w").ask(ask_the_other_tree_to_end_this_one)
+
+        assert tree.is_alive
+
+
+def test_whoever_is_told_and_not_asked_may_end_the_teller() -> None:
+    with running(a_desk()) as tree:
+        record = Record(tree)
+
+        def tell_b_to_end_it() -> None:
+            tree.ref("shop/b").tell(lambda: tree.terminate_child("shop/desk/w"))
+
+        tree.ref("shop/desk/w").ask(tell_b_to_end_it)
+        record.wait_for(ChildExited, "shop/desk/w")
+        settle(tree)
+
+        assert states(tree, "shop/desk")["w"] == "stopped"
+        assert record.exits("shop/b") == []
+
+
+def test_a_member_of_a_pool_may_end_another_one() -> None:
+    with running(a_desk()) as tree:
+        tree.ref("shop/desk/p#0").ask(lambda: tree.terminate_child("shop/desk/p#1"))
+
+        assert states(tree, "shop/desk") == {"w": "running", "p#0": "running", "p#1": "stopped"}
