@@ -51,7 +51,7 @@ from actors.runtime.loop_renewal import LoopRenewal
 from actors.runtime.near_paths import near_paths
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
-from actors.supervision.child_table import child_form
+from actors.supervision.child_table import child_form, declared
 from actors.supervision.supervisor import Supervisor
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 
@@ -375,8 +375,8 @@ class System:
 
     def actor_class(self, box: Mailbox | None) -> type[Any]:
         """The class of the actors at a path."""
-        child = self.children.get(box.path) if box is not None else None
-        return getattr(child.spec.recipe, "actor_class", None) or Supervisor if child is not None else object
+        spec = declared(self, box.path) if box is not None else None
+        return getattr(spec.recipe, "actor_class", None) or Supervisor if spec is not None else object
 
     def attribute(self, ref: Ref, names: tuple[str, ...]) -> Attribute:
         """Look up what stands behind a name of the actors at a path, as a proxy sees it."""

@@ -15,7 +15,7 @@ from actors.dispatch.incarnation_types import ChildForm, address_of, form_of
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
-from actors.model.spec import UNBOUNDED, ChildSpec, MailboxLimit, WorkerRecipe
+from actors.model.spec import UNBOUNDED, ChildSpec, MailboxLimit, SupervisorRecipe, WorkerRecipe
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 
@@ -63,40 +63,30 @@ class ChildTable:
         return sorted(found, key=lambda child: child.seq)
 
     def add(self, spec: ChildSpec, *, dynamic: bool = False) -> list[Child]:
-        """List the child, or the members of the pool, that the spec stands for; with the mailboxes they had."""
-        pool = None
-        if spec.pool is not None:
-            pool = self._pool_box(spec)
-            self.pools[spec.id] = pool
+        """List the child, or the members of the pool, that the spec stands for; with the mailboxes they had.
+
+        What a supervisor declares gets its mailboxes with it: messages may be sent there before that has begun.
+        """
         form = child_form(spec)
-        added = [self._add_one(spec, id_, pool, form, dynamic=dynamic) for id_ in spec.member_ids()]
+        boxes, pool = _boxes_of(self._system, self.path, spec, form)
         if pool is not None:
-            pool.refill([child.mailbox for child in added])
+            self.pools[spec.id] = pool
+        added = [
+            self._add_one(spec, id_, box, form, dynamic=dynamic)
+            for id_, box in zip(spec.member_ids(), boxes, strict=True)
+        ]
+        recipe = spec.recipe
+        if isinstance(recipe, SupervisorRecipe):
+            for each in recipe.children:
+                _boxes_of(self._system, f"{self.path}/{spec.id}", each, child_form(each))
         return added
 
-    def _pool_box(self, spec: ChildSpec) -> PoolAddress:
-        path = f"{self.path}/{spec.id}"
-        box = self._system.boxes.get(path)
-        if not isinstance(box, PoolAddress):
-            recipe = spec.recipe
-            box = address_of(recipe, path) if isinstance(recipe, WorkerRecipe) else PoolAddress(path)
-            self._system.boxes[path] = box
-        return box
-
-    def _add_one(self, spec: ChildSpec, id_: str, pool: PoolAddress | None, form: ChildForm, *, dynamic: bool) -> Child:
-        path = f"{self.path}/{id_}"
-        box = self._system.boxes.get(path)
-        if not isinstance(box, Mailbox):
-            recipe = spec.recipe
-            bounds = recipe.bounds if isinstance(recipe, WorkerRecipe) else UNBOUNDED
-            box = self._system.boxes[path] = form.mailbox(path, bounds, pool)  # its pool hears of it: see ``refill``
-            if form.refusal is not None:
-                box.open(form.refusal)
+    def _add_one(self, spec: ChildSpec, id_: str, box: Mailbox, form: ChildForm, *, dynamic: bool) -> Child:
         child = Child(spec, id_, box, next(self._numbers), dynamic=dynamic, form=form)
         self.children[id_] = child
         if spec.significant:
             self.significant[id_] = child
-        self._system.children[path] = child
+        self._system.children[box.path] = child
         return child
 
     def remove(self, child: Child) -> None:
@@ -131,6 +121,58 @@ class ChildTable:
             del self.pools[id_]
             if self._system.boxes.get(pool.path) is pool:
                 del self._system.boxes[pool.path]
+
+
+def _boxes_of(
+    system: Registry, above: str, spec: ChildSpec, form: ChildForm
+) -> tuple[list[Mailbox], PoolAddress | None]:
+    """Return the mailboxes of a child, or of the members of a pool with its address; made where there is none yet."""
+    pool = None if spec.pool is None else _pool_address(system, f"{above}/{spec.id}", spec)
+    boxes = [_mailbox(system, f"{above}/{id_}", spec, form, pool) for id_ in spec.member_ids()]
+    if pool is not None:
+        pool.refill(boxes)
+    return boxes, pool
+
+
+def _pool_address(system: Registry, path: str, spec: ChildSpec) -> PoolAddress:
+    box = system.boxes.get(path)
+    if not isinstance(box, PoolAddress):
+        recipe = spec.recipe
+        box = address_of(recipe, path) if isinstance(recipe, WorkerRecipe) else PoolAddress(path)
+        system.boxes[path] = box
+    return box
+
+
+def _mailbox(system: Registry, path: str, spec: ChildSpec, form: ChildForm, pool: PoolAddress | None) -> Mailbox:
+    box = system.boxes.get(path)
+    if not isinstance(box, Mailbox):
+        recipe = spec.recipe
+        bounds = recipe.bounds if isinstance(recipe, WorkerRecipe) else UNBOUNDED
+        box = system.boxes[path] = form.mailbox(path, bounds, pool)  # its pool hears of it: see ``refill``
+        if form.refusal is not None:
+            box.open(form.refusal)
+    return box
+
+
+def declared(system: Registry, path: str) -> ChildSpec | None:
+    """Return the spec of a path that is listed, or that a listed supervisor declares which has not begun."""
+    child = system.children.get(path)
+    if child is not None:
+        return child.spec
+    above, _, id_ = path.rpartition("/")
+    parent = system.children.get(above)
+    recipe = None if parent is None or above in system.supervisors else parent.spec.recipe
+    if not isinstance(recipe, SupervisorRecipe):
+        return None
+    return next((spec for spec in recipe.children if spec.id == id_.partition("#")[0]), None)
+
+
+def mailboxes_below(system: Registry, child: Child) -> list[Mailbox]:
+    """Return the mailboxes of what a supervisor declares that has never begun: nobody else knows of them."""
+    recipe = child.spec.recipe
+    declares = recipe.children if isinstance(recipe, SupervisorRecipe) else ()
+    paths = [f"{child.path}/{id_}" for spec in declares for id_ in spec.member_ids()]
+    return [box for path in paths if isinstance(box := system.boxes.get(path), Mailbox)]
 
 
 def child_form(spec: ChildSpec) -> ChildForm:

@@ -24,6 +24,7 @@ from actors.messaging.mailbox import Refusal
 from actors.messaging.message_errors import TreeDownError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
+from actors.supervision.child_table import mailboxes_below
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit
@@ -47,10 +48,11 @@ def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
     """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
     system = supervisor.system
     below = system.supervisors.get(child.path) if child.spec.is_supervisor else None
+    boxes = [] if below is not None else mailboxes_below(system, child)
     if below is not None:
         _close_all(below, refusal)
-    box = child.mailbox
-    system.leftovers.answer(box, box.close(refusal), refusal)
+    for box in (*boxes, child.mailbox):
+        system.leftovers.answer(box, box.close(refusal), refusal)
 
 
 def _close_all(supervisor: Supervisor, refusal: Refusal) -> None:
