@@ -12,6 +12,7 @@ from pydantic import PlainValidator
 
 from actors.dispatch.command.program import Program
 from actors.validation.field_types import WORK
+from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import not_async, type_phrase, validation_error, value_phrase
 
@@ -48,9 +49,15 @@ def _env(value: object) -> dict[str, str] | None:
 
 
 def _cwd(value: object) -> str | None:
-    if value is None or isinstance(value, (str, PathLike)):
-        return None if value is None else str(fspath(value))
-    raise validation_error(f"expected a folder, got {type_phrase(value)}", "Write its path.")
+    path = fspath(value) if isinstance(value, PathLike) else value
+    if path is None:
+        return None
+    if not isinstance(path, str):
+        raise validation_error(f"expected a folder, got {type_phrase(value)}", "Write its path.")
+    if not path or "\0" in path:
+        flaw = "a path with a null character" if path else "an empty path"
+        raise validation_error(f"expected a folder, got {flaw}", "Write its path, or '.' for that of the host.")
+    return path
 
 
 def _codes(value: object) -> frozenset[int]:
@@ -66,7 +73,7 @@ def _codes(value: object) -> frozenset[int]:
 def _ready(value: object) -> object:
     hint = "Give a regular expression that a line of its output matches, or a function that returns True when it is up."
     if value is None or callable(value):
-        return not_async(value)
+        return _called(value, "without arguments")
     if not isinstance(value, str):
         raise validation_error(f"expected a regular expression or a function, got {type_phrase(value)}", hint)
     flaw = ""
@@ -91,8 +98,16 @@ def _signal(value: object) -> str:
 
 def _on_line(value: object) -> object:
     if value is None or callable(value):
-        return not_async(value)
+        return _called(value, "with a line", "a line")
     raise validation_error(f"{type_phrase(value)} cannot be called", "Give a function of one line.")
+
+
+def _called(call: Any, form: str, *args: object) -> object:
+    signature = None if call is None else signature_of(call)
+    if signature is not None and not binds(signature, *args):
+        what = f"it cannot be called {form}: it takes {names_of(signature)}"
+        raise validation_error(what, "Give what it takes besides with functools.partial, or in a lambda.")
+    return not_async(call)
 
 
 Environment: TypeAlias = Annotated[Mapping[str, str] | None, PlainValidator(_env)]

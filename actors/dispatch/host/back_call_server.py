@@ -51,7 +51,7 @@ class BackCallServer:
         self._entered: dict[int, CurrentMessage | None] = {}
         """Waits for them there that go on now: what to leave, by the same number."""
         self._refs = {self._path: Ref(incarnation.system, incarnation.mailbox)}
-        """Refs of paths that were found or have crossed: what is deleted meanwhile is to them as to any that is kept."""
+        """Refs of paths that were found or have crossed: what is deleted since is to them as to any that is kept."""
 
     @property
     def are_begun(self) -> bool:

@@ -279,7 +279,16 @@ def test_env_adds_to_the_environment_and_cwd_sets_the_folder_and_neither_shows(t
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"memory_mb": 0}, {"env": {"A": 1}}, {"cwd": 3}, {"preload": "numpy"}, {"preload": ("no module",)}]
+    "wrong",
+    [
+        {"memory_mb": 0},
+        {"env": {"A": 1}},
+        {"cwd": 3},
+        {"cwd": ""},
+        {"cwd": "a\0b"},
+        {"preload": "numpy"},
+        {"preload": ("no module",)},
+    ],
 )
 def test_a_process_says_what_is_wrong_with_its_fields(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,13 @@ def test_the_defaults_of_a_command() -> None:
     assert (tuple(command.ok_codes), command.stop_signal) == ((0,), "TERM")
 
 
+def test_a_method_a_class_and_what_has_defaults_may_be_called_with_a_line_or_to_see_if_it_is_ready() -> None:
+    for on_line in (print, [].append, str, lambda line, deep=True: None, lambda *_: None):
+        assert Command(["ls"], on_line=on_line).on_line is on_line
+    for ready in (threading.Event().wait, dict, lambda port=80: True, partial(lambda port: True, 80)):
+        assert Command(["ls"], ready=ready).ready is ready
+
+
 async def awaits(*_: Any) -> bool:
     return True
 
@@ -45,6 +54,8 @@ async def awaits(*_: Any) -> bool:
         ({"argv": ["ls"], "env": {"A": 1}}, "expected a text for A"),
         ({"argv": ["ls"], "env": {"A=B": "1"}}, "name of no variable"),
         ({"argv": ["ls"], "cwd": 3}, "expected a folder"),
+        ({"argv": ["ls"], "cwd": ""}, "expected a folder, got an empty path"),
+        ({"argv": ["ls"], "cwd": "a\0b"}, "expected a folder, got a path with a null character"),
         ({"argv": ["ls"], "ok_codes": [256]}, "is not an exit code"),
         ({"argv": ["ls"], "ok_codes": 0}, "expected exit codes"),
         ({"argv": ["ls"], "ready": "("}, "is not a regular expression"),
@@ -53,6 +64,8 @@ async def awaits(*_: Any) -> bool:
         ({"argv": ["ls"], "on_line": 3}, "cannot be called"),
         ({"argv": ["ls"], "ready": awaits}, "Command.ready: .* is async, and nobody awaits it there"),
         ({"argv": ["ls"], "on_line": awaits}, "Command.on_line: .* is async, and nobody awaits it there"),
+        ({"argv": ["ls"], "ready": lambda port: port}, r"Command.ready: .* without arguments: it takes \(port\)"),
+        ({"argv": ["ls"], "on_line": lambda: None}, r"Command.on_line: .* with a line: it takes \(\)"),
         ({"argv": ["ls"], "shell": True}, "shell"),
     ],
 )
