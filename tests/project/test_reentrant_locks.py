@@ -870,6 +870,7 @@ class OnDisk(Case):
         assert not HERE.never_blocks
 
 
+@pytest.mark.timeout(900)  # for all steps
 def test_a_store_on_disk_is_looked_at_and_changed_at_any_step_of_a_change_on_the_same_thread(tmp_path: Path) -> None:
     """What is refused can be done a moment later; and what the store says is what stands in the database.
 

@@ -220,6 +220,7 @@ class Scheduler:
         usual = own if own in able else able[0]
         self.choices.append((number, tuple(at for at in able if at != usual), forced or usual != own))
         chosen = self._switches.get(number, usual)
+        assert chosen in able, f"step {number} is another one than in the run before: {self._threads[chosen].name} waits"
         me = self._threads[own]
         if chosen != own:
             self._current = chosen
@@ -284,6 +285,9 @@ def _explore(
 ) -> int:
     left: list[tuple[tuple[tuple[int, int], ...], int]] = [((), 0)]
     runs = last_switches = 0
+    warm_up = Scheduler((), watch)  # CPython 3.12 tells of instructions only once a frame has asked for that
+    scene(warm_up)
+    warm_up.run(crew)
     while left:
         taken, used = left.pop()
         scheduler = Scheduler(taken, watch)

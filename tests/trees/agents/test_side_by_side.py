@@ -150,13 +150,17 @@ def as_tools(turns: Turns) -> Any:
         async def answer(_: Any) -> Any:
             return says(await turns(who))
 
+        async def ended(run: Any) -> str:
+            if who == "b":
+                turns.b_is_done.set()
+            return str(run.final_output)
+
         models[who] = Named("same", answer)
-        return OpenAI(name=who, model=who, instructions=f"You are {who}.").as_tool(who, who)
+        agent = OpenAI(name=who, model=who, instructions=f"You are {who}.")
+        return agent.as_tool(who, who, custom_output_extractor=ended)
 
     async def turn(data: Any) -> Any:
         await turns.may_ask(data.agent.name)
-        if data.agent.name == "b":
-            asyncio.get_running_loop().call_soon(turns.b_is_done.set)  # its request is made in this turn of the loop
         return data.model_data
 
     def outer(items: Any) -> Any:
