@@ -220,7 +220,7 @@ class Scheduler:
         usual = own if own in able else able[0]
         self.choices.append((number, tuple(at for at in able if at != usual), forced or usual != own))
         chosen = self._switches.get(number, usual)
-        assert chosen in able, f"step {number} is another one than in the run before: {self._threads[chosen].name} waits"
+        assert chosen in able, f"step {number} is not that of the run before: {self._threads[chosen].name} waits"
         me = self._threads[own]
         if chosen != own:
             self._current = chosen

@@ -29,7 +29,7 @@ from trees import Mailbox, Tree
 pytestmark = [
     pytest.mark.own_thread,
     pytest.mark.skipif(
-        (3, 12) <= sys.version_info < (3, 12, 2), reason="CPython 3.12.1 dies (SIGSEGV) in sys.settrace of a second thread"
+        (3, 12) <= sys.version_info < (3, 12, 2), reason="CPython 3.12.1 may die of sys.settrace here (SIGSEGV)"
     ),
 ]
 
