@@ -229,7 +229,8 @@ class TaskSource:
     def questions(self) -> Shape:
         """All that waits for a person."""
         ports = list(task_runtime_of(self._system).ports.values())
-        found = [question_row(each, port.path, content=self._content) for port in ports for each in port.escalations()]
+        shown: Shape = {"content": self._content, "errors": self._system.error_texts}
+        found = [question_row(each, port.path, **shown) for port in ports for each in port.escalations()]
         found.sort(key=lambda each: each["asked_at"])
         return {"version": VERSION, "questions": found}
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
-from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.message_errors import TreeDownError
 from actors.messaging.pool_address import PoolAddress
 from actors.model.errors import ActorsError, ChildError, UnknownPathError
 from actors.model.events import Event
@@ -271,7 +271,7 @@ def _refusing() -> Iterator[None]:
         raise SourceError(404, str(error)) from error
     except ChildError as error:
         raise SourceError(404 if error.code == "not_found" else 409, str(error)) from error
-    except ActorStoppedError as error:
+    except TreeDownError as error:
         raise SourceError(503, str(error)) from error
     except ActorsError as error:
         raise SourceError(409, str(error)) from error

@@ -186,8 +186,9 @@ def _without_empty(value: object) -> object:
     return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
-def question_row(asked: Escalation, path: str, *, content: bool = False) -> Shape:
-    """Return an open question."""
+def question_row(asked: Escalation, path: str, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
+    """Return an open question; the error that it is about is told as in the log of its task."""
+    shows_error = errors == "text" and (content or not asked.has_question)
     return {
         "id": asked.id,
         "task": asked.task,
@@ -195,7 +196,7 @@ def question_row(asked: Escalation, path: str, *, content: bool = False) -> Shap
         "subtask": asked.subtask or None,
         "kind": asked.step or ("undo" if asked.undoing else "subtask"),
         "text": asked.question if content else None,
-        "error": asked.error if content else None,
+        "error": asked.error if shows_error else None,
         "asked_at": asked.raised_at,
         "due": asked.due,
         "answers": list(asked.answers),

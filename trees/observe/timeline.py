@@ -133,7 +133,8 @@ class _Timeline:
         """A person is asked."""
         step = event.step if isinstance(event, told.StepEscalated) else ""
         place, lane = (_step(step), "work") if step else (event.subtask, "undo" if event.undoing else "work")
-        bar = self._close(place, event.at, "asks", event.kind or None)
+        error = event.kind if event.has_question else error_type(event.error, event.kind)
+        bar = self._close(place, event.at, "asks", error or None)
         if lane == "undo":
             self._close(place, event.at, "failed", lane=lane)
         attempt = bar["attempt"] if bar is not None else 0

@@ -18,6 +18,7 @@ class Escalation:
         "answers",
         "due",
         "error",
+        "has_question",
         "id",
         "question",
         "raised_at",
@@ -35,6 +36,8 @@ class Escalation:
         self.subtask = event.subtask
         self.question = event.question
         self.error = event.error
+        self.has_question = event.has_question
+        """True where that is a question, in the place of an error."""
         self.raised_at = event.at
         self.due = event.due
         """When it is too late for an answer, in seconds since 1970; None: never."""

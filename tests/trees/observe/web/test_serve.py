@@ -95,6 +95,19 @@ def test_a_tree_is_shown_and_operated_and_each_act_is_an_event_with_who_did_it(t
     assert acts == [("shop/a", "restart", "page 127.0.0.1"), ("shop/p", "terminate", "page 127.0.0.1")]
 
 
+@pytest.mark.parametrize("act", ["restart", "terminate"])
+def test_an_act_below_a_team_that_is_stopped_is_a_conflict_and_names_the_team(act: str) -> None:
+    """The page is well, and so is its tree: 503 would have a client try the same again and again."""
+    team = SupervisorSpec(id="team", children=[WorkerSpec(id="x", handle=str)])
+    with start(SupervisorSpec(id="shop", children=[team])) as tree:
+        page = tree.serve(port=0)
+        tree.terminate_child("shop/team")
+        with _client(page, page.token) as client:
+            refused = client.post("/api/children", json={"path": "shop/team/x", "act": act})
+    assert refused.status_code == 409
+    assert "shop/team" in refused.json()["error"]
+
+
 def test_a_crash_is_shown_with_its_frames_to_who_looks_afterwards_and_its_message_never(tree: Tree) -> None:
     page = tree.serve(port=0)
     tree.ref("shop/a").tell("boom")

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from actors import Escalated
 from actors.tasks.orchestration.task_runtime import TaskRuntime
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
@@ -80,7 +81,8 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
     handle = tree.submit(Task(id="a.task", goal=GOAL))
     asked = _question_of(client, handle.id)
     assert (asked["path"], asked["subtask"], asked["answers"][0]) == ("shop", "two", "approve")
-    assert ("only a person knows" in str(asked)) is content
+    assert asked["error"] == "RuntimeError: only a person knows"  # no question of a worker, but why one is asked
+    assert (asked["text"] == "two failed. What now?") is content
     url = "/api/tasks/a.task"
     page = client.get(url).json()
     assert page["status"] == "waiting"
@@ -93,6 +95,7 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
         assert bar in bars
     assert ("one", "retry_wait") in [bar[:2] for bar in bars]
     assert next(bar["error"] for bar in page["bars"] if bar["status"] == "failed") == "ValueError"
+    assert next(bar["error"] for bar in page["bars"] if bar["status"] == "asks") == "RuntimeError"
     assert all(bar["to"] is None or bar["from"] <= bar["to"] for bar in page["bars"])
 
     answer = client.post(f"/api/questions/{asked['id']}", json={"answer": "edit", "value": "by hand"})
@@ -111,6 +114,36 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
     assert (GOAL in str(page)) is content
     assert ("secret result" in str(page)) is content
     assert client.post(f"{url}/cancel", json={}).status_code == 409
+
+
+def _wonders(task: Any) -> str:
+    raise Escalated("secret: pay it all?")
+
+
+@pytest.mark.parametrize(("content", "errors"), [(False, "text"), (False, "type"), (True, "text"), (True, "type")])
+def test_a_question_has_the_error_that_it_is_about_as_the_log_shows_it_and_its_own_words_with_content(
+    content: bool, errors: Any
+) -> None:
+    """Whoever decides what becomes of a failure must see it: without content, and not where errors are types only."""
+    children = [WorkerSpec(id="asks", execute=_asks), WorkerSpec(id="wonders", execute=_wonders)]
+    tasks = Tasks(planner=StaticPlan([Subtask("asks"), Subtask("wonders")]), on_failure=[Escalate()])
+    with start(SupervisorSpec(id="shop", tasks=tasks, children=children), log_errors=errors) as tree:
+        page = tree.serve(port=0, content=content)
+        tree.submit(Task("decide", id="t"))
+        eventually(lambda: len(tree.escalations()) == 2)
+        with httpx.Client(base_url=page.address, timeout=20) as client:
+            found = {each["subtask"]: each for each in client.get("/api/questions").json()["questions"]}
+            told = client.get("/api/tasks/t").json()
+    assert (found["asks"]["error"] == "RuntimeError: only a person knows") is (errors == "text")
+    assert ("only a person knows" in str(found["asks"])) is (errors == "text")
+    assert ("only a person knows" in str(told["log"])) is (errors == "text")
+    assert (found["wonders"]["text"] == "secret: pay it all?") is content
+    assert ("secret" in str(found)) is content
+    assert ("secret" in str(told["log"])) is content
+    assert {bar["subtask"]: bar["error"] for bar in told["bars"] if bar["status"] == "asks"} == {
+        "asks": "RuntimeError",
+        "wonders": "escalated",
+    }
 
 
 def test_the_list_filters_by_status_and_text_and_has_no_goal_without_content(
