@@ -275,6 +275,8 @@ def _problems(server: Any, command: Any, env: Any, cwd: Any, url: Any, headers: 
         is_url = isinstance(server, str) and "://" in server
         hint = "Write MCP(url='http://...')." if is_url else "Write MCP(command=['server', ...])."
         yield Problem("MCP.server", f"{type_phrase(server)} is no server object", hint)
+    elif server is not None and not _is_server(server):
+        yield Problem("MCP.server", f"{type_phrase(server)} is no server object", "Write MCP(MCPServer('name')).")
     words = isinstance(command, Sequence) and not isinstance(command, (str, bytes)) and len(command) > 0
     if command is not None and not (words and all(isinstance(word, (str, Path)) for word in command)):
         what = "is empty" if command in ([], ()) else f"expected a list of texts, got {type_phrase(command)}"
@@ -290,6 +292,13 @@ def _problems(server: Any, command: Any, env: Any, cwd: Any, url: Any, headers: 
         texts = isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
         if value is not None and not texts:
             yield Problem(f"MCP.{name}", "expected a dict of texts", "Write {'NAME': 'value'}.")
+
+
+def _is_server(server: object) -> bool:
+    """Return True for an object of the SDK, and for a transport, which is entered for each session."""
+    kind = type(server)
+    is_of_the_sdk = any(base.__module__.partition(".")[0] == "mcp" for base in kind.__mro__)
+    return is_of_the_sdk or hasattr(kind, "__aenter__")
 
 
 def _secrets_of(url: str | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 from uuid import uuid4
@@ -37,22 +37,12 @@ from actors.tasks.model.policy import Answer, answer_of
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import TaskError
-from actors.tasks.model.task_events import (
-    Planned,
-    SubtaskCancelled,
-    SubtaskFailed,
-    SubtaskSkipped,
-    SubtaskStarted,
-    SubtaskSucceeded,
-)
 from actors.validation.validation_messages import nearest
 from trees.agents.mcp_messages import sendable
+from trees.agents.tree_progress import Following
 
 FIRST_MODERN: Final = "2026-07-28"
 """First revision of the protocol in which a server asks by ``input_required``, not by a request of its own."""
-_ENDED: Final = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
-_SMALL: Final = 0.001
-"""Progress of what is none by itself, such as a subtask that begins."""
 _QUESTION: Final = "question"
 """Key of a question among the inputs that a client is to bring, before its id."""
 
@@ -167,7 +157,7 @@ class _Tools:
         can = _can_elicit(ctx) and answered
         modern = (ctx.protocol_version or "") >= FIRST_MODERN
         declined: set[str] = set()
-        async for asked in _Following(handle, ctx).questions():
+        async for asked in Following(handle, ctx.report_progress).questions():
             open_now = [each for each in asked if each.id not in declined]
             if not can or not open_now:
                 return await asyncio.to_thread(_told, handle)
@@ -321,43 +311,6 @@ class _Tools:
             with suppress(ActorsError, asyncio.CancelledError):
                 await ended
         return declined
-
-
-class _Following:
-    """Progress of a task, told to the client, and its questions."""
-
-    def __init__(self, handle: Any, ctx: Context[Any, Any]) -> None:
-        self._handle = handle
-        self._ctx = ctx
-        self._total: float | None = None
-        self._done: set[str] = set()
-        self._told = 0.0
-
-    async def questions(self) -> AsyncIterator[list[Escalation]]:
-        """Yield the open questions each time when there are any, until the task has ended."""
-        try:
-            async for event in self._handle.events():
-                await self._tell(event)
-                if asked := self._handle.escalations:
-                    yield asked
-        except ActorsError as error:
-            raise ToolError(str(error)) from None
-
-    async def _tell(self, event: Any) -> None:
-        """Report how many subtasks have ended, of how many; the figure only grows, as the protocol wants it."""
-        if getattr(event, "task", "") != self._handle.id:
-            return
-        said = ""
-        if isinstance(event, Planned):
-            self._total, said = float(len(event.plan.subtasks)), f"planned: {len(event.plan.subtasks)} subtasks"
-        elif isinstance(event, SubtaskStarted):
-            said = f"{event.subtask}: started"
-        elif isinstance(event, _ENDED):
-            self._done.add(event.subtask)
-            said = f"{event.subtask}: {event.name.removeprefix('subtask_')}"
-        if said:
-            self._told = max(float(len(self._done)), self._told + _SMALL)
-            await self._ctx.report_progress(self._told, self._total, said)
 
 
 async def _end_of(handle: Any) -> Report:

@@ -3,8 +3,9 @@
 The function is a plain one, so each framework takes it as it is: ``Agent(tools=[as_tool(tree)])`` of pydantic-ai,
 ``tool(as_tool(tree))`` of LangChain, ``function_tool(as_tool(tree))`` of OpenAI Agents.
 
-* **No circle.** Who waits for whom rides along in a contextvar: with the call into the task, and with the task into the
-  attempts of its workers, also those of another tree. An agent that would wait for itself gets a
+* **No circle.** Who waits for whom rides along with the call into the task, and with the task into the attempts of its
+  workers, also those of another tree, as with every wait for a task
+  (``actors.tasks.orchestration.waits_across_trees``). An agent that would wait for itself gets a
   ``RecursionDetectedError`` that names the chain, before anything is submitted.
 * **An end for each end.** A task that fails raises what ``tree.run`` raises; its text says what failed and why, in
   words for a model. Where pydantic-ai is loaded that error is a ``ToolFailed`` as well: any other one would end the
@@ -22,13 +23,12 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 from uuid import uuid4
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from actors.model.errors import ActorsError, Failed, RecursionDetectedError
+from actors.model.errors import ActorsError, ConfigError, Failed, Problem
 from actors.runtime.handle import system_of
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.report import Report
@@ -81,9 +81,6 @@ ToolInputs: TypeAlias = Annotated[
 TreeTool: TypeAlias = Callable[..., Awaitable[Any]]
 """``async (goal: str, inputs: dict | None = None) -> result``."""
 
-_WAITING: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("regrow_trees_that_wait", default=())
-"""Trees and paths whose tasks the present code works for, as tools; the innermost last."""
-
 
 class _Words(SpecModel, frozen=True):
     _called: ClassVar[str] = "as_tool(...)"
@@ -103,30 +100,24 @@ def as_tool(
         description: for the model: what the tree is good for. None: that of the supervisor, and what its workers do.
 
     Raises:
-        ConfigError: name or description is no text.
+        ConfigError: that is no running tree, or name or description is no text.
         TaskError: the supervisor has no ``tasks=``.
         UnknownPathError: no supervisor of this path is listed now.
     """
+    if not callable(getattr(tree, "arun", None)) or not callable(getattr(tree, "registry", None)):
+        hint = "Write as_tool(tree) with what start(...) has given."
+        raise ConfigError((Problem("as_tool.tree", f"expected a running tree, got {type_phrase(tree)}", hint),))
     _Words(name=name, description=description)
     known = tree.registry(path)
     at = path or str(tree.spec.id)
-    here = (id(tree), at)
 
     async def run_task(goal: str, inputs: ToolInputs = None) -> Any:
-        chain = _WAITING.get()
-        if here in chain:
-            error = RecursionDetectedError((*(each for _, each in chain), at))
-            raise for_model(error)
-        token = _WAITING.set((*chain, here))
         try:
-            task = _task(goal, inputs, at)
-            return await _result(tree, task, path)
+            return await _result(tree, _task(goal, inputs, at), path)
         except ActorsError as error:
             raise for_model(error) from error.__cause__
         except Failed as error:
             raise for_model(error) from None
-        finally:
-            _WAITING.reset(token)
 
     run_task.__name__ = run_task.__qualname__ = _name(name, at)
     run_task.__doc__ = _docstring(description or _description_of(tree, path), at, known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
@@ -20,6 +21,7 @@ from actors.tasks.model.task_ids import NEW_IDS, require_own
 from actors.tasks.orchestration.delegation_calls import waiting_chain
 from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.tasks.orchestration.waits_across_trees import waited_for
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.bulk import checked_tasks, checked_tasks_async, with_id
@@ -163,7 +165,8 @@ class TaskApi:
             raise system.down_error(port.path)
         chain, lineage = waiting_chain(port) if joined else ((), ())
         now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
-        return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
+        with waited_for(port) if joined else nullcontext():
+            return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
     def _handle(self, id_: str, path: str | None, new: Mapping[str, Reply]) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""

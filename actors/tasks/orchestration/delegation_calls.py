@@ -19,6 +19,7 @@ from actors.model.errors import RecursionDetectedError
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaiterJoined
+from actors.tasks.orchestration.waits_across_trees import circle_to
 
 if TYPE_CHECKING:
     from contextvars import Context as Variables
@@ -88,16 +89,16 @@ def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, .
     """Return who waits if the present code waits for a task of this orchestrator; nothing where it is no worker's code.
 
     Raises:
-        RecursionDetectedError: the orchestrator's own supervisor waits for it.
+        RecursionDetectedError: the orchestrator's own supervisor waits for it, be it by way of other trees.
     """
+    circle = circle_to(port)
+    if circle:
+        port.system.recursion_refused(port.path, circle)
+        raise port.noted(RecursionDetectedError((*(address.path for address in circle), port.path)))
     current = CURRENT.get()
     if current is None or current.incarnation.system is not port.system:
         return (), ()
-    chain = tuple(address.path for address in current.waiting())
-    if port.path in chain:
-        port.system.recursion_refused(port.path, port.addresses(chain))
-        raise port.noted(RecursionDetectedError((*chain, port.path)))
-    return chain, current.lineage
+    return tuple(address.path for address in current.waiting()), current.lineage
 
 
 def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from actors import ChildExited, ConfigError, StartError
 from actors.tasks.model.task_events import SubtaskProgressed
@@ -408,6 +409,8 @@ def test_a_server_that_cannot_start_does_not_keep_the_tree_from_starting_and_pla
         ({"url": "http://x", "env": {"A": "b"}}, "is for command="),
         ({"command": ["a"], "headers": {"A": "b"}}, "is for url="),
         ({"command": ["a"], "env": {"A": 1}}, "expected a dict of texts"),
+        ({"server": object()}, "is no server object"),
+        ({"server": MCPServer}, "is no server object"),
     ],
 )
 def test_what_is_wrong_with_a_declaration_is_said_at_once(given: dict[str, Any], what: str) -> None:

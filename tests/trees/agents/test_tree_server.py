@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mcp import Client
 
 from actors.model.errors import Escalated
+from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
     Escalate,
@@ -25,7 +27,8 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.agents.tree_server import _Following, server_of
+from trees.agents.tree_progress import Following
+from trees.agents.tree_server import server_of
 
 MODES = ("auto", "legacy")
 TWO = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
@@ -130,6 +133,34 @@ def test_run_task_waits_for_the_result_and_reports_progress_that_only_grows(tree
         "b: started",
         "b: succeeded",
     ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_run_task_tells_how_far_a_subtask_says_that_it_is(mode: str) -> None:
+    heard = threading.Event()
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append((done, total, message))
+        if message == "a: half of it":
+            heard.set()
+
+    def works(_: Any, context: Any) -> str:
+        context.progress(0.5, "half of it")
+        assert heard.wait(LONG_S)
+        for _ in range(1000):
+            context.progress(0.5)
+        return "done"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
+    with start(SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=works)])) as tree:
+        using(tree, lambda client: client.call_tool("run_task", {"goal": "go"}, progress_callback=progress), mode)
+
+    figures = [done for done, _, _ in told]
+    assert (0.5, 1.0, "a: half of it") in told
+    assert figures == sorted(set(figures))
+    assert told[-1] == (1.0, 1.0, "a: succeeded")
+    assert len(told) < 100
 
 
 def test_the_same_task_id_starts_nothing_twice(tree: Tree) -> None:
@@ -251,7 +282,7 @@ def test_a_client_that_declines_the_question_that_comes_last_of_all_is_told_and_
             if isinstance(event, EscalationRaised):
                 yield self._handle.escalations
 
-    monkeypatch.setattr(_Following, "questions", with_the_last_event)
+    monkeypatch.setattr(Following, "questions", with_the_last_event)
     elicit, asked = answering(DECLINED)
 
     async def use(client: Client) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from actors import ConfigError, RecursionDetectedError, UnknownPathError
+from actors import ConfigError, RecursionDetectedError, RecursionRefused, UnknownPathError
 from actors.model.errors import Failed
 from actors.testing import settle
 from tests.support.asking import LONG_S
@@ -28,6 +29,7 @@ from trees import (
     StaticPlan,
     Subtask,
     SupervisorSpec,
+    TaskCancelledError,
     TaskError,
     TaskFailedError,
     Tasks,
@@ -103,6 +105,12 @@ def test_a_name_or_a_description_that_is_no_text_is_refused_at_once(tree: Tree, 
     (field,) = wrong
     with pytest.raises(ConfigError, match=rf"^as_tool\(\.\.\.\)\.{field}: expected a str"):
         as_tool(tree, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "shop", SupervisorSpec(id="shop")])
+def test_what_is_no_running_tree_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^as_tool\.tree: expected a running tree, got"):
+        as_tool(wrong)
 
 
 def test_a_failed_task_raises_an_error_whose_text_a_model_can_use(tree: Tree) -> None:
@@ -257,17 +265,60 @@ def test_an_agent_of_the_tree_that_calls_the_tree_back_is_refused_with_the_chain
         assert len(tree.tasks()) == 1
 
 
-def test_two_trees_that_call_each_other_are_refused_with_the_chain() -> None:
+@pytest.mark.parametrize("outside", ["run", "tool"])
+@pytest.mark.parametrize("back", ["tool", "arun"])
+def test_two_trees_that_call_each_other_are_refused_with_the_chain(outside: str, back: str) -> None:
     first: list[Any] = []
     second: list[Any] = []
     with start(_spec(_calling(second), "a")) as a, start(_spec(_calling(first), "b")) as b:
-        first.append(as_tool(a))
+        first.append(as_tool(a) if back == "tool" else a.arun)
         second.append(as_tool(b))
+        refused: list[Any] = []
+        a.subscribe(lambda event: refused.append(event) if isinstance(event, RecursionRefused) else None)
 
-        with pytest.raises(TaskFailedError, match="a > b > a: 'a' would wait for itself"):
-            asyncio.run(as_tool(a)("round"))
+        with pytest.raises(TaskFailedError, match="a > a/w > b > b/w > a: 'a' would wait for itself"):
+            a.run("round", 30) if outside == "run" else asyncio.run(as_tool(a)("round"))
+        settle(a)
 
         assert len(a.tasks()) == len(b.tasks()) == 1
+        assert [each.chain for each in refused] == [("a", "a/w", "b", "b/w", "a")]
+
+
+def test_a_member_of_a_team_of_another_tree_is_refused_as_well() -> None:
+    holder: list[Any] = []
+    second: list[Any] = []
+    team = _spec(_calling(holder), "team")
+    outer = SupervisorSpec(id="b", tasks=Tasks(planner=StaticPlan([Subtask("t", worker="team")])), children=[team])
+    with start(_spec(_calling(second), "a")) as a, start(outer) as b:
+        holder.append(as_tool(a))
+        second.append(as_tool(b))
+
+        with pytest.raises(TaskFailedError, match="a > a/w > b > b/team > b/team/w > a: 'a' would wait for itself"):
+            a.run("round", 30)
+
+
+def test_whoever_waits_no_longer_in_another_tree_is_no_circle() -> None:
+    trees: list[Tree] = []
+    begun, left = threading.Event(), threading.Event()
+
+    async def leaves(task: Any) -> Any:
+        return "done" if str(task) == "back" else await trees[1].arun("go")
+
+    def calls_back(_: Any) -> Any:
+        begun.set()
+        assert left.wait(LONG_S)
+        return trees[0].run("back", LONG_S).output
+
+    with start(_spec(leaves, "a")) as a, start(_spec(calls_back, "b")) as b:
+        trees += [a, b]
+        handle = a.submit("out")
+        assert begun.wait(LONG_S)
+        handle.cancel()
+        with pytest.raises(TaskCancelledError):
+            handle.result(LONG_S)
+        left.set()
+
+        assert b.tasks()[0].result(LONG_S).output == "done"
 
 
 def test_the_model_of_an_agent_of_the_tree_reads_the_refusal_and_goes_on() -> None:
