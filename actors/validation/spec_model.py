@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError
 from actors.model.errors import ConfigError, DepthError, Problem
 from actors.validation import field_types
 from actors.validation.json_form import raise_interrupt
-from actors.validation.validation_messages import from_pydantic
+from actors.validation.validation_messages import from_pydantic, type_phrase
 
 CODE_FIELDS = ("output", "undo", "estimate", "lifespan")
 """Fields that hold, or may hold, a user's code, besides those that say what a worker does (``field_types.WORK``)."""
@@ -89,6 +89,29 @@ class SpecModel(BaseModel, frozen=True):
     def _depth_problems(cls, data: Mapping[str, Any]) -> list[Problem]:  # noqa: ARG003 - the same
         """Return what stands too deep. ``data`` is what the user gave, unchecked."""
         return []
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Make one of a dict of its fields, as pydantic does; every mistake is a ``ConfigError``."""
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError:  # not of a field: those are refused by ``__init__``
+            got = type_phrase(obj)
+        raise ConfigError((Problem(cls._title(), f"expected a dict of its fields, got {got}", cls._form()),))
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Make one of a JSON object with its fields, as pydantic does; every mistake is a ``ConfigError``."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            is_json = error.errors(include_input=False)[0]["type"] != "json_invalid"
+        what = "expected a JSON object of its fields" if is_json else "the text is no JSON"
+        raise ConfigError((Problem(cls._title(), what, cls._form()),))
+
+    @classmethod
+    def _form(cls) -> str:
+        return f"Write {cls._title()}({next(iter(cls.model_fields), '')}=...)."
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy the spec, with ``update`` changed, and check it like any new one, which pydantic's own does not."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
+from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.ha_settings import HA
 from trees.ha.lease_keeper import LeaseKeeper
@@ -33,7 +34,7 @@ def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
         ConfigError: this is none.
     """
     if not isinstance(ha, HA):
-        what = f"a {type(ha).__name__} says nothing about a lease"
+        what = f"{type_phrase(ha)} says nothing about a lease"
         raise ConfigError((Problem(f"{spec.id}.ha", what, "Write ha=HA(lease_s=10)."),))
     if not isinstance(store, str):
         what = "with ha= several processes share one store, and this one is in this process only"

@@ -257,6 +257,28 @@ def test_a_dict_is_validated_by_the_same_rules_and_the_same_error() -> None:
     assert problem.path == "ledger.pool"
 
 
+@pytest.mark.parametrize(
+    ("read", "what"),
+    [
+        (lambda: WorkerSpec.model_validate(5), "expected a dict of its fields, got an int"),
+        (lambda: SupervisorSpec.model_validate(None), "expected a dict of its fields, got None"),
+        (lambda: SupervisorSpec.model_validate_json('{"id": "shop"'), "the text is no JSON"),
+        (lambda: Mailbox.model_validate_json("[1]"), "expected a JSON object of its fields"),
+        (lambda: Mailbox.model_validate_json('{"capacity": -1}'), "-1 is too small"),
+    ],
+)
+def test_whatever_a_spec_is_read_from_what_is_wrong_is_a_config_error(read: Callable[[], object], what: str) -> None:
+    problem = problem_of(read)
+
+    assert problem.what == what
+
+
+def test_a_spec_is_read_from_json() -> None:
+    read = Mailbox.model_validate_json('{"capacity": 3, "overflow": "reject"}')
+
+    assert read == Mailbox(capacity=3, overflow="reject")
+
+
 def test_pydantics_error_is_not_even_the_context_of_ours() -> None:
     with pytest.raises(ConfigError) as caught:
         worker("ledger", restart={"token": "hunter2"})

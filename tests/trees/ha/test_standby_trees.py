@@ -459,7 +459,7 @@ def test_candidates_need_a_store_that_they_share(store: Any, works: Works) -> No
 
 
 def test_a_lease_is_no_number(works: Works) -> None:
-    with pytest.raises(ConfigError, match="ha: a int says nothing about a lease"):
+    with pytest.raises(ConfigError, match="ha: an int says nothing about a lease"):
         start(works.tree(), store="sqlite:///x.db", ha=10)  # type: ignore[arg-type]
 
 
