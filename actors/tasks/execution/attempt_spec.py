@@ -85,6 +85,8 @@ class AttemptOutcome(NamedTuple):
     """Tokens of its result, by the user's counter."""
     undone: tuple[str, ...] | None = None
     """Subtasks that the members of a team have undone; None: it was no undo of a team."""
+    best_effort: bool = False
+    """True where a team's result is not all that was wanted, as its report says."""
 
 
 UNKNOWN_OUTCOME: Final = AttemptOutcome()

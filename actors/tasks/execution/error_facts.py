@@ -112,7 +112,7 @@ def _escalated(error: Escalated) -> Failure:
 def _says_something_of_the_worker(error: BaseException) -> bool:
     """False where the request was at fault, or somebody else who had a part in it."""
     if isinstance(error, TeamFailedError):
-        return error.retryable
+        return error.counts
     return not isinstance(error, (Failed, *_OF_OTHERS))
 
 

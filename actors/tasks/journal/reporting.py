@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
@@ -70,7 +70,7 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=graph_of(state),
-        notes=(*state.notes, *_over_budget(state), *state.warnings),
+        notes=(*state.notes, *_best_efforts(state), *_over_budget(state), *state.warnings),
         path=state.path,
         replans=state.replans,
         error=error_of(state),
@@ -78,6 +78,11 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
     if report.error is not None:
         report.error.report = report
     return report
+
+
+def _best_efforts(state: TaskState) -> Iterator[str]:
+    for node in state.best_efforts():
+        yield f"{node.id}: the best effort of {node.worker}: its own review has not passed, or could not be made"
 
 
 def _over_budget(state: TaskState) -> tuple[str, ...]:

@@ -110,6 +110,7 @@ class SubtaskState:
         "asked",
         "attempt",
         "before",
+        "best_effort",
         "chain",
         "compensating",
         "counted",
@@ -175,7 +176,7 @@ class SubtaskState:
         self.standing = FRESH
         self.due: float | None = None
         """When the next attempt may start."""
-        self.dropped = False  # True where it had failed, or did not run, and another plan does without it
+        self.dropped = self.best_effort = False  # dropped: another plan does without it. best_effort: of its team
         self.preemptions = self.losses = self.reviews = 0
         """Losses: processes that have ended one after the other with an attempt at it. Reviews: of its results."""
         self.queued_at = self.started_at = self.ended_at = 0.0

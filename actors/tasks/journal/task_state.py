@@ -132,6 +132,11 @@ class TaskState:
             node.id: node.value for node in self.nodes.values() if node.parent is None and node.status in _HAVE_RESULT
         }
 
+    def best_efforts(self) -> list[SubtaskState]:
+        """Subtasks of the plan whose result is a best effort of a team: nobody there was content with it."""
+        done = (node for node in self.nodes.values() if node.parent is None and node.status is SUCCEEDED)
+        return [node for node in done if node.best_effort]
+
     # -- the task ------------------------------------------------------------------------------------------
 
     def _submitted(self, event: task_events.TaskSubmitted) -> None:
@@ -226,7 +231,8 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.acts and node.status is RUNNING:  # else a person gave the result
             node.acts[-1].succeeds(event.value)
-        node.value, node.tokens, node.error, node.kind, node.kept = event.value, event.tokens, "", "", None
+        node.value, node.tokens, node.best_effort = event.value, event.tokens, event.best_effort
+        node.error, node.kind, node.kept = "", "", None
         if node.id in self.compensated:
             self.compensated.remove(node.id)  # it was undone, and is done again
         self._ends(node, SUCCEEDED, event.at, event.usage)

@@ -60,9 +60,11 @@ class TeamFailedError(Failed):
 
     private_text = True
 
-    def __init__(self, why: str, *, kind: str = "", retryable: bool = True) -> None:
+    def __init__(self, why: str, *, kind: str = "", retryable: bool = True, counts: bool = True) -> None:
         super().__init__(why, retryable=retryable)
         self.kind = kind
+        self.counts = counts and retryable
+        """True where it says something of the team, and not only of the request."""
 
 
 _NO_WORKER: Final = (

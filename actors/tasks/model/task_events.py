@@ -230,6 +230,8 @@ class SubtaskSucceeded(AttemptEvent):
     usage: Usage = NO_USAGE
     tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
     """Tokens of the value, by the user's counter; None: not counted."""
+    best_effort: bool = False
+    """True where a team has returned its best effort: its review has not passed, or could not be made."""
 
 
 @record(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class SubtaskRetrying(AttemptEvent):
     usage: Usage = NO_USAGE
     feedback: str = field(default="", repr=False)
     counted: bool = field(default=False, metadata=UNLOGGED)
-    """The breaker of its worker has counted it. The same below."""
+    """The breaker of its worker has counted it, or would have, if it had one. The same below."""
     max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
     """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
 

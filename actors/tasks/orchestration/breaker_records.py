@@ -65,9 +65,14 @@ class BreakerRecords:
     def ended(
         self, row: RunningAttempt, entry: RegistryEntry | None, outcome: Outcome
     ) -> tuple[bool, type[task_events.BreakerChanged] | None]:
-        """Tell the breaker how one ended: whether it has counted that as a failure, and what that changed, if so."""
-        if entry is None or entry.breaker is None:
+        """Tell the breaker how one ended: whether it has counted that as a failure, and what that changed, if so.
+
+        Of a worker without a breaker: whether one would have.
+        """
+        if entry is None:
             return False, None
+        if entry.breaker is None:
+            return isinstance(outcome, Failure) and entry.counts(outcome), None
         breaker, last, token, failed = entry.breaker, row.node.counted, row.breaker_token, False
         now, before = self._time(), breaker.state
         counted = last[1] if last is not None and last[0] == entry.id else None

@@ -49,7 +49,8 @@ class Deciding:
     def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, *, counted: bool) -> None:
         """An attempt has ended; ``counted`` says whether its worker's breaker has counted that as a failure."""
         if isinstance(outcome, Done):  # there is nothing to decide, and most end like this
-            done = (attempt.spec.worker, node.attempt, outcome.value, attempt.take_used(), attempt.code_outcome.tokens)
+            said, used = attempt.code_outcome, attempt.take_used()
+            done = (attempt.spec.worker, node.attempt, outcome.value, used, said.tokens, said.best_effort)
             self._recording.emit(state, task_events.SubtaskSucceeded, node.id, *done)
         else:
             began, used = attempt.started is not None, attempt.take_used()

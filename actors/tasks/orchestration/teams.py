@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptOutcome
-from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of, used_by_undoing
 from actors.tasks.journal.subtask_state import part_of
@@ -31,11 +30,12 @@ from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, same_instruction
-from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
+from actors.tasks.model.task_errors import TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
 from actors.tasks.orchestration.attempt_table import number_in
 from actors.tasks.orchestration.messages import Pause, TimerFired
 from actors.tasks.orchestration.team_calls import KEEPS
+from actors.tasks.recovery.team_ends import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -304,12 +304,12 @@ class Teams:
             return
         _ended_for(attempt, state)
         attempt.use(report.usage if attempt.spec.role == "work" else used_by_undoing(state))
-        attempt.note(AttemptOutcome(undone=tuple(report.compensated)))
+        attempt.note(AttemptOutcome(undone=tuple(report.compensated), best_effort=report.best_effort))
         if attempt.spec.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
             attempt.fail_as_ended()
             return
         try:
-            done = _outcome_of(attempt, report)
+            done = outcome_of(attempt, state, report, self._core.settings)
         except Exception as error:  # noqa: BLE001 - the output may not fit what was declared
             attempt.fail_with(error)
         else:
@@ -382,16 +382,3 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
 def _break_off(attempt: Attempt) -> None:
     """Fail the attempt of a part that was put aside."""
     attempt.fail_with(TeamFailedError("its orchestrator died of it, or its journal is damaged", retryable=False))
-
-
-def _outcome_of(attempt: Attempt, report: Report) -> Done:
-    """Outcome of the attempt whose part of a task has ended."""
-    if attempt.spec.role == "undo" and report.undo_errors:
-        said = "; ".join(f"{id_}: {text}" for id_, text in report.undo_errors.items())
-        raise TeamFailedError(said, retryable=False)
-    if attempt.spec.role == "undo":
-        return Done(None)
-    if report.status is not TaskStatus.SUCCEEDED:
-        error = report.error
-        raise TeamFailedError(str(error), kind=error.kind if isinstance(error, TaskFailedError) else "")
-    return to_outcome(attempt, report.output)

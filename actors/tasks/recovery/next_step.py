@@ -128,9 +128,13 @@ def missing(state: TaskState) -> list[SubtaskState]:
     ]
 
 
+def _culprit(those: list[SubtaskState]) -> SubtaskState:
+    return next((node for node in those if node.status is SubtaskStatus.FAILED), those[0])
+
+
 def _missing_error(those: list[SubtaskState]) -> tuple[str, str]:
     """Kind and text of the end of a task that lacks the results of these."""
-    culprit = next((node for node in those if node.status is SubtaskStatus.FAILED), those[0])
+    culprit = _culprit(those)
     kind = FailureKind.RECURSION.value if culprit.kind == FailureKind.RECURSION else "subtask"
     return kind, f"{culprit.id}: {culprit.error}"
 
@@ -154,8 +158,8 @@ def _running(state: TaskState, facts: StageFacts) -> Next:
 def _all_done(state: TaskState, facts: StageFacts) -> Next:
     """Every subtask has ended, and nothing has ended the task yet."""
     settings, those = facts.settings, missing(state)
-    if those and state.replans < settings.replan and (over := exceeded(state)):
-        return _end("budget", over)  # nobody plans what may use up nothing any more
+    if those and (over := exceeded(state)):  # nobody plans, and nothing is tried again, that may use up nothing more
+        return _end("budget", f"{over}, and {_culprit(those).id} has failed")  # why, a log line must not say
     if those and state.replans < settings.replan:
         failed = tuple(node.id for node in those if node.status is SubtaskStatus.FAILED)
         return draft(task_events.Replanning, state.replans + 1, failed)
@@ -165,7 +169,8 @@ def _all_done(state: TaskState, facts: StageFacts) -> Next:
         return _call(state, Step.REVIEW, facts)
     if settings.synthesizer is not None and not state.combined:
         return _call(state, Step.COMBINE, facts)
-    return draft(task_events.TaskFinished, TaskStatus.SUCCEEDED, state.best_effort)
+    best_effort = state.best_effort or (settings.reviewer is None and bool(state.best_efforts()))
+    return draft(task_events.TaskFinished, TaskStatus.SUCCEEDED, best_effort)
 
 
 def _review_each(state: TaskState, facts: StageFacts) -> Next:

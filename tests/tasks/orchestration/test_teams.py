@@ -157,7 +157,10 @@ def test_a_backup_takes_over_from_a_team() -> None:
 
 
 def test_the_breaker_of_a_team_opens() -> None:
-    spec = above(team(WorkerSpec(id="x", execute=fails, breaker=None), breaker=Breaker(failure_threshold=2)))
+    def breaks(_: Any, __: Any) -> None:
+        raise ValueError("down")
+
+    spec = above(team(WorkerSpec(id="x", execute=breaks, breaker=None), breaker=Breaker(failure_threshold=2)))
     with start(spec, clock=ManualClock()) as tree:
         errors = []
         for _ in range(2):

@@ -1,0 +1,211 @@
+"""How a team's part has ended, as the orchestrator above sees it: a breaker, a budget, a best effort (S1, S8, S34)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors import Failed, Rejected
+from tests.support.dispatching import LONG_S, failure, one, shop
+from trees import (
+    Breaker,
+    Budget,
+    BudgetExceededError,
+    Check,
+    Done,
+    NoCapableWorkerError,
+    Plan,
+    Retry,
+    StaticPlan,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    Usage,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+from trees.store import MemoryStore
+
+OPENS_AT_ONCE = Breaker(failure_threshold=1, failure_rate=0.0, cooldown_s=1000.0)
+AT_ONCE = Retry(max_attempts=1)
+
+
+def done(_task: object, _context: object) -> str:
+    return "done"
+
+
+def team_of(*children: WorkerSpec, **tasks: Any) -> SupervisorSpec:
+    """A team whose breaker opens at the first failure that counts."""
+    settings = Tasks(**{"on_failure": [], "step_retry": AT_ONCE, **tasks})
+    return SupervisorSpec(id="team", tasks=settings, children=children, breaker=OPENS_AT_ONCE)
+
+
+def above(team: SupervisorSpec, **tasks: Any) -> SupervisorSpec:
+    """A root whose one subtask is for this team."""
+    return shop(team, plans={"go": [one("s", team.id)]}, **tasks)
+
+
+# -- its breaker -------------------------------------------------------------------------------------------------
+
+
+def refuses(_task: object, _context: object) -> None:
+    raise Failed("a bad document")
+
+
+def is_not_its(_task: object, _context: object) -> None:
+    raise Rejected("not mine")
+
+
+def breaks(_task: object, _context: object) -> None:
+    raise ValueError("down")
+
+
+def exits(_task: object, _context: object) -> None:
+    raise SystemExit(1)
+
+
+def uses(_task: object, _context: object) -> Done:
+    return Done("done", usage=Usage(tokens=500))
+
+
+def no_plan(*_: object) -> Plan:
+    return Plan([one("x", "nobody")])
+
+
+def nobody(*_: object) -> Plan:
+    raise NoCapableWorkerError("sql")
+
+
+def is_down(*_: object) -> Any:
+    raise ValueError("down")
+
+
+def content_with_nothing(_task: object, _plan: object, _results: object) -> Verdict:
+    return Verdict(passed=False, checks=[Check("m", False, "no")])  # noqa: FBT003 - a field
+
+
+def member(execute: Callable[..., Any] = done, **words: Any) -> WorkerSpec:
+    return WorkerSpec(id="m", execute=execute, **words)
+
+
+OF_THE_REQUEST = {
+    "Failed": team_of(member(refuses)),
+    "Failed, without a breaker": team_of(member(refuses, breaker=None)),
+    "Rejected": team_of(member(is_not_its)),
+    "a result of the wrong type": team_of(member(output=int)),
+    "an exception that is expected": team_of(member(breaks, expected=(ValueError,))),
+    "a mistake in the plan": team_of(member(), planner=no_plan),
+    "a fixed plan with a mistake": team_of(member(), planner=nobody),
+    "a budget": team_of(member(uses), planner=StaticPlan([one("a", "m"), one("b", "m", depends_on=["a"])])),
+    "a review": team_of(member(), reviewer=content_with_nothing, max_iterations=1, on_rejected="fail"),
+}
+OF_THE_TEAM = {
+    "an exception": team_of(member(breaks)),
+    "an exception, without a breaker": team_of(member(breaks, breaker=None)),
+    "a crash": team_of(member(exits, breaker=None)),
+    "a planner that is down": team_of(member(), planner=is_down),
+    "a reviewer that is down": team_of(member(), reviewer=is_down),
+    "a synthesizer that is down": team_of(member(), synthesizer=is_down),
+}
+
+
+def breaker_after(team: SupervisorSpec) -> str | None:
+    with start(above(team)) as tree:
+        failure(tree.submit(Task("go", budget=Budget(tokens=400))))
+        return tree.registry()[0].breaker
+
+
+@pytest.mark.parametrize("how", OF_THE_REQUEST)
+def test_a_team_that_fails_because_of_the_request_is_not_a_bad_team(how: str) -> None:
+    assert breaker_after(OF_THE_REQUEST[how]) == "closed"
+
+
+@pytest.mark.parametrize("how", OF_THE_TEAM)
+def test_a_team_that_fails_because_of_something_in_it_counts_for_its_breaker(how: str) -> None:
+    assert breaker_after(OF_THE_TEAM[how]) == "open"
+
+
+# -- a budget ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replan", [0, 1])
+def test_a_budget_that_is_used_up_inside_a_team_is_what_the_task_has_failed_of(replan: int) -> None:
+    chain = [one("a", "m"), one("b", "m", depends_on=["a"]), one("c", "m", depends_on=["b"])]
+    team = team_of(member(uses), planner=StaticPlan(chain))
+
+    with start(above(team, replan=replan)) as tree:
+        handle = tree.submit(Task("go", budget=Budget(tokens=900)))
+        with pytest.raises(BudgetExceededError, match="tokens 1000 of 900") as caught:
+            handle.result(timeout=LONG_S)
+
+    report = caught.value.report
+    assert report is not None
+    assert report.usage.tokens == 1000
+    assert "tokens 1000 of 900" in report.failed["s"]
+
+
+def test_a_task_that_fails_and_has_used_up_its_budget_says_both() -> None:
+    def work(_task: object, context: Any) -> None:
+        context.use(tokens=500)
+        raise ValueError("down")
+
+    with start(shop(member(work), plans={"go": [one("m")]})) as tree:
+        report = failure(tree.submit(Task("go", budget=Budget(tokens=400))))
+
+    assert isinstance(report.error, BudgetExceededError)
+    assert report.error.why == "tokens 500 of 400, and m has failed"
+    assert report.failed == {"m": "ValueError: down"}
+
+
+# -- a best effort -----------------------------------------------------------------------------------------------
+
+IN_TEAMS = {
+    "review": team_of(member(), reviewer=content_with_nothing, max_iterations=1),
+    "reviewer is down": team_of(member(), reviewer=is_down, on_step_failure="best_effort"),
+    "synthesizer is down": team_of(member(), synthesizer=is_down, on_step_failure="best_effort"),
+}
+
+
+@pytest.mark.parametrize("how", IN_TEAMS)
+def test_a_task_that_rests_on_the_best_effort_of_a_team_is_marked_as_one(how: str) -> None:
+    store = MemoryStore()
+    with start(above(IN_TEAMS[how]), store=store) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        report = handle.result(timeout=LONG_S)
+        drawn = handle.dump()
+    with start(above(IN_TEAMS[how]), store=store) as tree:
+        again = tree.task("t").result(timeout=LONG_S)
+
+    assert report.status == "succeeded"
+    assert report.best_effort
+    assert again.best_effort
+    assert any(note.startswith("s: the best effort of team") for note in report.notes)
+    assert again.notes == report.notes
+    assert "best effort" in drawn.splitlines()[0]
+
+
+def test_what_a_reviewer_above_is_content_with_is_no_best_effort_and_the_note_stays() -> None:
+    with start(above(IN_TEAMS["review"], reviewer=lambda *_: True)) as tree:
+        report = tree.run("go", timeout=LONG_S)
+
+    assert not report.best_effort
+    assert any("the best effort of team" in note for note in report.notes)
+
+
+def test_a_team_that_does_better_when_it_is_sent_back_leaves_no_mark() -> None:
+    said = iter([False, True])
+
+    def inside(_task: object, _plan: object, _results: object) -> Verdict:
+        passed = next(said)
+        return Verdict(passed=passed, checks=[] if passed else [Check("m", False, "no")])  # noqa: FBT003 - a field
+
+    verdicts = iter([Verdict(False, [Check("s", False, "again")]), Verdict(True)])  # noqa: FBT003 - a field
+    team = team_of(member(), reviewer=inside, max_iterations=1)
+    with start(above(team, reviewer=lambda *_: next(verdicts))) as tree:
+        report = tree.run("go", timeout=LONG_S)
+
+    assert not report.best_effort
+    assert report.notes == ()
