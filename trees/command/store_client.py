@@ -8,6 +8,7 @@ started again. Whether a command was carried out is read from the store as well.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -51,6 +52,8 @@ class TaskListing:
     """Finished ones, older than those."""
     damaged: list[str]
     """Damage of the streams that cannot be read."""
+    shared: frozenset[str]
+    """Ids that several of the roots that were looked at have, whatever is listed here."""
 
 
 class StoreClient:
@@ -94,14 +97,14 @@ class StoreClient:
 
         With ``metadata`` only those that have it, which a damaged one has not.
         """
-        rows = self._store.all_tasks(root)
+        rows = every = self._store.all_tasks(root)
         if metadata:
             wholes = [row for row in rows if row.whole is None]
             had = {(row.root, row.id) for row, first in self._store.firsts(wholes) if has_metadata(first, metadata)}
             rows = [row for row in rows if (row.root, row.whole or row.id) in had]
         ended = _newest_ended(rows)
         shown = ended if finished is None else ended[:finished]
-        return self._listing(rows, shown, len(ended) - len(shown))
+        return self._listing(rows, shown, len(ended) - len(shown), _shared(every))
 
     def search(self, status: str | None, text: str, limit: int, root: str | None = None) -> TaskListing:
         """All that is not finished, and of the rest the newest that ended so and have this text in id or goal.
@@ -110,9 +113,11 @@ class StoreClient:
         """
         rows = self._store.all_tasks(root)
         shown, cut = self._search.found(_newest_ended(rows), status, text, limit)
-        return self._listing(rows, shown, int(cut))
+        return self._listing(rows, shown, int(cut), _shared(rows))
 
-    def _listing(self, rows: list[StoredTask], shown: list[StoredTask], left_out: int) -> TaskListing:
+    def _listing(
+        self, rows: list[StoredTask], shown: list[StoredTask], left_out: int, shared: frozenset[str]
+    ) -> TaskListing:
         wanted = {(row.root, row.id) for row in [*shown, *(row for row in rows if row.finished_at is None)]}
         tasks, damaged = [], []
         for row, view in self._views(row for row in rows if (row.root, row.id) in wanted):
@@ -120,7 +125,7 @@ class StoreClient:
                 damaged.append(f"task {row.id} of {row.root}: {view}")
             else:
                 tasks.append(view)
-        return TaskListing(tasks, left_out, damaged)
+        return TaskListing(tasks, left_out, damaged, shared)
 
     def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
         """A task, with the teams' parts of it.
@@ -281,6 +286,11 @@ def _became(task: TaskView, id_: str) -> str | None:
     if closed is not None:
         return f"it was answered: {closed.answer}" if isinstance(closed, EscalationAnswered) else "its time was up"
     return f"task {task.id} has ended: {task.state.final}" if task.state.final is not None else None
+
+
+def _shared(rows: list[StoredTask]) -> frozenset[str]:
+    """Ids that several roots have; a root has each of its own once."""
+    return frozenset(id_ for id_, number in Counter(row.id for row in rows).items() if number > 1)
 
 
 def _the_one(rows: list[StoredTask], id_: str) -> StoredTask:

@@ -20,6 +20,7 @@ from actors.messaging.reply import Reply
 from actors.model.clock import SystemClock
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
+from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
 from trees.observe.task_shapes import question_row, task_page, task_row
@@ -34,6 +35,8 @@ LOOK_S: Final = 1.0
 """How often a subscriber has the store looked at."""
 TAKEN_S: Final = 2.0
 """How long a command waits for a tree to take it; one that is down takes it later."""
+MOST_NAMES: Final = 10
+"""Roots that are named where one is looked for that is not there."""
 _ELSEWHERE: Final = "children live in the process of their tree: look there, with 'regrow top --pid PID'."
 
 
@@ -119,7 +122,7 @@ class StoreSource:
         with _refusing():
             listed = self._client.search(status, text, limit, self._root)
         found = [row for row in _rows(listed) if status in {None, row["status"]} and _has(row, text)]
-        found = _told_apart(sorted(found, key=lambda row: row["created_at"], reverse=True))
+        found = _told_apart(sorted(found, key=lambda row: row["created_at"], reverse=True), listed.shared, "id")
         cut = listed.left_out > 0 or len(found) > limit
         return {"version": VERSION, "tasks": found[:limit], "cut": cut}
 
@@ -128,19 +131,19 @@ class StoreSource:
         with _refusing():
             view, parts = self._found(self._client.task, id)
         page = task_page(view, parts, content=True, part_of=among(parts, view.root))
-        return page | {"root": view.root}
+        return page | {"id": id, "root": view.root}
 
     def questions(self) -> Shape:
         """All that waits for a person, in all trees."""
         with _refusing():
-            going = self._client.tasks(0, root=self._root).tasks
+            going = self._client.tasks(0, root=self._root)
         found = [
             question_row(asked, view.state.path, content=True) | {"root": view.root}
-            for view in going
+            for view in going.tasks
             for asked in view.state.escalations.values()
         ]
         found.sort(key=lambda row: row["asked_at"])
-        return {"version": VERSION, "questions": _told_apart(found)}
+        return {"version": VERSION, "questions": _told_apart(found, going.shared, "task", "id")}
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have the store looked at every second, and ``{"name": "changed"}`` told where there is something new."""
@@ -200,7 +203,14 @@ class StoreSource:
     # -- within --------------------------------------------------------------------------------------------
 
     def _roots(self) -> list[StoredRoot]:
-        return [each for each in self._client.roots() if self._root in {None, each.root}]
+        """Return the roots that are looked at: one that is not there, misspelt say, is no root at which all is well."""
+        every = self._client.roots()
+        found = [each for each in every if self._root in {None, each.root}]
+        if self._root is not None and not found:
+            names = [each.root for each in every]
+            listed = f"It has {', '.join(names[:MOST_NAMES])}." if names else "It has none yet."
+            raise StoreClientError(f"root {self._root}", "is not in this store", nearest(self._root, names) + listed)
+        return found
 
     def _found(self, look: Callable[[str, str | None], Found], id_: str) -> Found:
         """Look for a plain id; then, in a fleet, for one with the name of its root before it."""
@@ -263,10 +273,15 @@ def _rows(listed: TaskListing) -> Iterator[Shape]:
         yield task_row(task, parts[task.root], content=True) | {"root": task.root}
 
 
-def _told_apart(rows: list[Shape]) -> list[Shape]:
-    """Put the root before an id that several roots have."""
-    ids = Counter(row["id"] for row in rows)
-    return [row if ids[row["id"]] == 1 else row | {"id": f"{row['root']}:{row['id']}"} for row in rows]
+def _told_apart(rows: list[Shape], shared: Collection[str], task: str, *more: str) -> list[Shape]:
+    """Put the root before the id of a task that several roots have, which is this field, and before more that begin so.
+
+    What is shared is known from the whole store: the other one may have ended, or stand otherwise than was asked for.
+    """
+    return [
+        row | {name: f"{row['root']}:{row[name]}" for name in (task, *more)} if row[task] in shared else row
+        for row in rows
+    ]
 
 
 def _has(row: Shape, text: str) -> bool:

@@ -111,6 +111,45 @@ def test_a_fleet_is_all_roots_of_a_store_with_who_leads_each_and_their_tasks_and
         assert [each["root"] for each in source.questions()["questions"]] == ["bank"]
 
 
+def test_an_id_that_two_roots_have_leads_to_its_task_wherever_it_stands_in_a_list(url: str) -> None:
+    """[one of them has ended, and the list is of those that have not] The whole store decides how it is called."""
+    with start(spec("bank", "done"), store=url) as bank:
+        bank.submit(Task("count", id="t-1")).result(LONG_S)
+    with start(spec("shop", OSError("disk"), "done"), store=url) as shop, closing(StoreSource(url)) as source:
+        asked(shop.submit(Task("sell tea", id="t-1")), shop)
+        (waiting,) = source.tasks("waiting")["tasks"]
+        (ended,) = source.tasks("succeeded")["tasks"]
+        (question,) = source.questions()["questions"]
+        pages = [source.task(id_) for id_ in (waiting["id"], ended["id"], question["task"])]
+        source.answer(question["id"], "edit", value="by hand")
+        assert shop.task("t-1").result(LONG_S).results["b"] == "by hand"
+        with closing(StoreSource(url, "shop")) as alone:
+            assert [each["id"] for each in alone.tasks()["tasks"]] == ["t-1"]
+    assert (waiting["id"], ended["id"], question["task"]) == ("shop:t-1", "bank:t-1", "shop:t-1")
+    assert [(page["id"], page["root"]) for page in pages] == [
+        ("shop:t-1", "shop"),
+        ("bank:t-1", "bank"),
+        ("shop:t-1", "shop"),
+    ]
+
+
+def test_a_root_that_is_not_in_the_store_is_said_to_be_so_and_not_to_be_ready(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'regrow.db'}"
+    with start(spec("bank"), store=url), start(spec("shop"), store=url):
+        pass
+    with closing(StoreSource(url, "shup")) as source:
+        for look in (source.snapshot, lambda: source.child("shup")):
+            with pytest.raises(SourceError) as error:
+                look()
+            assert refused(error) == (
+                404,
+                "root shup: is not in this store. Did you mean 'shop'? It has bank, shop.",
+            )
+    shown = regrow("observe", "--store", url, "--root", "shup")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "root shup: is not in this store. Did you mean 'shop'?" in shown.stderr
+
+
 def test_what_a_person_wants_of_a_tree_that_is_down_waits_until_it_comes_up(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
