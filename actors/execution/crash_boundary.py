@@ -22,6 +22,7 @@ import asyncio
 import contextvars
 import threading
 from itertools import islice
+from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,7 @@ from actors.concurrency.thread_state import soon
 from actors.execution.handling_times import UNTIMED, begun
 from actors.execution.incarnation import OVER, STARTING, Exit, Started
 from actors.execution.incarnation_ends import EndingIncarnation
+from actors.execution.loop_scheduler import SLICE_S
 from actors.messaging.envelope import CURRENT, CurrentMessage, Home, Hook, leaves
 from actors.messaging.mailbox import NOTHING
 from actors.messaging.reply import Reply
@@ -268,6 +270,7 @@ class WorkerIncarnation(EndingIncarnation):
         handle, now = self._handler(), self.system.now
         on_loop = self.recipe.where is LOOP  # where it may leave tasks behind
         due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
+        ends = now() + SLICE_S if on_loop else inf
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None
         for envelope in islice(batch, QUOTA):
@@ -309,6 +312,8 @@ class WorkerIncarnation(EndingIncarnation):
                 current.end()
             elif home.touched:
                 home.message_ended()
+            if self.since > ends:
+                break
         times.end(self)
         self.current = None
         return True

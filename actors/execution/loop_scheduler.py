@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 TURN_S = 0.0005
 """How long incarnations may set off each other before other callbacks of the loop, and its reads, get their turn."""
+SLICE_S = 0.01
+"""How long the messages of one incarnation that wait for nothing, or the first steps of many, may take before that: a
+backlog of short work is no block of the loop. What has begun by then is handled to its end, and one message more."""
 
 
 class LoopScheduler:
@@ -119,8 +122,7 @@ class LoopScheduler:
         HERE.in_turn = True
         try:
             while self._ready:
-                for incarnation in self._take_ready():
-                    self._run(incarnation)
+                self._run_some(self._take_ready())
                 landing.land()
                 if self._ready and monotonic() > end:
                     break
@@ -130,6 +132,15 @@ class LoopScheduler:
                 self._wake_up()
             landing.leave()
             HERE.in_turn = False
+
+    def _run_some(self, ready: list[WorkerIncarnation]) -> None:
+        """Run these; after ``SLICE_S`` the others have to wait for a turn of the loop, at the head of the line."""
+        end = monotonic() + SLICE_S
+        for number, incarnation in enumerate(ready, 1):
+            self._run(incarnation)
+            if monotonic() > end:
+                self._ready[:0] = ready[number:]
+                return
 
     def _take_ready(self) -> list[WorkerIncarnation]:
         ready = self._ready.copy()
