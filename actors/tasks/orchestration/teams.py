@@ -373,10 +373,19 @@ class Teams:
 
 
 def _ended_for(attempt: Attempt, state: TaskState) -> None:
-    """Where the one above had ended it, the journal says why: an attempt that is given once more has it from there."""
+    """Where the one above had ended it, the journal says why: an attempt that is given once more has it from there.
+
+    The time of an attempt is watched there and here. Whoever is first, it has run longer than it may.
+    """
     ending = state.ending
-    if attempt.ended_by is None and ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE:
+    if ending is None or attempt.ended_by is not None:
+        return
+    if ending.kind == "cancel" and ending.error in _FROM_ABOVE:
         attempt.end_for(ending.error)
+    elif ending.kind == "deadline" and attempt.spec.timeout_s is not None and attempt.started is not None:
+        deadline = attempt.spec.deadline
+        if deadline is None or attempt.started + attempt.spec.timeout_s < deadline:
+            attempt.end_for("timeout")
 
 
 def _break_off(attempt: Attempt) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from actors import Escalated
+from actors.tasks.orchestration.attempt_control import AttemptControl
+from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
 from tests.support.dispatching import LONG_S, failure, heard, one, shop, single, until
 from trees import (
@@ -84,7 +86,15 @@ def test_nested_teams_inherit_the_time_that_is_left(
     assert member.calls[0].remaining_s == left
 
 
-def test_the_timeout_of_a_team_ends_what_its_members_do() -> None:
+@pytest.mark.parametrize("first", ["above", "in the team"])
+def test_the_timeout_of_a_team_ends_what_its_members_do_whoever_notices_it_first(
+    monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Its end is due at one moment: above, as a limit of the attempt, and in the team, as the deadline of its part."""
+    if first == "above":
+        monkeypatch.setattr(TaskLifecycle, "_too_late", lambda *_: None)
+    else:
+        monkeypatch.setattr(AttemptControl, "watch_limits", lambda *_: None)
     clock = ManualClock()
     with Hang() as hang:
         member = AsyncScriptedExecutable(hang)
@@ -96,7 +106,7 @@ def test_the_timeout_of_a_team_ends_what_its_members_do() -> None:
             until(lambda: member.calls[0].ended)
             unfinished = [each.status for each in tree.tasks() if not each.status.is_final]
 
-    assert "team" in report.failed
+    assert report.failed == {"team": "AttemptTimeoutError: subtask 'team': attempt 1 ran longer than 5 s"}
     assert member.calls[0].ended == "CancelledError"
     assert unfinished == []
 
