@@ -267,8 +267,7 @@ class WorkerIncarnation(EndingIncarnation):
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when the incarnation is over."""
-        handle, now = self._handler(), self.system.now
-        on_loop = self.recipe.where is LOOP  # where it may leave tasks behind
+        handle, now, on_loop = self._handler(), self.system.now, self.recipe.where is LOOP  # which is shared by many
         due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         ends = now() + SLICE_S if on_loop else inf
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
@@ -276,14 +275,12 @@ class WorkerIncarnation(EndingIncarnation):
         for envelope in islice(batch, QUOTA):
             if (since := now()) > due:
                 due = times.passed(self.since, since)
-            self.since = since  # first: whoever reads current and then this never gets the time of an older message
-            self.current = envelope
+            self.since, self.current = since, envelope  # in this order: who reads current finds no older time then
             if self.order is not None:
                 return self._gives_back(envelope, times)
             body, reply, origin = envelope
             if origin is not None:
-                late = origin.deadline is not None and origin.deadline < self.since
-                if late or (reply is not None and reply.is_abandoned):
+                if ((by := origin.deadline) is not None and by < since) or (reply is not None and reply.is_abandoned):
                     due = self._passes_over(envelope, times)
                     continue
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
