@@ -40,7 +40,7 @@ def to_dict(event: Event, *, content: bool, errors: ErrorTexts) -> dict[str, Any
 
     Args:
         event: any.
-        content: with goals, inputs, results, questions and answers.
+        content: with goals, inputs, results, feedback, questions and answers.
         errors: ``"type"``: without the texts of errors.
     """
     told: dict[str, Any] = {"version": VERSION, "name": event.name, "at": event.at}
@@ -55,7 +55,7 @@ def to_dict(event: Event, *, content: bool, errors: ErrorTexts) -> dict[str, Any
             told[name] = to_plain(value)
         elif tells == "as frames":
             told[name] = _frames(value)
-        elif tells == "as error" and texts and (content or not event.has_question):
+        elif tells == "as error" and texts and (content or not (event.has_question or event.has_feedback)):
             told[name] = to_plain(value)
     return told
 

@@ -104,6 +104,11 @@ class Event(Published):
         """True if the error of this event is a question to a person, which is in no log line."""
         return False
 
+    @property
+    def has_feedback(self) -> bool:
+        """True if the error of this event is what a reviewer has said: a log line has it, elsewhere it is content."""
+        return False
+
     def as_dict(self, *, content: bool = False, errors: ErrorTexts = "text") -> dict[str, Any]:
         """Everything that may be told of it, as plain values for JSON.
 
@@ -111,7 +116,7 @@ class Event(Published):
         its text, with ``..._type`` beside it.
 
         Args:
-            content: with goals, inputs, plans, results, questions and answers, which are left out otherwise.
+            content: with goals, inputs, plans, results, feedback, questions and answers, which are left out otherwise.
             errors: ``"type"``: without the texts of errors, which may hold private data.
         """
         return to_dict(self, content=content, errors=errors)

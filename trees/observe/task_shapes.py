@@ -132,7 +132,7 @@ def _who(record: Any, workers: dict[str, str]) -> str:
 def _reviews(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
     for record in view.records:
         if isinstance(record, Reviewed):
-            feedback: dict[str, str | None] = dict.fromkeys(record.rejected)
+            feedback: dict[str, str | None] = dict.fromkeys(record.rejected, record.checks or None)
             feedback.update(record.rerun)
             for subtask, text in feedback.items() or [("", None)]:
                 yield {
@@ -188,7 +188,7 @@ def _without_empty(value: object) -> object:
 
 def question_row(asked: Escalation, path: str, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
     """Return an open question; the error that it is about is told as in the log of its task."""
-    shows_error = errors == "text" and (content or not asked.has_question)
+    shows_error = errors == "text" and (content or not asked.is_content)
     return {
         "id": asked.id,
         "task": asked.task,

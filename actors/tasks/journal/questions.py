@@ -18,8 +18,8 @@ class Escalation:
         "answers",
         "due",
         "error",
-        "has_question",
         "id",
+        "is_content",
         "question",
         "raised_at",
         "standing",
@@ -36,8 +36,8 @@ class Escalation:
         self.subtask = event.subtask
         self.question = event.question
         self.error = event.error
-        self.has_question = event.has_question
-        """True where that is a question, in the place of an error."""
+        self.is_content = event.has_question or event.has_feedback
+        """True where that is no error, but a question, or what a reviewer has said."""
         self.raised_at = event.at
         self.due = event.due
         """When it is too late for an answer, in seconds since 1970; None: never."""

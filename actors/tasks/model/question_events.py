@@ -74,6 +74,11 @@ class StepEscalated(EscalationRaised):
     subtasks: tuple[str, ...] = ()
     """Subtasks that have not passed."""
 
+    @property
+    def has_feedback(self) -> bool:
+        """True where a review has said no, and nothing has failed."""
+        return bool(self.subtasks)
+
 
 @record(frozen=True, slots=True)
 class StepAnswered(EscalationAnswered):

@@ -150,6 +150,11 @@ class Reviewed(TaskEvent):
         """Level of its log line: a review that says no for good is news."""
         return "WARNING" if self.rejected or self.error else self.level
 
+    @property
+    def has_feedback(self) -> bool:
+        """True where a review has said no for good."""
+        return bool(self.checks)
+
 
 @record(frozen=True, slots=True)
 class ReworkBegun(TaskEvent):

@@ -9,11 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from actors import Escalated
+from actors import Escalated, Event
 from actors.tasks.orchestration.task_runtime import TaskRuntime
+from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
+    Check,
     Escalate,
     Operated,
     Plan,
@@ -25,6 +27,7 @@ from trees import (
     TaskCancelledError,
     Tasks,
     Tree,
+    Verdict,
     WorkerSpec,
     start,
 )
@@ -144,6 +147,37 @@ def test_a_question_has_the_error_that_it_is_about_as_the_log_shows_it_and_its_o
         "asks": "RuntimeError",
         "wonders": "escalated",
     }
+
+
+@pytest.mark.parametrize("content", [False, True])
+@pytest.mark.parametrize("on_rejected", ["best_effort", "fail", "escalate"])
+def test_what_a_reviewer_says_is_shown_with_content_only_and_in_the_round_in_which_it_said_it(
+    on_rejected: Any, content: bool
+) -> None:
+    """Feedback speaks of results. Log lines have it, or nobody knew why a task was rejected; a page shows content."""
+
+    def says_no(*_: Any) -> Verdict:
+        return Verdict(passed=False, checks=[Check("one", passed=False, feedback="secret feedback")])
+
+    tasks = Tasks(planner=StaticPlan([Subtask("one")]), reviewer=says_no, on_rejected=on_rejected, max_iterations=2)
+    children = [WorkerSpec(id="one", execute=lambda task: "done")]
+    with start(SupervisorSpec(id="shop", tasks=tasks, children=children)) as tree:
+        events: list[Event] = []
+        tree.subscribe(events.append)
+        page = tree.serve(port=0, content=content)
+        handle = tree.submit(Task("go", id="t"))
+        eventually(lambda: bool(tree.escalations()) or handle.report is not None)
+        settle(tree)
+        with httpx.Client(base_url=page.address, timeout=20) as client:
+            told = client.get("/api/tasks/t").json()
+            questions = client.get("/api/questions").json()["questions"]
+    assert ("secret" in str(told)) is content
+    assert ("secret" in str(questions)) is (content and on_rejected == "escalate")
+    assert [each["feedback"] for each in told["reviews"]][:2] == (
+        ["Revision 2: secret feedback", "one: secret feedback"] if content else [None, None]
+    )
+    assert "secret" not in str([event.as_dict() for event in events])
+    assert "secret" in str([event.as_dict(content=True) for event in events])
 
 
 def test_the_list_filters_by_status_and_text_and_has_no_goal_without_content(
