@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,8 @@ class Loop(LoopScheduler):
         self._given_up = given_up
         self._remains = remains
         self.is_given_up = False
+        self._cancelled: set[asyncio.Task[Any]] = set()
+        """Tasks that were cancelled because the loop ends."""
         """True once it is left to itself: all that ran on it is over, or will be soon."""
         self._paths: WeakKeys[asyncio.Task[Any], str] = WeakKeys()
         """Paths of the workers whose code has made a task, where that does not tell its context."""
@@ -93,8 +96,19 @@ class Loop(LoopScheduler):
         self.is_given_up = self._closed = True
         loop = self._loop
         if loop is not None:
-            self._call_on(loop, loop.stop)
+            self._end_when_it_wakes(loop)
         self._given_up(self, culprit, blocked_s)
+
+    def _end_when_it_wakes(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the loop cancel all of its tasks before anything else that is ready to run there, and end.
+
+        Its line is a deque, which asyncio shows to nobody: one step of C puts this at the head, whatever the loop does
+        just now. A loop that has none comes to it in its turn.
+        """
+        line = getattr(loop, "_ready", None)
+        if type(line) is deque:
+            line.appendleft(asyncio.Handle(self._cancel_all, (loop,), loop))
+        self._call_on(loop, loop.stop)
 
     def _culprit(self) -> Incarnation | None:
         """Return the incarnation whose code the blocked thread runs, also in a task that it has left behind."""
@@ -176,11 +190,16 @@ class Loop(LoopScheduler):
         try:
             self._run_until_closed(loop)
         finally:
-            for task in asyncio.all_tasks(loop):
-                task.cancel()
+            self._cancel_all(loop)
             loop.run_until_complete(_settle())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
+
+    def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel all tasks of the loop, each once: what they do at their end is not to be cut short."""
+        for task in asyncio.all_tasks(loop) - self._cancelled:
+            self._cancelled.add(task)
+            task.cancel()
 
     def _run_until_closed(self, loop: asyncio.AbstractEventLoop) -> None:
         """Go on after a ``SystemExit`` of a user's own task or callback: it leaves the loop, and would end it."""

@@ -154,6 +154,50 @@ def test_the_late_loop_can_reach_nothing() -> None:
     assert fresh != blocker.thread.ident
 
 
+@pytest.mark.parametrize("turn", ["the same turn", "the next turn"])
+def test_work_of_others_that_was_about_to_go_on_when_the_loop_was_blocked_never_does(turn: str) -> None:
+    """It is done again elsewhere, or lost: on the late loop it is cancelled, once, and cleans up."""
+    blocker, done, events = Blocker(), [], []
+
+    async def goes_on() -> None:
+        events.append(asyncio.Event())
+        try:
+            await events[0].wait()
+            done.append("went on")
+        finally:
+            await asyncio.sleep(0)
+            done.append("cleaned up")
+
+    async def blocks() -> str:
+        if not blocker.reached.is_set():
+            if turn == "the same turn":
+                events.append(asyncio.Event())
+                await events[0].wait()
+            else:
+                events[0].set()
+        return await blocker.once()
+
+    async def wakes_both() -> None:
+        events[0].set()
+
+    three = [worker(each, obey_async) for each in "abc"]
+    with blocked(*three, blocker=blocker) as (tree, witness):
+        first, second = ("t/b", "t/a") if turn == "the same turn" else ("t/a", "t/b")
+        acts = {"t/a": goes_on, "t/b": blocks}
+        tree.ref(first).tell(acts[first])
+        eventually(lambda: events)
+        tree.ref(second).tell(acts[second])
+        if turn == "the same turn":
+            eventually(lambda: len(events) == 2)
+            tree.ref("t/c").tell(wakes_both)
+        witness.wait(ChildRestarting, path="t/b")
+        assert tree.ref("t/a").ask(lambda: 1, timeout=LONG_S) == 1
+        assert done == []
+        blocker.open.set()
+        eventually(lambda: not blocker.thread.is_alive())
+    assert done == ["cleaned up"]
+
+
 def test_a_loop_that_wakes_while_it_is_given_up_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is closed to all, and wakes before anybody has been told: what it had in hand is answered, once."""
     blocker, two = Blocker(), [worker("a", obey_async), worker("b", obey_async)]
