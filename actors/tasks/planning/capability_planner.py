@@ -16,6 +16,7 @@ from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.goal_clauses import clauses
 from actors.tasks.planning.goal_text import positions, stems
+from actors.tasks.planning.tool_choice import has_several
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase
 
@@ -109,6 +110,13 @@ def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo
     return chosen
 
 
+def _by_tool(row: ExecutableInfo, mine: list[str]) -> list[tuple[ExecutableInfo, list[str], str | None]]:
+    """Return what a worker covers, each of its tools by itself where it has several: one subtask calls one of them."""
+    tools = {tool.name for tool in row.tools or ()} if has_several(row) else set()
+    rest = [one for one in mine if one not in tools]
+    return [(row, [one], one) for one in mine if one in tools] + ([(row, rest, None)] if rest else [])
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A subtask, and what whoever does it takes and gives."""
@@ -120,17 +128,18 @@ class _Part:
 
 def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[_Part]:
     made: dict[str, _Part] = {}
-    for row, mine in chosen:
-        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
+    parts = [part for each in chosen for part in _by_tool(*each)]
+    for row, mine, tool in parts:
+        instruction = goal if len(parts) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
         able = [other for other in catalogue if mine[0] in other.capabilities]
         shared = len(mine) == 1 and len(able) > 1
-        name = mine[0] if shared and is_id(mine[0]) else row.id
+        name = mine[0] if (shared or tool is not None) and is_id(mine[0]) else row.id
         while name in made:
             name += "-2"
         worker, capability = (None, mine[0]) if shared else (row.id, None)
         whoever = able if shared else [row]
         made[name] = _Part(
-            Subtask(name, instruction, worker, capability),
+            Subtask(name, instruction, worker, capability, tool=None if shared else tool),
             frozenset[str]().union(*(one.consumes for one in whoever)),
             frozenset[str]().union(*(one.produces for one in whoever)),
         )

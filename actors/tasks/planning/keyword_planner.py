@@ -19,6 +19,7 @@ from actors.tasks.planning.goal_graph import graph
 from actors.tasks.planning.goal_matching import CatalogueIndex, Found, Match, by_keyword
 from actors.tasks.planning.goal_reading import Reading, read_clauses
 from actors.tasks.planning.goal_text import stems
+from actors.tasks.planning.tool_choice import ToolChoice
 from actors.tasks.planning.verb_families import VERB_FAMILIES, VerbFamilies, Verbs, default_verbs
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase, value_phrase
@@ -41,7 +42,7 @@ class KeywordPlanner:
     numbers of a list), those that speak of what came before (``review it``), and those that share their object with
     the one before (``write and test the parser``). ``do not deploy`` is no work, nor is ``if the tests pass``. The
     warnings of the plan say which clause fits two workers nearly alike, which one matches nobody, and where the goal
-    leaves a choice.
+    leaves a choice. Of a worker that has several tools the words choose one, too.
 
     Args:
         keywords: word or phrase -> id of a worker. None: ids, capabilities and descriptions are the words.
@@ -101,7 +102,12 @@ class KeywordPlanner:
         for n in asked:
             doubts.of_match(n, found[n])
         _doubt_choices(index, readings, found, doubts)
-        return Plan(graph(task.goal, readings, found), doubts.said())
+        tools = ToolChoice(catalogue, self._verbs)
+        chosen = tools.chosen(readings, found)
+        for n in asked:
+            if chosen[n] != found[n]:
+                doubts.of_match(n, chosen[n])
+        return Plan(tools.named(graph(task.goal, readings, chosen)), doubts.said())
 
     def _matched(self, parts: tuple[Clause, ...], index: CatalogueIndex | None) -> tuple[list[Reading], Found]:
         if index is None:
