@@ -14,8 +14,9 @@ before, and started after, waits on a loop that never runs it until 4 ends it. A
 test-and-set of every end: what the late loop still does, should it wake, is done by code whose incarnation is over.
 
 The blocked thread is counted as abandoned at the culprit's path until it comes back; then its loop cancels all that it
-holds, before any of it goes on, and ends. The others had done nothing wrong: their ends are ``killed``, and their restarts stand in no window. An
-attempt among them was ended from outside, which is nobody's failure: it runs again, and costs no try.
+holds, before any of it goes on, and ends. The others had done nothing wrong: their ends are ``killed``, and their
+restarts stand in no window. An attempt among them was ended from outside, which is nobody's failure: it runs again, and
+costs no try.
 """
 
 from __future__ import annotations
