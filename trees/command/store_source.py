@@ -23,7 +23,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
-from trees.observe.task_shapes import question_row, task_page, task_row
+from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import found_by
 from trees.views.task_views import among
 
@@ -124,7 +124,7 @@ class StoreSource:
         found = [row for row in _rows(listed) if status in {None, row["status"]} and _has(row, text)]
         found = _told_apart(sorted(found, key=lambda row: row["created_at"], reverse=True), listed.shared, "id")
         cut = listed.left_out > 0 or len(found) > limit
-        return {"version": VERSION, "tasks": found[:limit], "cut": cut}
+        return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": cut}
 
     def task(self, id: str) -> Shape:
         """One task, with the parts of it that teams have."""

@@ -22,7 +22,7 @@ from trees.ha.roles import Leadership, NotLeaderError
 from trees.host.task_api import TaskApi
 from trees.host.task_handle import respond
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
-from trees.observe.task_shapes import question_row, task_page, task_row
+from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.views.task_views import TaskView
 
 MOST_LOOKS: Final = 5000
@@ -72,7 +72,7 @@ class TaskSource:
             found.append(row)
         cut = cut or len(found) > limit
         found.sort(key=lambda row: row["created_at"], reverse=True)
-        return {"version": VERSION, "tasks": found[:limit], "cut": cut}
+        return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": cut}
 
     def now(self) -> Shape:
         """Return how many tasks stand where, how many subtasks are queued, and the attempts that have run for longest.

@@ -54,6 +54,15 @@ def task_row(view: TaskView, part_of: PartOf = no_part, *, content: bool = False
     }
 
 
+def in_a_list(row: Shape) -> Shape:
+    """Return the line of a task with the beginning of its goal: a list of long ones is asked for every second.
+
+    The page of the task has all of it, and a search has looked at all of it.
+    """
+    goal = row["goal"]
+    return row if goal is None or len(goal) <= _MOST_TEXT else row | {"goal": f"{goal[:_MOST_TEXT]}..."}
+
+
 def _finished_at(state: TaskState) -> float | None:
     return state.finished_at if state.final is not None else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from trees import (
     WorkerSpec,
     start,
 )
+from trees.command.store_source import StoreSource
 from trees.host import task_source
+from trees.host.tree_source import TreeSource
 from trees.store import MemoryStore
 
 GOAL = "a goal <img src=x>"
@@ -117,6 +120,29 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
     assert (GOAL in str(page)) is content
     assert ("secret result" in str(page)) is content
     assert client.post(f"{url}/cancel", json={}).status_code == 409
+
+
+@pytest.mark.parametrize("kind", ["tree", "store"])
+def test_a_list_has_the_beginning_of_a_long_goal_and_a_search_and_the_page_of_its_task_have_all_of_it(
+    kind: str, tmp_path: Path
+) -> None:
+    """A list is asked for again and again, and a goal may be a whole document."""
+    goal = f"{'long ' * 20_000}needle"
+    children = [WorkerSpec(id="one", execute=lambda task: "done")]
+    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("one")])), children=children)
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    with start(spec, store=url) as tree, closing(TreeSource(tree._system, tree._leadership, [], content=True)) as own:
+        for number, words in enumerate(("short", "x" * 500, "x" * 501, goal)):
+            tree.submit(Task(words, id=f"t-{number}")).result(LONG_S)
+        with closing(StoreSource(url)) as stored:
+            source = own if kind == "tree" else stored
+            listed = {row["id"]: row["goal"] for row in source.tasks()["tasks"]}
+            (found,) = source.tasks("succeeded", "NEEDLE")["tasks"]
+            page = source.task("t-3")
+    cut = f"{goal[:500]}..."
+    assert listed == {"t-0": "short", "t-1": "x" * 500, "t-2": f"{'x' * 500}...", "t-3": cut}
+    assert (found["id"], found["goal"]) == ("t-3", cut)
+    assert page["goal"] == goal
 
 
 def _wonders(task: Any) -> str:
