@@ -51,8 +51,10 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskStreamed,
     SupervisorSpec,
     Task,
+    TaskHandle,
     Tasks,
     Verdict,
     WorkerSpec,
@@ -313,8 +315,7 @@ def research(inputs: dict[str, str], web: int | None = None) -> Report:
         if inputs.get("kill") == "model" and inputs.get("model") == "local":
             os.kill(running.child("research/model").pid, signal.SIGKILL)
         handle = running.submit(Task(GOAL))
-        for text in handle.stream():
-            print(text, end="", flush=True)
+        tell(handle)
         report = handle.result()
         show(report)
         print(running.dump())
@@ -322,6 +323,17 @@ def research(inputs: dict[str, str], web: int | None = None) -> Report:
             print("\nThe page stays until Enter.", flush=True)
             sys.stdin.readline()
     return report
+
+
+def tell(handle: TaskHandle) -> None:
+    """Print what the agents say as they say it, up to the end; a name says who begins to speak."""
+    speaker = ""
+    for event in handle.events():
+        if isinstance(event, SubtaskStreamed) and event.kind == "text":
+            if event.subtask != speaker:
+                speaker = event.subtask
+                print(f"\n[{speaker}] ", end="")
+            print(event.text, end="", flush=True)
 
 
 def show(report: Report) -> None:
@@ -333,6 +345,13 @@ def show(report: Report) -> None:
     print("\nused, by role:")
     for role, usage in report.usage_by_role.items():
         print(f"    {role:12} {usage.tokens:6} tokens")
+    print("by agent:")
+    used: dict[str, int] = {}
+    for part in report.graph:
+        used[part.worker or part.id] = used.get(part.worker or part.id, 0) + part.usage.tokens
+    for worker, tokens in used.items():
+        if tokens:
+            print(f"    {worker:12} {tokens:6} tokens")
 
 
 def main() -> int:

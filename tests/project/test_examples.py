@@ -55,8 +55,13 @@ def test_research_reads_what_is_there_and_ends_with_the_same_report_whatever_par
     tmp_path: Path,
 ) -> None:
     folder = _folder(tmp_path, PAPERS)
-    report = _researched(_run("research.py", "--input", f"path={folder}", tmp=tmp_path))
+    first = _run("research.py", "--input", f"path={folder}", tmp=tmp_path)
+    report = _researched(first)
 
+    assert re.search(r"^\[survey\] ", first.stdout, re.MULTILINE)
+    told = re.search(r"^by agent:\n((?: {4}\w+ +\d+ tokens\n)+)", first.stdout, re.MULTILINE)
+    assert told is not None
+    assert {"survey", "licences", "summary"} <= {line.split()[0] for line in told[1].splitlines()}
     assert "* otter.md: sleep on their backs" in report
     assert "* newt.txt: BSD-2-Clause" in report
     assert "3 documents" in report
