@@ -40,6 +40,8 @@ class ChildControl:
         self.limits = TimeLimits(system, box)
         self._stops_of_starts: dict[Child, float] = {}
         """When the stops have to be over that have found a start under way, of which the limit still holds."""
+        self.kill_is_expected = False
+        """True once its supervisor is killed because of its "brutal_kill": its children are to end so, too."""
 
     def start(self, child: Child, *, counts: bool = False) -> bool:
         """Begin a new incarnation, which counts as a restart or does not; True when it is up already."""
@@ -149,8 +151,16 @@ class ChildControl:
                 at=self._system.epoch + now,
             )
         )
-        if standing is ChildState.STOPPING and not _expected(child, exit_):
+        if standing is ChildState.STOPPING and not self._is_expected(child, exit_):
             self._system.publish(ChildStopAbnormal(child.path, exit_.reason, str(exit_), exit_.error))
+
+    def _is_expected(self, child: Child, exit_: Exit) -> bool:
+        """True if a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
+        if exit_.reason is Reason.SHUTDOWN:
+            return True
+        if exit_.reason is Reason.KILLED:
+            return child.spec.brutal_kill or self.kill_is_expected
+        return exit_.reason is Reason.NORMAL and child.spec.restart is not Restart.PERMANENT
 
     def _lasted_s(self, child: Child) -> float:
         """Return how long its incarnation was up."""
@@ -165,12 +175,3 @@ class ChildControl:
 
 def _detail(child: Child, exit_: Exit) -> str:
     return f"did not start within {child.spec.start_timeout_s:g} s" if child.timed_out else exit_.what
-
-
-def _expected(child: Child, exit_: Exit) -> bool:
-    """True if a child that was being stopped ended as it should (OTP: ``normal`` is odd for a permanent one)."""
-    if exit_.reason is Reason.SHUTDOWN:
-        return True
-    if exit_.reason is Reason.KILLED:
-        return child.spec.brutal_kill
-    return exit_.reason is Reason.NORMAL and child.spec.restart is not Restart.PERMANENT

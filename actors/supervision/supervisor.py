@@ -138,6 +138,7 @@ class Supervisor(ManagedActor):
 
     def _on_kill(self, order: KillOrder) -> None:
         if order.incarnation is self.incarnation:
+            self.control.kill_is_expected = self.incarnation.spec.brutal_kill
             self.shut_down(Exit(Reason.KILLED), kill=True)
 
     def _on_replace(self, order: ReplaceChild) -> None:

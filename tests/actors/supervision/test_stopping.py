@@ -256,6 +256,21 @@ def test_brutal_kill_of_a_supervisor_kills_its_children_too(dispatch: str) -> No
 
         assert hooks(diary) == []
         assert [record.exits(f"shop/team/{id_}") for id_ in "xy"] == [["killed"], ["killed"]]
+        assert record.of(ChildStopAbnormal) == []  # that was the order
+
+
+def test_a_child_that_a_brutally_killed_supervisor_had_to_kill_before_is_reported() -> None:
+    hang = Hang(deaf=True)
+    team = SupervisorSpec(id="team", shutdown="brutal_kill", children=[faulty("x", shutdown=0.1)])
+    with running(shop(team)) as tree, hang:
+        record = Record(tree)
+        tree.ref("shop/team/x").tell(hang)
+        hang.wait_until_entered()
+        tree.terminate_child("shop/team/x")
+        tree.terminate_child("shop/team")
+        settle(tree)
+
+        assert [event.path for event in record.of(ChildStopAbnormal)] == ["shop/team/x"]
 
 
 class Overlapping(Worker):
