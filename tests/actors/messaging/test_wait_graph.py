@@ -26,7 +26,7 @@ from tests.support.hardening import (
     tree_of,
     worker,
 )
-from trees import Tree
+from trees import SupervisorSpec, Tree, start
 
 REFUSED = "refused"
 
@@ -346,3 +346,47 @@ def test_a_ref_of_a_pool_looks_at_all_of_its_present_members() -> None:
 def test_a_reply_without_a_target_is_nobodys_edge() -> None:
     with tree_of(worker("a")) as tree:
         assert tree.ref("t/a").ask(lambda: Reply().wait(0.01)) is False
+
+
+ENDS: dict[str, Callable[[Tree], object]] = {
+    "terminate_child": lambda tree: tree.terminate_child("t/team/b"),
+    "terminate_child of its supervisor": lambda tree: tree.terminate_child("t/team"),
+    "Ref.stop": lambda tree: tree.ref("t/team/b").stop(),
+    "Ref.stop of its supervisor": lambda tree: tree.ref("t/team").stop(),
+    "terminate_child of its pool": lambda tree: tree.terminate_child("t/team/p"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_to_wait_for_the_end_of_one_that_waits_for_the_caller_is_refused_at_once(end: str) -> None:
+    """B asks A, and A would have B ended: that waits for B's handler, which waits for A."""
+    b = "t/team/p" if "pool" in end else "t/team/b"
+
+    def in_a() -> Any:
+        return refused(lambda: ENDS[end](tree))
+
+    def in_b() -> Any:
+        return tree.ref("t/a").ask(in_a, timeout=LONG_S)
+
+    team = SupervisorSpec(id="team", children=[worker("b"), worker("p", pool=2)])
+    with start(SupervisorSpec(id="t", children=[worker("a"), team])) as tree:
+        assert tree.ref(b).ask(in_b, timeout=LONG_S) == REFUSED
+        settle(tree)
+
+        assert tree.child(b).incarnation == 1
+
+
+def test_the_end_of_one_that_does_not_wait_for_the_caller_may_be_waited_for() -> None:
+    """Who waits is called alike, and is in another tree."""
+    here: list[Any] = []
+
+    def in_a() -> Any:
+        return refused(lambda: here[0].terminate_child("t/b"))
+
+    def in_b_of_the_other() -> Any:
+        return here[0].ref("t/a").ask(in_a, timeout=LONG_S)
+
+    with tree_of(worker("a"), worker("b")) as one, tree_of(worker("b")) as other:
+        here.append(one)
+        assert other.ref("t/b").ask(in_b_of_the_other, timeout=LONG_S) is None
+        assert (one.child("t/b").state, other.child("t/b").state) == ("stopped", "running")
