@@ -144,11 +144,16 @@ def _turns_flaw(turns: object) -> Flaw:
 
 
 def outcome_of_run(error: Exception) -> BaseException:
-    """Return what an error of a run means for its attempt: itself, where that is tried again like any other."""
-    return given_up(error) if _is_final(error) else outcome_of(error)
+    """Return what an error of a run means for its attempt: itself, where that is tried again like any other.
 
-
-def _is_final(error: Exception) -> bool:
-    """True for errors of the SDK that would come again. A tool that raises is a ``UserError`` with a cause."""
+    Of a tool that raises the tool's own error counts: a ladder, and the rules of the tree, go by its type.
+    """
     names = {base.__name__ for base in type(error).__mro__ if base.__module__ == "agents.exceptions"}
-    return not names.isdisjoint(_FINAL) or ("UserError" in names and error.__cause__ is None)
+    if not names.isdisjoint(_FINAL):
+        return given_up(error)
+    if "UserError" not in names:
+        return outcome_of(error)
+    cause = error.__cause__
+    if cause is None:
+        return given_up(error)
+    return outcome_of(cause) if isinstance(cause, Exception) else error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -29,11 +29,12 @@ from openai.types.responses import Response, ResponseCompletedEvent, ResponseTex
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 from pydantic import BaseModel
 
-from actors import ConfigError
+from actors import ConfigError, Failed, RecursionDetectedError
 from tests.support.hardening import Witness
 from tests.trees.agents.one_agent import report_of, result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import (
+    Retry,
     StaticPlan,
     Subtask,
     SubtaskStreamed,
@@ -350,6 +351,31 @@ def test_a_tool_that_raises_is_told_to_the_model_or_fails_the_attempt_as_the_age
     found = agent(calls(("told", {})), says("I see"), tools=[told])
     assert result_of(found) == "I see"
     assert "error occurred" in told_of(found)[1][-1]["output"]
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "ends"),
+    [
+        (lambda: RecursionDetectedError(("a", "b", "a")), 1, "would wait for itself"),
+        (lambda: Failed("sold out", retryable=False), 1, "sold out"),
+        (lambda: LookupError("gone"), 1, "gone"),
+        (lambda: OSError("down"), 3, "down"),
+    ],
+    ids=["recursion", "failed", "given up by type", "tried again"],
+)
+def test_the_error_of_a_tool_counts_as_it_is_and_not_as_the_framework_wraps_it(
+    error: Callable[[], Exception], attempts: int, ends: str
+) -> None:
+    @function_tool(failure_error_function=None)
+    def breaks_so() -> str:
+        """Break."""
+        raise error()
+
+    found = agent(*(calls(("breaks_so", {}), id_=f"c{n}") for n in range(3)), tools=[breaks_so])
+    report = report_of(found, on_failure=[Retry(3, initial_s=0.0, give_up_on=[LookupError])])
+
+    assert len(told_of(found)) == attempts
+    assert ends in report.failed["w"]
 
 
 @pytest.mark.parametrize(
