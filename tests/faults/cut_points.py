@@ -322,7 +322,7 @@ class World:
 def started(spec: SupervisorSpec, store: Any) -> Iterator[Tree]:
     """A tree with a store of ours."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("trees.host.start"), "MemoryStore", lambda: store)
+        patch.setattr(importlib.import_module("trees.host.start"), "MemoryStore", lambda _: store)
         tree = start(spec)
     with tree:
         yield tree

@@ -235,7 +235,7 @@ class _Launch:
         if options.console:
             self._console = Console(self.root_id)
         if options.store is None:
-            return MemoryStore()
+            return MemoryStore(options.keep)
         try:
             self._store = open_store(
                 options.store,

@@ -42,7 +42,7 @@ def open_store(
         StoreError: it cannot be used; says why, and what to do.
     """
     if not isinstance(store, str):
-        return MemoryStore() if store is None else store
+        return MemoryStore(keep) if store is None else store
     made = _sql()(store, root=root, durability=durability, keep=keep)
     if opened:
         made.open()

@@ -1,8 +1,9 @@
 """The store that lives as long as its tree: outside of every orchestrator, so that it survives them all.
 
-Records are kept as they are; nothing is written down. It is bounded: of finished tasks it keeps the newest ``keep``.
+Records are kept as they are; nothing is written down. It is bounded: finished tasks stay as ``Keep`` says, and go with
+their parts. A part that is finished stays as long as its task: what a team has done may have to be undone.
 
-Locking: ``_lock`` keeps other threads out of changes of more than one of the three dicts. It is re-entrant, because a
+Locking: ``_lock`` keeps other threads out of changes of more than one of its dicts. It is re-entrant, because a
 finalizer or a signal handler may run at any step under it and call the store again. What it would wait for there is
 refused (``actors.concurrency.change_lock``): whoever is to reply may need this lock. So:
 
@@ -18,6 +19,7 @@ to a stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from actors.concurrency.change_lock import LookLock
@@ -25,22 +27,28 @@ from actors.model.events import Event, require_journalled
 from actors.tasks.journal.store import Store, StreamState
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import whole_of
-
-KEEP = 10_000
-"""Finished streams that are kept, the newest."""
+from trees.store.retention import Keep
 
 
 class MemoryStore(Store):
-    """Journals in memory."""
+    """Journals in memory.
 
-    def __init__(self, keep: int = KEEP) -> None:
-        self._keep = keep
+    Args:
+        keep: how long finished tasks stay, or how many of them. None: ``Keep()``.
+    """
+
+    def __init__(self, keep: Keep | int | None = None) -> None:
+        self._keep = Keep(age_s=None, count=keep) if isinstance(keep, int) else keep or Keep()
         self._lock = LookLock()
         self._streams: dict[str, list[Event]] = {}
         self._owners: dict[str, str] = {}
         """Records of the streams that are not finished."""
         self._finished: dict[str, str] = {}
         """Records of the streams that are finished, the oldest first."""
+        self._tops: dict[str, None] = {}
+        """Finished streams that are no part of one that is there: they are counted, the first that finished first."""
+        self._parts: dict[str, list[str]] = {}
+        """Parts, by what they are a part of."""
 
     def __repr__(self) -> str:
         return f"<MemoryStore {len(self._owners)} unfinished, {len(self._finished)} finished>"
@@ -55,7 +63,15 @@ class MemoryStore(Store):
         if self._streams.setdefault(stream, records) is not records:
             return False
         self._owners[stream] = owner
+        whole = self._whole_of(stream)
+        if whole is not None:
+            self._parts.setdefault(whole, []).append(stream)
         return True
+
+    def _whole_of(self, stream: str) -> str | None:
+        """Return the stream that this is a part of, as long as that is there."""
+        whole = whole_of(stream)
+        return whole if whole in self._streams else None
 
     def withdraw(self, stream: str) -> bool:  # noqa: ARG002 - what is created is kept
         """Take back a stream: too late, it is kept."""
@@ -77,6 +93,7 @@ class MemoryStore(Store):
         owner = self._finished.get(stream)
         if owner is not None:
             self._owners[stream] = owner
+            self._tops.pop(stream, None)
             self._finished.pop(stream, None)
             if stream not in self._streams:  # a call in between has removed it
                 self._owners.pop(stream, None)
@@ -136,10 +153,10 @@ class MemoryStore(Store):
 
     def _remove(self, stream: str) -> list[list[Event] | None]:
         # The whole may have ended, and be removed, before the orchestrator of a part has come to finish that.
-        parts = [part for part in self._streams.copy() if whole_of(part) == stream and self._is_over(part)]
-        names = [stream, *parts]
+        names = [stream, *(part for part in self._parts.pop(stream, ()) if self._is_over(part))]
         for each in names:
             self._owners.pop(each, None)
+            self._tops.pop(each, None)
             self._finished.pop(each, None)
         return [self._streams.pop(each, None) for each in names]
 
@@ -147,7 +164,7 @@ class MemoryStore(Store):
         return stream in self._finished or isinstance(self.last(stream), TaskFinished)
 
     def finish(self, stream: str) -> None:
-        """Nothing more comes; the oldest finished ones go where there are too many."""
+        """Note that nothing more comes, and let go of what need not be kept any longer."""
         gone = self._lock.look(partial(self._finish, stream))
         del gone  # after the lock
 
@@ -157,12 +174,26 @@ class MemoryStore(Store):
         if owner is None:
             return gone
         self._finished[stream] = owner
+        if self._whole_of(stream) is None:
+            self._tops[stream] = None
         self._owners.pop(stream, None)
-        while len(self._finished) > self._keep:
-            try:
-                oldest = next(iter(self._finished))
-            except RuntimeError:  # it was changed by a call in between
-                continue
+        last = self.last(stream)
+        while last is not None and (oldest := self._surplus(last.at)) is not None:
+            self._tops.pop(oldest, None)
             if self._finished.pop(oldest, None) is not None:  # else a call in between goes on with it
                 gone.append(self._streams.pop(oldest, None))
+                parts = (part for part in self._parts.pop(oldest, ()) if self._finished.pop(part, None) is not None)
+                gone += [self._streams.pop(part, None) for part in parts]
         return gone
+
+    def _surplus(self, now: float) -> str | None:
+        """Return the oldest of the finished tasks, if that need not be kept any longer."""
+        keep, oldest = self._keep, None
+        while oldest is None and self._tops:
+            with suppress(RuntimeError):  # it was changed by a call in between
+                oldest = next(iter(self._tops), None)
+        if oldest is None or (keep.count is not None and len(self._tops) > keep.count):
+            return oldest
+        ended = self.last(oldest)
+        is_old = ended is not None and keep.age_s is not None and now - ended.at > keep.age_s
+        return oldest if is_old else None
