@@ -22,6 +22,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, RecursionDetectedError
 from actors.tasks.model.executable import ToolInfo
 from actors.tasks.model.task_errors import LeaseLostError
+from actors.validation.validation_messages import nearest, type_phrase
 from trees.agents.tool_names import UsedNames, for_models, parameters_for
 
 _TYPES: Final[dict[str, Any]] = {
@@ -65,7 +66,9 @@ class Toolset:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool; its result, or a text that says why there is none."""
-        tool = self.offered[name]
+        tool = self.offered.get(name)
+        if tool is None:
+            return self._unknown(name)
         try:
             return await self._context.ask(
                 tool.worker, f"Call {tool.info.name}", arguments, tool=tool.info.name, timeout=self._timeout
@@ -77,7 +80,9 @@ class Toolset:
 
     def call_sync(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool from sync code."""
-        tool = self.offered[name]
+        tool = self.offered.get(name)
+        if tool is None:
+            return self._unknown(name)
         try:
             return self._context.ask_sync(
                 tool.worker, f"Call {tool.info.name}", arguments, tool=tool.info.name, timeout=self._timeout
@@ -86,6 +91,11 @@ class Toolset:
             raise
         except (ActorsError, ActorStoppedError, RecursionDetectedError, ValueError) as error:
             return _failure(name, error)
+
+    def _unknown(self, name: str) -> str:
+        """Tell a model that it has made up a tool."""
+        near = nearest(str(name), self.offered)
+        return f"Error: there is no tool {name!r}. {near}There are: {', '.join(self.offered) or 'none'}"
 
     # -- conversions ---------------------------------------------------------------------------------------
 
@@ -178,8 +188,12 @@ def toolset(context: Any, *workers: str, timeout: float | None = None) -> Toolse
 
     Raises:
         NoCapableWorkerError: there is no such worker.
+        TypeError: that is no context of an attempt.
         ValueError: none is named.
     """
+    if not callable(getattr(context, "tools", None)):
+        what = f"toolset(context, ...): {type_phrase(context)} is no context of an attempt"
+        raise TypeError(f"{what}. Write toolset(context, 'files') in execute(task, context).")
     if not workers:
         raise ValueError("toolset(context, ...) names no server. Write toolset(context, 'files').")
     if "pydantic_ai" in sys.modules:

@@ -15,8 +15,10 @@ from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.recognise import kind_flaw
 from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
+_CONFIG: Final = ("agents", "RunConfig")
 _FINAL: Final = frozenset(
     {
         "MaxTurnsExceeded",
@@ -116,6 +118,7 @@ class OpenAIAgent(AgentWrapper):
             or call_flaw("prompt", self._prompt, "task", "context")
             or call_flaw("context", self._context, "context")
             or _turns_flaw(self._options["max_turns"])
+            or (None if isinstance(self._run_config, dict) else kind_flaw("run_config", self._run_config, _CONFIG))
             or switch_flaw("durable", self._durable)
         )
 

@@ -7,14 +7,16 @@ which the run adds as it goes: so it counts however the run ends. Errors of mode
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
-from actors.validation.validation_messages import type_phrase
+from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
-from trees.agents.wrapper import AgentWrapper, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
+from trees.agents.recognise import kind_flaw
+from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
 if TYPE_CHECKING:
     from trees.agents.pydantic_ai_hooks import PlainAgent
@@ -108,6 +110,7 @@ class PydanticAI(AgentWrapper):
             or class_flaw(self.agent)
             or call_flaw("prompt", self._prompt, "task", "context")
             or (call_flaw("deps", self._deps, "context") if callable(self._deps) else None)
+            or _options_flaw(**self._options)
             or switch_flaw("durable", self._durable)
             or switch_flaw("stream", self._stream)
         )
@@ -146,6 +149,17 @@ class PydanticAI(AgentWrapper):
         if isinstance(run.output, DeferredToolRequests):
             raise question_of(run.output, run.all_messages(), context)
         return run.output
+
+
+def _options_flaw(usage_limits: object, message_history: object, model: object) -> Flaw:
+    """Say what is wrong with arguments of a run, which would fail each attempt."""
+    found = kind_flaw("usage_limits", usage_limits, ("pydantic_ai", "UsageLimits"))
+    if found is None and not isinstance(model, str):
+        found = kind_flaw("model", model, ("pydantic_ai", "Model"))
+    is_list = isinstance(message_history, Sequence) and not isinstance(message_history, (str, bytes))
+    if found is None and message_history is not None and not is_list:
+        found = f"message_history= got {value_phrase(message_history)}", "Give a list of messages of pydantic-ai."
+    return found
 
 
 def _is_question(output: Any) -> bool:

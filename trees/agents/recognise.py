@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from trees.agents.wrapper import AgentWrapper
+from actors.validation.validation_messages import value_phrase
+from trees.agents.wrapper import AgentWrapper, Flaw
 
 __all__ = ["AgentWrapper", "is_agent", "wrapped"]
 
@@ -53,6 +54,14 @@ def _agent_of(target: Any) -> _Agent | None:
     bases = bases_of(type(target))
     found = next((each for each in _AGENTS if (each.package, each.base) in bases), None)
     return found if found is not None and callable(getattr(target, found.method, None)) else None
+
+
+def kind_flaw(name: str, value: object, *kinds: tuple[str, str]) -> Flaw:
+    """Say that an option is no object of one of these classes, given as (package, class); None: it was left out."""
+    if value is None or not bases_of(type(value)).isdisjoint(kinds):
+        return None
+    wanted = " or ".join(kind for _, kind in kinds)
+    return f"{name}= got {value_phrase(value)}", f"Give a {wanted} of {kinds[0][0]}."
 
 
 def bases_of(cls: type[Any]) -> set[tuple[str, str]]:

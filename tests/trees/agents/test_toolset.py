@@ -133,6 +133,23 @@ def test_a_tool_that_fails_or_is_down_is_a_text_for_the_model_and_not_the_end(ho
     assert words[how] in said
 
 
+def test_a_tool_that_a_model_has_made_up_is_a_text_that_says_which_there_are() -> None:
+    async def agent(task: Any, context: Any) -> Any:
+        tools = toolset(context, "files")
+        return [await tools.call("read_fiel", {}), await asyncio.to_thread(tools.call_sync, "nonsense", {})]
+
+    near, far = run(agent).results["a"]
+
+    assert near.startswith("Error: there is no tool 'read_fiel'. Did you mean 'read_file'? There are: ")
+    assert far.startswith("Error: there is no tool 'nonsense'. There are: ")
+
+
+@pytest.mark.parametrize("context", [None, "files"])
+def test_what_is_no_context_is_refused_with_how_it_is_written(context: Any) -> None:
+    with pytest.raises(TypeError, match=r"is no context of an attempt\. Write toolset"):
+        toolset(context, "files")
+
+
 def test_a_call_of_an_idempotent_tool_survives_its_server(tmp_path: Path) -> None:
     async def agent(task: Any, context: Any) -> Any:
         return await toolset(context, "files").call("die_once", {"mark": str(tmp_path / "mark")})

@@ -95,6 +95,22 @@ TYPED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {"execute": PydanticAI(AGENT, durable="no")},
         r"a\.execute: durable= got 'no'. Write True or False",
     ),
+    "limits that are a number": (
+        lambda: {"execute": PydanticAI(AGENT, usage_limits=5)},
+        r"a\.execute: usage_limits= got 5. Give a UsageLimits of pydantic_ai",
+    ),
+    "a history that is a text": (
+        lambda: {"execute": PydanticAI(AGENT, message_history="hello")},
+        r"a\.execute: message_history= got 'hello'. Give a list of messages of pydantic-ai",
+    ),
+    "a model that is none": (
+        lambda: {"execute": PydanticAI(AGENT, model=CLERK)},
+        r"a\.execute: model= got .*. Give a Model of pydantic_ai",
+    ),
+    "a config of a run that is a text": (
+        lambda: {"execute": OpenAIAgent(CLERK, run_config="fast")},
+        r"a\.execute: run_config= got 'fast'. Give a RunConfig of agents",
+    ),
     "an agent as handle": (lambda: {"handle": AGENT}, r"a\.handle: an Agent cannot be called. Write execute= "),
     "an agent as run": (lambda: {"run": AGENT}, r"a\.run: an Agent cannot be called. Write execute= "),
 }
