@@ -4,13 +4,16 @@
 refusals and errors of the source into one sentence of JSON, and gives every answer the headers that keep a browser
 from running anything but the files of the page. A bug here is answered with 500 and told by ``PageFailed``.
 
-Methods of a source may wait, so they are called on threads, of which the server has a few.
+Methods of a source may wait, so they are called on threads, of which the server has a few. An act on a child takes as
+long as the child, which may hang in its start, or in a stop without a limit. Such acts have threads of their own, so
+whoever looks, answers a question or probes the health of the tree waits for none of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor, Future
 from typing import Any, Final
 
 from sse_starlette.sse import EventSourceResponse
@@ -49,6 +52,8 @@ MOST_FOLLOWERS: Final = 64
 """Streams of events at a time."""
 MOST_DIGITS: Final = 16
 """Digits of the number of an event: microseconds since 1970, which JavaScript can still tell apart."""
+MOST_ACTS: Final = 16
+"""Acts on children at a time."""
 SEND_S: Final = 30.0
 """Seconds that a browser may take for one piece of the stream; it may come back after that."""
 PING_S: Final = 15
@@ -91,10 +96,13 @@ def refused(status: int, sentence: str) -> JsonResponse:
 class Handlers:
     """One method for each address."""
 
-    def __init__(self, source: Source, feed: EventFeed, access: Access) -> None:
+    def __init__(self, source: Source, feed: EventFeed, access: Access, acts: Executor) -> None:
         self._source = source
         self._feed = feed
         self._access = access
+        self._acts = acts
+        self._acting: list[Future[Shape]] = []
+        """Acts on children that have begun; those that are over go with the next one. Only the loop touches it."""
 
     async def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await asyncio.to_thread(function, *args, **kwargs)
@@ -215,7 +223,12 @@ class Handlers:
         path, act = text_of(body, "path"), text_of(body, "act")
         if act not in ACTS:
             raise Refusal(422, f"The field 'act' must be one of {', '.join(ACTS)}.")
-        return await self._told(self._source.act, path, act, by=_by(request))
+        self._acting = [each for each in self._acting if not each.done()]
+        if len(self._acting) >= MOST_ACTS:
+            raise Refusal(503, f"{MOST_ACTS} acts on children are not over yet; wait for one of them.")
+        acting = self._acts.submit(self._source.act, str(path), str(act), by=_by(request))
+        self._acting.append(acting)
+        return JsonResponse(await asyncio.wrap_future(acting))
 
     def routes(self) -> list[Route]:
         """Return all addresses; an id may hold a slash, so ``cancel`` is looked for first."""
@@ -328,7 +341,7 @@ def _with_policy(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 
 def web_app(
-    source: Source, feed: EventFeed, access: Access, failed: Callable[[BaseException], object]
+    source: Source, feed: EventFeed, access: Access, acts: Executor, failed: Callable[[BaseException], object]
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """Return the application of a page; ``failed`` is told of bugs."""
-    return _Guard(Router(Handlers(source, feed, access).routes(), redirect_slashes=False), access, failed)
+    """Return the application of a page; ``acts`` runs acts on children, ``failed`` is told of bugs."""
+    return _Guard(Router(Handlers(source, feed, access, acts).routes(), redirect_slashes=False), access, failed)

@@ -37,7 +37,7 @@ from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
 from trees.observe.web.head_limits import MOST_HEAD
 from trees.observe.web.patient_protocol import PatientProtocol
-from trees.observe.web.web_app import web_app
+from trees.observe.web.web_app import MOST_ACTS, web_app
 from trees.observe.web.web_settings import Web, WebError
 
 STOP_S: Final = 5.0
@@ -148,7 +148,8 @@ class WebServer:
         calls = DaemonExecutor(f"{self._source.name}-web-call", most=MOST_AT_WORK)
         asyncio.get_running_loop().set_default_executor(calls)
         feed = EventFeed(self._source)
-        app = web_app(self._source, feed, self._access, lambda error: self._failed(error, 0.0))
+        acts = DaemonExecutor(f"{self._source.name}-web-act", most=MOST_ACTS)
+        app = web_app(self._source, feed, self._access, acts, lambda error: self._failed(error, 0.0))
         server = _Uvicorn(_config(app), feed)
         try:
             listening = self._listener.dup()  # uvicorn closes what it is given
@@ -163,6 +164,7 @@ class WebServer:
         finally:
             self._server = None
             feed.close()
+            acts.shutdown()
             listening.close()
 
 

@@ -393,7 +393,7 @@ def test_probes_need_no_token_and_tell_alive_from_ready() -> None:
 
 
 def test_the_description_of_the_api_has_each_address_that_there_is() -> None:
-    routes = Handlers(None, None, None).routes()  # type: ignore[arg-type]
+    routes = Handlers(None, None, None, None).routes()  # type: ignore[arg-type]
     methods = [(route.path.replace(":path", ""), method) for route in routes for method in route.methods or ()]
     there = {(path, method.lower()) for path, method in methods if method != "HEAD"}
     pages = {"/", "/static/{name}", "/docs", "/openapi.json"}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from actors.execution.daemon_executor import DaemonExecutor
 from tests.support.asking import LONG_S
 from tests.support.scripted_source import ScriptedSource
 from trees.observe.source import SourceError
@@ -39,9 +40,10 @@ class Exchange:
     def run(self, *headers: tuple[bytes, bytes], **answers: Any) -> Exchange:
         """Have it answered."""
         source = ScriptedSource(**answers)
-        app = web_app(source, EventFeed(source), Access("127.0.0.1", 1, "box", TOKEN), lambda _: None)
-        scope: Any = {**self._scope, "headers": [(b"host", b"127.0.0.1"), *headers], "client": ("127.0.0.1", 1)}
-        asyncio.run(asyncio.wait_for(app(scope, self._receive, self._send), LONG_S))
+        with DaemonExecutor("acts") as acts:
+            app = web_app(source, EventFeed(source), Access("127.0.0.1", 1, "box", TOKEN), acts, lambda _: None)
+            scope: Any = {**self._scope, "headers": [(b"host", b"127.0.0.1"), *headers], "client": ("127.0.0.1", 1)}
+            asyncio.run(asyncio.wait_for(app(scope, self._receive, self._send), LONG_S))
         return self
 
     async def _receive(self) -> Any:

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
 from trees.observe.source import SourceKind
+from trees.observe.web.web_app import MOST_ACTS
 from trees.observe.web.web_server import WebServer
 
 ROOT = Path(__file__).parents[4]
@@ -93,6 +95,39 @@ def test_a_tree_is_shown_and_operated_and_each_act_is_an_event_with_who_did_it(t
     system_of(tree).bus.flush(5)
     acts = [(event.path, event.act, event.by) for event in heard if isinstance(event, Operated)]
     assert acts == [("shop/a", "restart", "page 127.0.0.1"), ("shop/p", "terminate", "page 127.0.0.1")]
+
+
+def test_whoever_looks_or_answers_waits_for_no_act_on_a_child_that_hangs_and_too_many_acts_are_refused() -> None:
+    """A liveness probe that waits for a worker that cannot connect would have the whole process killed."""
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def hangs() -> dict[str, Any]:
+        begun.release()
+        gate.wait(LONG_S)
+        return {"ok": True}
+
+    source = ScriptedSource(act=hangs, snapshot={"health": {"ok": True, "ready": True}})
+    page = WebServer(source, Web(port=0), lambda *_: None)
+    with ThreadPoolExecutor(MOST_ACTS) as people, _client(page, page.token) as client:
+
+        def post(number: int) -> int:
+            return client.post("/api/children", json={"path": f"shop/{number}", "act": "restart"}).status_code
+
+        acts = [people.submit(post, number) for number in range(MOST_ACTS)]
+        try:
+            for _ in acts:
+                assert begun.acquire(timeout=LONG_S)
+            looks = [client.get(address).status_code for address in ("/healthz", "/readyz", "/api/snapshot")]
+            answered = client.post("/api/questions/q", json={"answer": "approve"}).status_code
+            refused = post(MOST_ACTS)
+        finally:
+            gate.set()
+        done = [each.result(LONG_S) for each in acts]
+        again = post(0)
+    page.stop()
+    assert looks == [200, 200, 200]
+    assert (answered, refused, again) == (200, 503, 200)
+    assert done == [200] * MOST_ACTS
 
 
 @pytest.mark.parametrize("act", ["restart", "terminate"])
