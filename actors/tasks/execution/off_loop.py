@@ -17,6 +17,7 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
+from actors.model.errors import WorkerCrashedError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
@@ -52,10 +53,16 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of the user's that may be sync or async, and return its result.
 
     An async one is awaited here; a sync one is called off the loop, and what it returns is awaited here if it can be.
+    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called.
     """
     if is_async(function):
         return await function(*args)
-    result = await off_loop(partial(function, *args))
+    try:
+        result = await off_loop(partial(function, *args))
+    except WorkerCrashedError as error:
+        if error.__cause__ is None or isinstance(error.__cause__, Exception):
+            raise
+        raise error.__cause__ from None
     return await result if hasattr(type(result), "__await__") else result
 
 

@@ -21,9 +21,10 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from actors import ref
-from tests.trees.agents.one_agent import result_of
+from actors.testing import settle
+from tests.trees.agents.one_agent import result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
-from trees import ModelPlanner, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import ModelPlanner, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
 from trees.agents import LangChain, OpenAIAgent, PydanticAI
 
 
@@ -120,6 +121,23 @@ def langchain_output() -> Any:
 class EchoModel(GenericFakeChatModel):
     async def ainvoke(self, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002 - its name there
         return AIMessage(input)
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_a_prompt_that_exits_is_a_crash_of_the_worker_wherever_it_runs(is_sync: bool) -> None:
+    def leaves(*_: Any) -> str:
+        raise SystemExit(3)
+
+    async def leaves_too(*_: Any) -> str:
+        raise SystemExit(3)
+
+    agent = PydanticAI(Agent(FunctionModel(echo)), prompt=leaves if is_sync else leaves_too)
+    with start(tree_of(agent, on_failure=[])) as tree:
+        with pytest.raises(TaskFailedError, match="SystemExit"):
+            tree.run(Task("go"), timeout=60)
+
+        settle(tree)
+        assert tree.child("office/w").incarnation == 2
 
 
 @pytest.mark.parametrize(
