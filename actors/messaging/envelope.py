@@ -106,6 +106,10 @@ Address: TypeAlias = "Mailbox | PoolAddress"
 Envelope: TypeAlias = "tuple[Any, Reply | None, MessageContext | None]"
 
 
+class AbandonedThreadExit(BaseException):
+    """Ends code whose incarnation was abandoned, where it comes back to this library."""
+
+
 class CurrentMessage:
     """One request while it is handled: by which incarnation, where it came from, and what its own asks failed with."""
 
@@ -297,6 +301,18 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             todo.extend(BaseExceptionGroup.exceptions.__get__(each))
         else:
             yield each
+
+
+def sender() -> CurrentMessage | None:
+    """Return the request in whose name this code sends.
+
+    Raises:
+        AbandonedThreadExit: its incarnation was given up, and its successor may be at work.
+    """
+    current = CURRENT.get()
+    if current is not None and current.incarnation.is_over and current.incarnation.abandoned:
+        raise AbandonedThreadExit
+    return current
 
 
 def _before_pep_479(error: BaseException) -> BaseException | None:

@@ -178,6 +178,8 @@ class Runnable(Protocol):
     since: float
     running_on: int | None
     held: bool
+    abandoned: bool
+    """True while its code goes on after it was given up."""
     pulse: Pulse | None
     """Signs of life; None: nobody looks for any."""
 

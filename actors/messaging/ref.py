@@ -28,7 +28,7 @@ import pykka
 from actors.concurrency.thread_state import HERE, on_event_loop
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.crossing_refs import crossed, mark_of
-from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
+from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext, sender
 from actors.messaging.inbox import Refusal
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.places import Room
@@ -90,7 +90,7 @@ class Ref(pykka.ActorRef[Any]):
             detached: start a new chain, so that the hop limit does not count what led to this tell.
         """
         message = message if (pack := self._box.pack) is None else pack(message)
-        current = CURRENT.get()
+        current = sender()
         if current is None or detached:  # nothing led to it: straight into the mailbox
             envelope: Envelope = (message, None, None if self._system.tracer is None else self._origin_of_tell(None))
             verdict = self._box.put(envelope)
@@ -103,7 +103,8 @@ class Ref(pykka.ActorRef[Any]):
     async def tell_async(self, message: Any, *, detached: bool = False) -> None:
         """As ``tell``; where the mailbox is full and its overflow is "block", waits without holding up the loop."""
         message = message if (pack := self._box.pack) is None else pack(message)
-        envelope = (message, None, self._origin_of_tell(None if detached else CURRENT.get()))
+        current = sender()
+        envelope = (message, None, self._origin_of_tell(None if detached else current))
         verdict = self._put(envelope)
         if verdict is not None:
             await self._put_again_async(envelope, verdict)
@@ -126,7 +127,7 @@ class Ref(pykka.ActorRef[Any]):
             ValueError: this is no timeout. Nothing was sent.
             Exception: whatever the target's handler raised, as it raised it.
         """
-        current = CURRENT.get()
+        current = sender()
         if not block:
             reply, envelope = self.request(message, timeout, current, is_waited_for=False)
             reply.hosted(self._system)
@@ -156,7 +157,7 @@ class Ref(pykka.ActorRef[Any]):
 
     async def ask_async(self, message: Any, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
-        current = CURRENT.get()
+        current = sender()
         reply, envelope = self.request(message, timeout, current)
         entered = None if current is None else enter_new(reply, current)
         try:

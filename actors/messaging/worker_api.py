@@ -5,17 +5,13 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from actors.messaging.envelope import CURRENT
+from actors.messaging.envelope import CURRENT, AbandonedThreadExit
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply, require_thread
 
 if TYPE_CHECKING:
     from actors.messaging.ports import Runnable
     from actors.messaging.ref import Ref
-
-
-class _AbandonedThreadExit(BaseException):
-    """Ends a thread whose incarnation is over: it was abandoned, and asks again."""
 
 
 def stopping(timeout_s: float = 0.0) -> bool:
@@ -29,7 +25,7 @@ def stopping(timeout_s: float = 0.0) -> bool:
         return Reply().wait(timeout_s) if timeout_s > 0 else False
     incarnation = current.incarnation
     if incarnation.is_over:
-        raise _AbandonedThreadExit
+        raise AbandonedThreadExit
     if incarnation.pulse is not None:
         incarnation.pulse.beat()
     if incarnation.must_stop or timeout_s <= 0:
@@ -60,7 +56,7 @@ def heartbeat() -> None:
         return
     incarnation = current.incarnation
     if incarnation.is_over:
-        raise _AbandonedThreadExit
+        raise AbandonedThreadExit
     if incarnation.pulse is not None:
         incarnation.pulse.beat()
 

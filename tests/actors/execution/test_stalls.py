@@ -292,6 +292,44 @@ def test_a_body_that_was_given_up_ends_at_its_next_sign() -> None:
         eventually(lambda: not tree._system.abandoned_by_path)
 
 
+SENDS: dict[str, Callable[[Any], Any]] = {
+    "tell": lambda ref: ref.tell("late"),
+    "detached tell": lambda ref: ref.tell("late", detached=True),
+    "ask": lambda ref: ref.ask("late"),
+    "ask without a wait": lambda ref: ref.ask("late", block=False),
+    "tell_async": lambda ref: ref.tell_async("late").send(None),
+}
+
+
+@pytest.mark.parametrize("how", SENDS)
+def test_code_that_was_given_up_can_send_nothing_when_it_comes_back_and_its_successor_can(how: str) -> None:
+    gate, ended, heard = Gate(), threading.Event(), []
+
+    def work() -> None:
+        if gate.reached.is_set():
+            actors.ref("t/other").tell("of the successor")
+            return
+        other = actors.ref("t/other")
+        try:
+            gate()
+            SENDS[how](other)
+        except BaseException:
+            ended.set()
+            raise
+
+    body = WorkerSpec(id="w", run=work, stall_s=STALL_S, restart="transient")
+    with watched(worker("other", heard.append), body) as (tree, clock, witness):
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        witness.wait(ChildExited, path="t/w")
+        eventually(lambda: heard == ["of the successor"])
+        gate.open.set()
+        assert ended.wait(LONG_S)
+        eventually(lambda: not tree._system.abandoned_by_path)
+        tree.ref("t/other").ask("last", timeout=1000.0)
+    assert heard == ["of the successor", "last"]
+
+
 # -- what follows: as after any crash ----------------------------------------------------------------------
 
 

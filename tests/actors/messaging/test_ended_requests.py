@@ -462,12 +462,16 @@ def test_while_the_handler_runs_its_tasks_and_threads_stand_for_it() -> None:
 
 
 def test_an_abandoned_handler_stands_for_nobody() -> None:
-    """Its asker was answered, and its successor is free."""
-    gate, answers = Gate(), []
+    """Its asker was answered, its successor is free, and what it asks for late is asked by nobody: its code ends."""
+    gate, ends, heard = Gate(), [], []
 
     def stuck() -> None:
         gate()
-        answers.append(tree.ref("t/a").ask("a successor answers"))
+        try:
+            tree.ref("t/a").ask(lambda: heard.append("late"))
+        except BaseException as error:
+            ends.append(type(error).__name__)
+            raise
 
     with tree_of(worker("a", shutdown=0)) as tree:
         reply = tree.ref("t/a").ask(stuck, timeout=LONG_S, block=False)
@@ -477,9 +481,11 @@ def test_an_abandoned_handler_stands_for_nobody() -> None:
             reply.get()
         tree.restart_child("t/a")
         gate.open.set()
-        eventually(lambda: answers)
+        eventually(lambda: ends)
+        tree.ref("t/a").ask(lambda: heard.append("of others"))
 
-    assert answers == ["a successor answers"]
+    assert ends == ["AbandonedThreadExit"]
+    assert heard == ["of others"]
 
 
 def test_a_stop_of_the_tree_by_what_a_handler_left_behind_is_no_recursion() -> None:
