@@ -89,7 +89,7 @@ class Exit:
     renews: bool = False
     """True where the next incarnation is to take its place, whatever its restart type: it has not ended by itself."""
     is_last: bool = False
-    """True where no incarnation is to follow, whatever its restart type: its tree ends."""
+    """True where no incarnation is to follow, whatever its restart type: its tree ends, or its supervisor stops."""
 
     @property
     def detail(self) -> str:

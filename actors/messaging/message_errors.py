@@ -37,6 +37,9 @@ class ReplyTimeoutError(MessageError, pykka.Timeout):
 class ActorStoppedError(MessageError, pykka.ActorDeadError):
     """The target is not running and will not come back by itself, or it ended while it had the message."""
 
+    asker_stops_first = False
+    """True where the target comes back, but not before its asker has stopped, as it is to."""
+
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
         self.path = path

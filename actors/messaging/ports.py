@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from actors.concurrency.thread_state import Job
-    from actors.messaging.envelope import Address, Envelope, Home
+    from actors.messaging.envelope import Address, CurrentMessage, Envelope, Home
     from actors.messaging.handled import Measures
     from actors.messaging.inbox import Refusal
     from actors.messaging.mailbox import Mailbox
@@ -80,6 +80,9 @@ class Addresses(Protocol):
 
     def refuse_own_end(self, path: str) -> None:
         """Raise where a worker would wait for its own end."""
+
+    def dead_end(self, target: Address, current: CurrentMessage, /) -> ActorStoppedError | None:
+        """Why a reply of ``target`` will not come while code of this request waits for it; None: it may come."""
 
 
 class DeadLetters(Protocol):

@@ -144,7 +144,7 @@ class Ref(pykka.ActorRef[Any]):
             reply.arm()
             verdict = self._box.put(envelope) if current is None else self._put(envelope)
             if verdict is None:
-                return reply.get_armed()
+                return reply.get_armed(entered)
             self._put_again(envelope, verdict)
             return reply.get()  # part of its time may be gone
         except BaseException:
@@ -166,7 +166,7 @@ class Ref(pykka.ActorRef[Any]):
                 verdict = self._box.put(envelope) if current is None else self._put(envelope)
                 if verdict is not None:
                     await self._put_again_async(envelope, verdict)
-                await reply.heard(arrival)
+                await reply.heard(arrival, entered)
             return reply.outcome()
         except BaseException:
             reply.abandon()

@@ -41,7 +41,7 @@ from actors.concurrency.thread_state import HERE, ON_A_THREAD, blocks_a_loop, in
 from actors.concurrency.wakeup import pass_gate
 from actors.messaging.envelope import own_copy
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.wait_graph import NOBODY, enter, leave
+from actors.messaging.wait_graph import NOBODY, enter, leave, look_again
 from actors.model.clock import monotonic
 from actors.model.errors import BlockingAskError
 from actors.model.raised import frames_of, with_frames
@@ -226,9 +226,11 @@ class Reply(pykka.Future[Any]):
         self._callbacks = [arrival]
         return arrival
 
-    def get_armed(self) -> Any:
+    def get_armed(self, entered: CurrentMessage | None = None) -> Any:
         """``get`` for the one who armed it, right after the request was sent."""
         gate = self._gate
+        if entered is not None:
+            look_again(self, entered)
         assert gate is not None  # noqa: S101 - ours to get right
         if not self._hold(gate, self._timeout_s):
             raise self.late()
@@ -332,7 +334,7 @@ class Reply(pykka.Future[Any]):
             del self
 
     @coroutine
-    def heard(self, arrival: Arrival) -> Generator[Any, None, None]:
+    def heard(self, arrival: Arrival, entered: CurrentMessage | None = None) -> Generator[Any, None, None]:
         """Wait on the running event loop until there is an outcome; ``arrival`` is among the callbacks.
 
         Raises:
@@ -341,6 +343,8 @@ class Reply(pykka.Future[Any]):
         if self._value is not _PENDING:
             return
         try:
+            if entered is not None:
+                look_again(self, entered)
             yield from arrival.until(self._expires)
         finally:
             if self._callbacks:

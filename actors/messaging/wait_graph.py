@@ -52,6 +52,7 @@ def enter(reply: Reply) -> CurrentMessage | None:
     _waits_of(current).add(reply)
     _waiters_of(reply).add(current)
     _check(reply, current)
+    look_again(reply, current)
     return current
 
 
@@ -95,6 +96,20 @@ def leave(reply: Reply, entered: CurrentMessage | None) -> None:
         waits = entered.waits
         if waits is not None:
             waits.discard(reply)
+
+
+def look_again(reply: Reply, current: CurrentMessage) -> None:
+    """Fail a reply that code of this request waits for where it cannot come in time.
+
+    To be called once the message is in the mailbox, because whoever it is for may have gone down before that. See
+    ``actors.supervision.dead_ends``.
+    """
+    target = reply.target
+    if target is not None and not reply.done and current.in_request:
+        error = current.incarnation.system.dead_end(target, current)
+        if error is not None:
+            reply.abandon()
+            reply.fail(error)
 
 
 def redirect(reply: Reply, target: Address) -> None:

@@ -52,6 +52,7 @@ from actors.runtime.near_paths import near_paths
 from actors.runtime.services import Service
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_table import child_form, declared
+from actors.supervision.dead_ends import dead_end
 from actors.supervision.supervisor import Supervisor
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 
@@ -325,8 +326,7 @@ class System:
             awaits: the caller waits on an event loop, and blocks nothing.
 
         Raises:
-            RecursionDetectedError: called in a handler, a hook or a body of this tree, or on behalf of one, which
-                would wait for itself.
+            RecursionDetectedError: called in code that a worker of this tree runs or waits for: a circle.
             BlockingAskError: called on the thread of a tree's event loop.
         """
         held_up = self._held_up()
@@ -356,14 +356,15 @@ class System:
         """A worker must not wait for its own end, nor for that of one who waits for it.
 
         Raises:
-            RecursionDetectedError: the worker that calls this, or one on whose behalf it does, is the child at
-                ``path``, or below it.
+            RecursionDetectedError: the worker that calls this, or one that waits for it, is at ``path`` or below it.
         """
         held_up = self._held_up()
         for at in reversed(range(len(held_up))):
             box = held_up[at]
             if f"{box.path}/".startswith(f"{path}/") or box.address.path == path:
                 raise own_copy(RecursionDetectedError((*(each.path for each in held_up[at:]), path)))
+
+    dead_end = dead_end
 
     def _held_up(self) -> tuple[Address, ...]:
         """Workers of this tree that wait while the present code waits, its own last; none for what a request left."""

@@ -12,7 +12,7 @@ a worker that asks a younger sibling in its last handler, or in on_stop, would w
 
 A worker that lets the error of such an ask leave it while its tree ends has heard of that end: its exit is
 ``shutdown``, and nothing follows from it. Otherwise a body that asks in a loop would be restarted until its supervisor
-gives up, in the middle of a stop in order.
+gives up, in the middle of a stop in order. The same holds for the error of ``actors.supervision.dead_ends``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messaging.mailbox import Refusal
-from actors.messaging.message_errors import TreeDownError
+from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
 from actors.supervision.child_table import mailboxes_below
@@ -65,9 +65,14 @@ def _close_all(supervisor: Supervisor, refusal: Refusal) -> None:
         del supervisor.system.supervisors[supervisor.path]
 
 
-def as_the_tree_ends(supervisor: Supervisor, exit_: Exit) -> Exit:
-    """Return what an exit is where the tree has begun to end, and the worker has died of hearing that."""
-    root = supervisor.system.supervisors.get(supervisor.system.root_path)
-    if root is None or root.shutdown is None or not is_a(exit_.error, TreeDownError):
+def as_ordered(supervisor: Supervisor, exit_: Exit) -> Exit:
+    """Return what an exit is where the worker has died of hearing that it is to stop: with its tree, or its group."""
+    error = exit_.error
+    if is_a(error, TreeDownError):
+        root = supervisor.system.supervisors.get(supervisor.system.root_path)
+        has_heard = root is not None and root.shutdown is not None
+    else:
+        has_heard = is_a(error, ActorStoppedError) and error.asker_stops_first
+    if not has_heard:
         return exit_
     return replace(exit_, reason=Reason.SHUTDOWN, error=None, frames=None, is_last=True)

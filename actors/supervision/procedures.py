@@ -24,6 +24,7 @@ from actors.model.spec import Restart, WorkerRecipe
 from actors.supervision.child import ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
 from actors.supervision.closing import close_child
+from actors.supervision.dead_ends import refuse_dead_ends
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Procedure:
     """True where it is content when another plan brings its child down."""
     exclusive = False
     """True where the restart of a group leaves its children alone."""
+    stops_first = False
+    """True where it starts a child again only after the last of those that it stops is down."""
     counts = False
     """True where a child that it starts has been restarted, and that is counted."""
 
@@ -64,6 +67,11 @@ class Procedure:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} stops={len(self.stops)} starts={len(self.starts)} busy={len(self.busy)}>"
+
+    @property
+    def has_more_to_stop(self) -> bool:
+        """True while any of those that it stops is not down yet."""
+        return bool(self.stops or self.batch or self.busy)
 
     def cancel(self) -> None:
         """Cancel the plan: it does nothing more."""
@@ -145,7 +153,7 @@ class InitialStart(Procedure):
 class RestartProcedure(Procedure):
     """A restart: of one child, or of a group around it."""
 
-    counts = True
+    counts = stops_first = True
 
     def __init__(
         self, stops: Iterable[list[Child]], starts: Iterable[Child], due: float, starting: Iterable[Child] = ()
@@ -159,9 +167,11 @@ class RestartProcedure(Procedure):
         return child.spec.restart is not Restart.TEMPORARY
 
     def stopped(self, supervisor: Supervisor, child: Child) -> None:
-        """A temporary sibling is forgotten."""
+        """A temporary sibling is forgotten; of the others, nobody is to wait for one that waits for him."""
         if not self.starts_again(child):
             supervisor.forget(child)
+        elif self.has_more_to_stop:
+            refuse_dead_ends(supervisor, child)
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
         """One more attempt, which counts, and the culprit is now this child; unless it was asked to stop meanwhile."""
@@ -241,6 +251,8 @@ class ShutdownProcedure(Procedure):
         refusal = supervisor.refusal_after
         if refusal is not None:
             close_child(supervisor, child, refusal)
+        elif self.has_more_to_stop:
+            refuse_dead_ends(supervisor, child)
 
     def done(self, supervisor: Supervisor) -> None:
         """The supervisor's own end."""

@@ -33,7 +33,8 @@ from actors.supervision.child import Child, ChildObserver, ChildState
 from actors.supervision.child_control import ChildControl
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
-from actors.supervision.closing import as_the_tree_ends, close_child, on_stays_down
+from actors.supervision.closing import as_ordered, close_child, on_stays_down
+from actors.supervision.dead_ends import refuse_dead_ends
 from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
 from actors.supervision.procedures import (
     STEPS,
@@ -165,6 +166,8 @@ class Supervisor(ManagedActor):
             shut = child.mailbox.refusal is not child.form.refusal and child.is_down
             if shut and self.control.open(child) and self.observer is not None:
                 self.observer.changed(child)  # it was down for good, and from now on it is about to be up
+            if child.is_down and plan.stops_first and plan.has_more_to_stop:
+                refuse_dead_ends(self, child)
         self.advance(plan)
 
     def advance(self, plan: Procedure) -> None:
@@ -252,7 +255,7 @@ class Supervisor(ManagedActor):
 
     def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
         """Treat the end of a child's present incarnation; the plans that go on now."""
-        standing, plan, exit_ = child.standing, child.plan, as_the_tree_ends(self, exit_)
+        standing, plan, exit_ = child.standing, child.plan, as_ordered(self, exit_)
         self.control.is_down(child, exit_)
         plans: list[Procedure] = []
         if plan is None:
@@ -266,7 +269,8 @@ class Supervisor(ManagedActor):
                 self._did_not_start(child, plan, exit_)
         elif not plan.starts_again(child):
             plans = self._is_stopped(child, plan)  # before its turn, but down for good: nothing has to wait for that
-        # else: it ended just before its turn to be stopped, and is part of that restart.
+        else:  # it ended just before its turn to be stopped, and is part of that restart
+            refuse_dead_ends(self, child)
         if self.observer is not None:
             self.observer.changed(child)  # now that all is decided about it
         return plans

@@ -147,6 +147,9 @@ class WorkerSystem:
     def refuse_own_end(self, path: str) -> None:
         """Refuse nothing: the host does."""
 
+    def dead_end(self, target: object, current: object, /) -> None:
+        """See nothing: the host does."""
+
     def publish(self, event: object) -> None:
         """Publish nothing: events are the host's."""
 

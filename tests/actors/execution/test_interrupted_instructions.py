@@ -23,8 +23,18 @@ from tests.support.hardening import LONG_S, Gate, eventually, tree_of, worker
 # -- a request that ends while others look at what it waits for --------------------------------------------
 
 
+class _Tree:
+    """As much of a tree as a request looks at: nobody in it is down."""
+
+    @staticmethod
+    def dead_end(_: object, __: object) -> None:
+        return None
+
+
 class _Life:
     """As much of a life as a request looks at."""
+
+    system = _Tree()
 
     is_over = False
     pulse = None

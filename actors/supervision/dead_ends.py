@@ -1,0 +1,101 @@
+"""Asks that cannot be answered before their asker has ended.
+
+A child that is stopped in order to come back keeps its messages: it comes back when the others of its group have
+stopped, too, and its supervisor with it. Where one of these others waits for its reply, directly or not, each would
+wait for the other until the asker's time is up, or until it is killed for not stopping. So such an ask fails at once.
+(In OTP all asks of one that is down do.) A tell, and an ask of anybody else, waits for the next incarnation.
+
+Such an ask may come before the child goes down, or after:
+
+* *before*: the message stands in its mailbox. Its supervisor looks there when the child is down (``refuse_dead_ends``).
+* *after*: whoever asks looks, once its message is in the mailbox (``actors.messaging.wait_graph.look_again``).
+* *while*: the asker enters its wait, puts its message, and then looks. The supervisor notes that the child is down, and
+  then looks. So at least one of the two sees both, and that an ask fails twice changes nothing.
+
+A group may grow: the supervisor then looks again at those that are down already. Nothing is locked: what is read of
+another supervisor's children is right at some moment during the look, and while an asker runs it has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from actors.messaging.mailbox import Mailbox
+from actors.messaging.message_errors import ActorStoppedError
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.wait_graph import look_again
+from actors.model.spec import SupervisorRecipe
+from actors.supervision.child import ChildState
+
+if TYPE_CHECKING:
+    from actors.messaging.envelope import Address, CurrentMessage
+    from actors.messaging.reply import Reply
+    from actors.supervision.child import Child
+    from actors.supervision.registry import Registry
+    from actors.supervision.supervisor import Supervisor
+
+
+def dead_end(system: Registry, target: Address, current: CurrentMessage) -> ActorStoppedError | None:
+    """Return why a reply of ``target`` will not come while code of this request waits for it; None: it may come."""
+    if not isinstance(target, PoolAddress):
+        if target.attached is not None:
+            return None  # as most often
+        members = [target]
+    else:
+        members = target.members
+        if any(member.attached is not None for member in members):
+            return None
+    for asker in current.held_up():
+        own = system.boxes.get(asker.path) is asker
+        if own and all(_comes_back_after(system, member.path, asker.path) for member in tuple(members)):
+            error = ActorStoppedError(target.path, f"is stopped, and not started again before {asker.path!r} has ended")
+            error.asker_stops_first = True
+            return error
+    return None
+
+
+def _comes_back_after(system: Registry, path: str, asker: str) -> bool:
+    """True where the child at ``path`` is down, and the asker has to end before it is started again."""
+    parts, others = path.split("/"), asker.split("/")
+    shared = next((n for n, (one, other) in enumerate(zip(parts, others, strict=False)) if one != other), 0)
+    supervisor = system.supervisors.get("/".join(parts[:shared]))
+    child = system.children.get("/".join(parts[: shared + 1]))
+    sibling = system.children.get("/".join(others[: shared + 1]))
+    if supervisor is None or child is None or sibling is None or not child.is_down:
+        return False
+    if sibling.standing not in (ChildState.UP, ChildState.STOPPING):
+        return False  # one that starts has been stopped: the other is started after it, whatever that does
+    plan = child.plan
+    return supervisor.shutdown is not None or (plan is not None and plan.stops_first and plan is sibling.plan)
+
+
+def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:
+    """A child is down, and is to come back: fail the asks in its mailbox that cannot be answered before that."""
+    for box in _inboxes(supervisor, child):
+        for reply in _replies(box):
+            for current in set(reply.waiters):
+                look_again(reply, current)
+
+
+def _replies(box: Mailbox | PoolAddress) -> list[Reply]:
+    """Return the replies of the asks that wait there. Nobody takes messages meanwhile: whoever did is down."""
+    with box.lock:
+        waiting = list(box.queue.copy())
+        if isinstance(box, Mailbox) and (batch := list(box.batch)):
+            box.batch = iter(batch)
+            waiting += batch
+    return [reply for _, reply, _ in waiting if reply is not None]
+
+
+def _inboxes(supervisor: Supervisor, child: Child) -> Iterator[Mailbox | PoolAddress]:
+    """Yield what keeps messages for a child, or for the children of a supervisor."""
+    if isinstance(child.spec.recipe, SupervisorRecipe):
+        below = supervisor.system.supervisors.get(child.path)
+        for each in () if below is None else below.table:
+            yield from _inboxes(below, each) if below is not None else ()
+        return
+    yield child.mailbox
+    pool = None if child.pool is None else supervisor.table.pools.get(child.pool)
+    if pool is not None:
+        yield pool
