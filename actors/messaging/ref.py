@@ -209,7 +209,7 @@ class Ref(pykka.ActorRef[Any]):
         if block:
             require_thread(self.path, "await ref.stop(block=False)")
             self._system.refuse_own_end(self.path)
-            leave(done, enter(done))  # refused before the order is given where it would wait for this request
+            leave(done, enter(done, is_of_end=True))  # refused before the order where it would wait for this request
         current, attached = CURRENT.get(), self._attached()
         reason = Reason.NORMAL if current and current.incarnation in attached else Reason.SHUTDOWN
         complete_after(done, [each.request_stop(reason) for each in attached], value=bool(attached))

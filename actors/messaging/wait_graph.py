@@ -35,8 +35,8 @@ NOBODY: Final[Any] = frozenset()  # never changed: a set takes its place
 """Waiters of a reply that nobody has waited for so far."""
 
 
-def enter(reply: Reply) -> CurrentMessage | None:
-    """The code that runs here is about to wait for this reply.
+def enter(reply: Reply, *, is_of_end: bool = False) -> CurrentMessage | None:
+    """The code that runs here is about to wait for this reply, or for the end of its target (``is_of_end``).
 
     Returns:
         What to ``leave`` with; None where that concerns nobody: outside of a request, or for no worker's answer.
@@ -52,7 +52,8 @@ def enter(reply: Reply) -> CurrentMessage | None:
     _waits_of(current).add(reply)
     _waiters_of(reply).add(current)
     _check(reply, current)
-    look_again(reply, current)
+    if not is_of_end:  # that of one who is down is over
+        look_again(reply, current)
     return current
 
 

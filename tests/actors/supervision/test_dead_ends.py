@@ -193,6 +193,26 @@ def test_an_ask_fails_also_where_its_asker_begins_to_wait_later() -> None:
         assert is_refused(came, "shop/y"), came
 
 
+def test_one_of_the_group_that_is_down_already_can_be_told_to_stop() -> None:
+    came: list[Any] = []
+    with Hang(deaf=True) as gate:
+
+        def stop_it(_: object) -> None:
+            gate.hold()
+            came.append(actors.ref("shop/y").stop())
+
+        older = WorkerSpec(id="x", handle=stop_it, shutdown="infinity")
+        with running(shop(older, ECHO, faulty("bad"), strategy="one_for_all")) as tree:
+            tree.ref("shop/x").tell("hello")
+            gate.wait_until_entered()
+            tree.ref("shop/bad").tell("raise ValueError")
+            eventually(lambda: tree.child("shop/y").state != "running", "the end of y")
+            gate.release()
+            settle(tree)
+
+    assert came == [False]  # it was not running
+
+
 @contextmanager
 def waits_for_a_backoff(**words: Any) -> Iterator[tuple[Tree, ManualClock, list[Any]]]:
     """X waits for the reply of y, which waits for its backoff."""
