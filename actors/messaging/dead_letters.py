@@ -81,13 +81,13 @@ class DeadLetterOffice:
         self._lock = threading.RLock()
 
     def dead_letter(self, box: Mailbox | None, body: Any, reason: Refusal, sender: str | None, path: str = "") -> None:
-        """Count a message that no worker will handle, and publish that."""
+        """Count a message that no worker will handle, and publish that it was sent to ``path``, or to the mailbox."""
         count = self._counts[reason]
         with self._lock:
             count[0] += 1
             if box is not None:
                 box.dead += 1
-        where = box.path if box is not None else path
+        where = path or (box.path if box is not None else "")  # of a pool: its own path, not that of a member
         self._tree.publish(DeadLetter(where, str(reason), message_type(body), sender))
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:
@@ -97,9 +97,9 @@ class DeadLetterOffice:
             reply.expire()
         self.dead_letter(box, body, Refusal.EXPIRED, origin.sender if origin is not None else None)
 
-    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
-        """A message had to go for a newer one."""
-        self.refused(box.path if box is not None else "", box, envelope, Refusal.FULL)
+    def overflowed(self, path: str, box: Mailbox | None, envelope: Envelope) -> None:
+        """A message to this path had to go for a newer one."""
+        self.refused(path, box, envelope, Refusal.FULL)
 
     def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
         """A message was not taken: its asker is told why, or it is a dead letter."""

@@ -94,7 +94,7 @@ class DeadLetters(Protocol):
     def refused(self, path: str, box: Mailbox | None, envelope: Envelope, refusal: Refusal) -> None:
         """A message was not taken."""
 
-    def overflowed(self, box: Mailbox | None, envelope: Envelope) -> None:
+    def overflowed(self, path: str, box: Mailbox | None, envelope: Envelope) -> None:
         """A message had to go for a newer one."""
 
     def expired(self, box: Mailbox, envelope: Envelope) -> None:

@@ -359,7 +359,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def _give_up(self, envelope: Envelope, verdict: PutResult) -> None:
         if isinstance(verdict, tuple):
-            self._system.letters.overflowed(self._any_box(), verdict)
+            self._system.letters.overflowed(self.path, self._any_box(), verdict)
         elif isinstance(verdict, Refusal):
             self._system.letters.refused(self.path, self._any_box(), envelope, verdict)
         elif isinstance(verdict, Room):

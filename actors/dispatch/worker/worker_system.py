@@ -83,7 +83,7 @@ class _Letters:
         if envelope[1] is not None:
             envelope[1].fail(stopped_error(path, refusal))
 
-    def overflowed(self, box: object, envelope: Envelope) -> None: ...
+    def overflowed(self, path: str, box: object, envelope: Envelope) -> None: ...
 
     def expired(self, box: object, envelope: Envelope) -> None:  # noqa: ARG002 - the host tells of it
         if envelope[1] is not None:

@@ -106,6 +106,30 @@ def test_drop_oldest_answers_the_oldest_and_takes_the_new_one() -> None:
     assert not gate.reached.is_set()
 
 
+@pytest.mark.parametrize("overflow", ["reject", "drop_oldest"])
+@pytest.mark.parametrize("path", ["t/w", "t/w#1"])
+def test_a_dead_letter_names_the_address_that_it_was_sent_to(path: str, overflow: str) -> None:
+    """Of a pool: not any of its members, unless it was sent to that."""
+    spec = worker("w", pool=2, mailbox=Mailbox(capacity=1, overflow=overflow))
+    with tree_of(spec) as tree:
+        seen = Witness(tree)
+        gates = [Gate(), Gate()]
+        for member, gate in enumerate(gates):
+            tree.ref(f"t/w#{member}").tell(gate)
+            gate.wait_reached()
+        for n in range(2):
+            tree.ref(path).tell(n)
+        full = seen.wait(DeadLetter).path
+        for gate in gates:
+            gate.open.set()
+        settle(tree)
+        tree.terminate_child("t/w")
+        tree.ref(path).tell("too late")
+
+        assert full == path
+        assert seen.wait(DeadLetter, count=2).path == path
+
+
 def test_on_a_loop_thread_block_acts_as_reject_and_tell_async_waits() -> None:
     async def tell_blocking() -> None:
         tree.ref("t/w").tell("from the loop")
