@@ -90,7 +90,8 @@ def _unwrapped_in(done: Done) -> Done:
     if found is done.value:
         return done
     said = found if type(found) is Done else Done(found)
-    return said if done.usage is NO_USAGE else Done(said.value, done.usage)
+    says_nothing = type(done.usage) is Usage and done.usage == NO_USAGE  # another object where it came from a process
+    return said if says_nothing else Done(said.value, done.usage)
 
 
 def _of_run(result: Any) -> Any:

@@ -121,6 +121,20 @@ def test_the_result_of_a_step_is_the_answer_and_its_usage_counts(execute: Callab
     assert report.usage.tokens == 42
 
 
+def langchain_done(task: Any, context: Any) -> Any:
+    return Done(langchain(task, context))
+
+
+def test_a_result_within_a_done_of_a_worker_in_a_process_has_its_usage() -> None:
+    worker = WorkerSpec(id="w", execute=langchain_done, dispatch="process")
+    tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=[])
+    with start(SupervisorSpec(id="r", tasks=tasks, children=[worker])) as tree:
+        report = tree.run(Task("go"), timeout=60)
+
+    assert report.results == {"w": "hello"}
+    assert report.usage.tokens == 42
+
+
 def test_a_step_on_a_thread_takes_the_answer_as_well() -> None:
     def steps(task: Any, context: Any) -> Any:
         return context.step_sync("ask", langchain, task, None)
