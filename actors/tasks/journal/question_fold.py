@@ -41,7 +41,11 @@ def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
 def _answered(state: TaskState, event: task_events.EscalationAnswered) -> None:
     node = state.nodes[event.subtask]
     closed = close_question(state, event.escalation)
-    node.is_told(event, undoing=closed is not None and closed.undoing)
+    node.answered = event
+    if closed is None or not closed.undoing:
+        node.is_told(event)
+    elif node.compensating is not None:  # it is about the undo, and no word about the work
+        node.compensating.answers = (*node.compensating.answers, event)
     if node.kept is not None and node.kept.goes_on_at is not None:
         node.standing = node.kept.goes_on_at
     elif event.answer in {"approve", "respond"}:

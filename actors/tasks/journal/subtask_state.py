@@ -36,6 +36,7 @@ class EffectRecord:
     """Record of what one worker did, or began, for a subtask, and of what would have to be undone."""
 
     __slots__ = (
+        "answers",
         "attempt",
         "broken",
         "done",
@@ -52,11 +53,10 @@ class EffectRecord:
     )
 
     def __init__(self, worker: str, number: int, seq: int) -> None:
-        self.worker = worker
-        self.number = number
-        self.seq = seq
+        self.worker, self.number, self.seq = worker, number, seq
         """Grows with the starts of the whole task."""
         self.attempt = 0
+        self.answers: tuple[task_events.EscalationAnswered, ...] = ()  # of people, to the questions about its undo
         self.open = False
         """An attempt was started, and nothing is known of its end."""
         self.broken = False
@@ -278,10 +278,9 @@ class SubtaskState:
             return self.kept.worker
         return self.steps.home if self.steps is not None else None
 
-    def is_told(self, answer: task_events.EscalationAnswered, *, undoing: bool) -> None:
-        """A person has answered the question about it, or about its undo."""
-        has_asked = self.kind == FailureKind.ESCALATED and not undoing
-        self.answered = answer
+    def is_told(self, answer: task_events.EscalationAnswered) -> None:
+        """A person has answered the question about it."""
+        has_asked = self.kind == FailureKind.ESCALATED
         self.revisions = self.revisions.told(answer, (self.worker, self.error) if has_asked else None)
 
     @property

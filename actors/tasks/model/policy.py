@@ -128,8 +128,9 @@ class Retry(Rung, frozen=True, kw_only=False):
         return TryAgain(self.delay_s(tries, facts.uniform), replace(position, tries=tries))
 
     def undo_again_s(self, number: int, failure: Failure, uniform: RandomSource) -> float | None:
-        """Seconds until an undo is called again."""
-        return self.delay_s(number, uniform) if number < self.max_attempts and failure.retryable else None
+        """Seconds until an undo is called again; None: it is not, such as one that asks a person."""
+        may_again = number < self.max_attempts and failure.retryable and failure.kind is not FailureKind.ESCALATED
+        return self.delay_s(number, uniform) if may_again else None
 
     def delay_s(self, tries: int, uniform: RandomSource) -> float:
         """Seconds before the next attempt, when ``tries`` have failed."""

@@ -26,6 +26,7 @@ from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.policy import Respond, answer_of
 from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED
@@ -250,7 +251,7 @@ class UndoDispatch:
             inputs={**state.task.inputs, **node.spec.inputs},
             results={node.id: result},
             metadata=state.metadata_of(node.id),
-            revision=Revision(work=work_of(None, asked_with)) if asked_with is not None else NO_REVISION,
+            revision=_told(act, work_of(None, asked_with)),
         )
         return AttemptSpec(
             key,
@@ -341,3 +342,12 @@ def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
 
 NEUTRAL_S = 0.05
 """How soon an undo is called again whose worker was just being stopped."""
+
+
+def _told(act: EffectRecord, work: dict[str, Any]) -> Revision:
+    """Facts that an undo sees: what people have answered about it, and the state that it has asked with."""
+    if not act.answers and not work:
+        return NO_REVISION
+    answers = tuple(answer_of(each.answer, each.value) for each in act.answers)
+    texts = ("", *(answer.text for answer in answers if isinstance(answer, Respond)))
+    return Revision(feedback=texts[-1], history=texts[1:-1], work=work, answers=answers)
