@@ -89,7 +89,8 @@ class System:
         loop_stall_s: float | None = 10.0,
     ) -> None:
         name = self.root_path = spec.id
-        self.is_down, self.exit, self.cause, self.before_stop, self.role = False, None, None, None, None
+        self.is_down = self.is_ending = False  # it ends from the moment when its root begins to stop
+        self.exit, self.cause, self.before_stop, self.role = None, None, None, None
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.now = self.clock.now
         self.epoch = self.clock.wall() - self.now()
@@ -113,9 +114,8 @@ class System:
         """Every child that is listed now, the root too."""
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
-        self.started, self.ended = Reply(), Reply()
+        self.started, self.ended, self._last_acts = Reply(), Reply(), list[Callable[[], object]]()
         self.tracer: Tracer | None = None  # maker of spans; None: nobody wants any
-        self._last_acts: list[Callable[[], object]] = []
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False, form=child_form(spec))
         self._unregister: Callable[[], None] = lambda: None

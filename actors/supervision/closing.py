@@ -69,8 +69,7 @@ def as_ordered(supervisor: Supervisor, exit_: Exit) -> Exit:
     """Return what an exit is where the worker has died of hearing that it is to stop: with its tree, or its group."""
     error = exit_.error
     if is_a(error, TreeDownError):
-        root = supervisor.system.supervisors.get(supervisor.system.root_path)
-        has_heard = root is not None and root.shutdown is not None
+        has_heard = supervisor.system.is_ending
     else:
         has_heard = is_a(error, ActorStoppedError) and error.asker_stops_first
     if not has_heard:

@@ -29,6 +29,8 @@ class Registry(IncarnationHost, Protocol):
 
     cause: ActorsError | None
     """Why the tree ends, where nobody had asked for that: the first error that ends it."""
+    is_ending: bool
+    """True from the moment when the root begins to stop."""
 
     @property
     def stalls(self) -> StallWatch:

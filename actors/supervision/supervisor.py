@@ -343,6 +343,7 @@ class Supervisor(ManagedActor):
             if kill:
                 self._kill_the_rest(self.shutdown)
             return
+        self.system.is_ending = self.system.is_ending or self.refusal_after is Refusal.DOWN
         if self.observer is not None:
             self.observer.closing()
         for plan in (self.first, self.restarts.group, *self.starting):

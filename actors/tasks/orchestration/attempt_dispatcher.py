@@ -139,7 +139,8 @@ class AttemptDispatcher:
         node = row.node
         if state is not None and is_current and state.nodes.get(node.id) is node:
             before = NO_USAGE if node.spec.budget is None else node.total_usage
-            outcome = classify(attempt, lambda name: self._limit_of(node, entry, name), before)
+            limit_of = partial(self._limit_of, node, entry)
+            outcome = classify(attempt, limit_of, before, is_ending=core.is_ending)
             counted, turned = parts.breakers.ended(row, entry, outcome)
             parts.deciding.ended(state, node, attempt, outcome, counted=counted)
             if turned is not None and entry is not None:

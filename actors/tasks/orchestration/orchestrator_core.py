@@ -59,6 +59,11 @@ class OrchestratorCore:
         self.effects: dict[str | None, list[Effect]] = {}
         """By task, what is to be done when it is kept, and was not handed over yet."""
 
+    @property
+    def is_ending(self) -> bool:
+        """True once all beside it, or the tree, is being stopped: nothing new begins, and helpers may be down."""
+        return self.closing or self.system.is_ending
+
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
         return self.runtime.epoch + self.system.now()

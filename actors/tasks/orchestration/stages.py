@@ -37,6 +37,7 @@ from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
 from actors.tasks.planning.replanning import ReplanFeedback, merged, new_of, replan_feedback, taken_ids
 from actors.tasks.recovery import stage_ends
+from actors.tasks.recovery.classify import was_cut_off
 from actors.tasks.recovery.next_step import Step, planned_results
 from actors.tasks.recovery.stage_ends import Checked, Unreadable, unreadable
 from actors.tasks.results.review import as_verdict
@@ -335,7 +336,7 @@ class TaskStages:
             limit_s = self._port.settings.step_timeout_s or 0.0
             return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.spec.role, number, "step", limit_s))
         error, said = attempt.error, attempt.code_outcome.said
-        if error is None or not attempt.is_own_error:
+        if error is None or not attempt.is_own_error or (self._turns.is_closing and was_cut_off(attempt)):
             return None
         if isinstance(said, Failure):
             return said

@@ -63,7 +63,7 @@ class Turns:
         core = self._core
         if attempt.done:
             core.port.post(attempt)  # its outcome may have come while there was no mailbox for it
-        elif core.closing:
+        elif core.is_ending:
             return  # nothing new begins
         elif state.step:
             core.suspects.passes(state.step_losses, attempt)
@@ -108,11 +108,11 @@ class Turns:
     @property
     def is_closing(self) -> bool:
         """True if all is being stopped: nothing new begins."""
-        return self._core.closing
+        return self._core.is_ending
 
     def put_back(self, state: TaskState, why: str = "") -> None:
         """Record that a step that was begun, and has not ended by itself, will be called again."""
-        why = why or (STOPPED if self._core.closing else ENDED)
+        why = why or (STOPPED if self._core.is_ending else ENDED)
         if state.step and state.final is None:
             subtask = state.undoing or ""
             self._recording.emit(state, task_events.StepPutBack, state.step, why, subtask)

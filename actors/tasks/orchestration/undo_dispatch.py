@@ -297,9 +297,9 @@ class UndoDispatch:
             if not self._core.closing:
                 self.advance(state)
             return
-        outcome = classify(attempt)
+        outcome = classify(attempt, is_ending=self._core.is_ending)
         if isinstance(outcome, Neutral):
-            self._parts.turns.put_back(state, STOPPED if self._core.closing else ENDED)
+            self._parts.turns.put_back(state, STOPPED if self._core.is_ending else ENDED)
             self._core.runtime.forget(attempt)
             self._core.at(self._core.time() + NEUTRAL_S, lambda: self.advance(state))
             return

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messaging.message_errors import ActorStoppedError
+from actors.model.raised import cause_of, context_of, is_a, members_of
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
 from actors.tasks.model.attempt_end import LOST, STOP
 from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
@@ -22,13 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["NEUTRAL", "Neutral", "Outcome", "classify"]
 
 
-def classify(attempt: Attempt, limit_of: Callable[[str], float] = lambda _: 0.0, before: Usage = NO_USAGE) -> Outcome:
+def classify(
+    attempt: Attempt,
+    limit_of: Callable[[str], float] = lambda _: 0.0,
+    before: Usage = NO_USAGE,
+    *,
+    is_ending: bool = False,
+) -> Outcome:
     """Classify the end of an attempt; ``limit_of`` gives the seconds of a limit by the name of its field.
 
     A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
-    used up nothing is tried again, however this one has ended.
+    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``) it is no
+    failure of its own that a helper was stopped first.
     """
-    outcome = _outcome(attempt, limit_of)
+    outcome = NEUTRAL if is_ending and was_cut_off(attempt) else _outcome(attempt, limit_of)
     over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
     if not over:
         return outcome
@@ -57,6 +65,27 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     if attempt.ended_by == LOST:
         return Failure(FailureKind.LOST, AttemptLostError(attempt.subtask.id, attempt.spec.losses), counts=True)
     return NEUTRAL
+
+
+def was_cut_off(attempt: Attempt) -> bool:
+    """True where its code has failed of somebody whom it asked, and who is stopped.
+
+    While all is being stopped, both of them are meant by that. Frameworks raise errors of their own from such an error,
+    so it may be anywhere in what the error stems from.
+    """
+    error = attempt.code_outcome.caught
+    if error is None or not attempt.is_own_error:
+        return False
+    todo, seen = [error], set[int]()
+    while todo:
+        each = todo.pop()
+        if is_a(each, ActorStoppedError):
+            return True
+        if id(each) not in seen:
+            seen.add(id(each))
+            stems_from = (cause_of(each), context_of(each), *members_of(each))
+            todo += [other for other in stems_from if other is not None]
+    return False
 
 
 def _over_budget(attempt: Attempt, before: Usage) -> str:
