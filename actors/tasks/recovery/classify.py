@@ -33,10 +33,10 @@ def classify(
     """Classify the end of an attempt; ``limit_of`` gives the seconds of a limit by the name of its field.
 
     A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
-    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``) it is no
-    failure of its own that a helper was stopped first.
+    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
+    of its worker is restarted, it is no failure of its own that a helper was stopped first.
     """
-    outcome = NEUTRAL if is_ending and was_cut_off(attempt) else _outcome(attempt, limit_of)
+    outcome = NEUTRAL if was_cut_off(attempt, is_ending=is_ending) else _outcome(attempt, limit_of)
     over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
     if not over:
         return outcome
@@ -67,11 +67,11 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     return NEUTRAL
 
 
-def was_cut_off(attempt: Attempt) -> bool:
+def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:
     """True where its code has failed of somebody whom it asked, and who is stopped.
 
-    While all is being stopped, both of them are meant by that. Frameworks raise errors of their own from such an error,
-    so it may be anywhere in what the error stems from.
+    While all is being stopped, both of them are meant by that; else the error says so. Frameworks raise errors of their
+    own from such an error, so it may be anywhere in what the error stems from.
     """
     error = attempt.code_outcome.caught
     if error is None or not attempt.is_own_error:
@@ -79,7 +79,7 @@ def was_cut_off(attempt: Attempt) -> bool:
     todo, seen = [error], set[int]()
     while todo:
         each = todo.pop()
-        if is_a(each, ActorStoppedError):
+        if is_a(each, ActorStoppedError) and (is_ending or each.asker_stops_first):
             return True
         if id(each) not in seen:
             seen.add(id(each))
