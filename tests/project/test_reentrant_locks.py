@@ -75,7 +75,7 @@ PLAIN = {
     "actors/testing/faulty_workers.py": (1, "a double for tests"),
     "actors/testing/scripted_executable.py": (1, "a condition makes a re-entrant lock of its own; a double for tests"),
     "trees/host/console/server.py": (2, OWN),
-    "trees/host/console/session.py": (2, OWN),
+    "trees/host/console/session.py": (1, OWN),
     "trees/host/console/stream.py": (1, OWN),
     "trees/observe/child_history.py": (1, OWN),
     "trees/observe/web/event_feed.py": (1, OWN),

@@ -285,14 +285,14 @@ def _explore(
 ) -> int:
     left: list[tuple[tuple[tuple[int, int], ...], int]] = [((), 0)]
     runs = last_switches = 0
-    warm_up = Scheduler((), watch)  # CPython 3.12 tells of instructions only once a frame has asked for that
-    scene(warm_up)
-    warm_up.run(crew)
     while left:
         taken, used = left.pop()
-        scheduler = Scheduler(taken, watch)
-        check = scene(scheduler)
-        scheduler.run(crew)
+        known = -1
+        while known < len(_KNOWN):  # from 3.12 on, of code that runs for the first time not every step is told
+            known = len(_KNOWN)
+            scheduler = Scheduler(taken, watch)
+            check = scene(scheduler)
+            scheduler.run(crew)
         runs += 1
         wrong = scheduler.errors[0] if scheduler.errors else _wrong(check)
         if wrong is not None:
