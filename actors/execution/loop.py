@@ -63,9 +63,9 @@ class Loop(LoopScheduler):
         self._given_up = given_up
         self._remains = remains
         self.is_given_up = False
+        """True once it is left to itself: all that ran on it is over, or will be soon."""
         self._cancelled: set[asyncio.Task[Any]] = set()
         """Tasks that were cancelled because the loop ends."""
-        """True once it is left to itself: all that ran on it is over, or will be soon."""
         self._paths: WeakKeys[asyncio.Task[Any], str] = WeakKeys()
         """Paths of the workers whose code has made a task, where that does not tell its context."""
         self._starting = Turnstile()
