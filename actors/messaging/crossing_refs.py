@@ -4,19 +4,20 @@ A tree gets its mark with the first Ref that is pickled, or with its first proce
 mark of the tree that it belongs to, and takes a Ref of that for one of its own, which goes over the wire; on its way
 back it is a Ref of the tree again. A Ref of a tree that is not here cannot be rebuilt: its path would lead elsewhere.
 
-``_TREES`` is changed in one step of C each. Two threads that mark one tree at once may give it two marks: both name it.
+Two threads that mark one tree at once give it one mark, and each sees to it that the tree is found under that before it
+goes on. A tree that nobody holds any more is found under none.
 """
 
 from __future__ import annotations
 
 import pickle
 import uuid
-import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.inbox import Refusal
 from actors.messaging.mailbox import Mailbox
+from actors.model.weak_tables import WeakKeys, WeakValues
 
 if TYPE_CHECKING:
     from actors.messaging.pool_address import PoolAddress
@@ -24,32 +25,25 @@ if TYPE_CHECKING:
     from actors.messaging.ref import Ref
 
 
-class _MarkedTree(NamedTuple):
-    tree: weakref.ref[Any]
-    address: Callable[[str], Any] | None
-    """Gives what stands behind a path. None: the tree itself is here."""
-
-
-_TREES: Final[dict[str, _MarkedTree]] = {}
-"""Trees by their marks. An ended one is swept out when another one comes."""
+_MARKS: Final[WeakKeys[Any, str]] = WeakKeys()
+_TREES: Final[WeakValues[str, Any]] = WeakValues()
+"""By their marks."""
+_ADDRESSES: Final[WeakKeys[Any, Callable[[str], Any]]] = WeakKeys()
+"""Functions that give what stands behind a path, of trees that are in another process."""
 
 
 def mark_of(tree: object) -> str:
     """Return the mark of a tree, which nothing else has, on any machine."""
-    for mark, marked in _TREES.copy().items():
-        if marked.tree() is tree:
-            return mark
-    mark = uuid.uuid4().hex
-    adopt(tree, mark, None)
+    mark = _MARKS.get(tree) or _MARKS.first(tree, uuid.uuid4().hex)
+    _TREES.put(mark, tree)
     return mark
 
 
-def adopt(tree: object, mark: str, address: Callable[[str], Any] | None) -> None:
+def adopt(tree: object, mark: str, address: Callable[[str], Any]) -> None:
     """Take Refs with this mark for those of ``tree``, whose addresses ``address`` gives."""
-    for old, marked in _TREES.copy().items():
-        if marked.tree() is None:
-            _TREES.pop(old, None)
-    _TREES[mark] = _MarkedTree(weakref.ref(tree), address)
+    _MARKS.put(tree, mark)
+    _ADDRESSES.put(tree, address)
+    _TREES.put(mark, tree)
 
 
 def crossed(mark: str, path: str) -> Ref:
@@ -60,11 +54,11 @@ def crossed(mark: str, path: str) -> Ref:
     """
     from actors.messaging.ref import Ref  # noqa: PLC0415 - that names this function where it is pickled
 
-    marked = _TREES.get(mark)
-    tree = None if marked is None else marked.tree()
-    if marked is None or tree is None:
+    tree = _TREES.get(mark)
+    if tree is None:
         raise pickle.UnpicklingError(f"{path}: a Ref of a tree that is not here")
-    return Ref(tree, listed(tree, path) if marked.address is None else marked.address(path))
+    address = _ADDRESSES.get(tree)
+    return Ref(tree, listed(tree, path) if address is None else address(path))
 
 
 def listed(tree: Addresses, path: str) -> Mailbox | PoolAddress:

@@ -92,8 +92,9 @@ def _inboxes(supervisor: Supervisor, child: Child) -> Iterator[Mailbox | PoolAdd
     """Yield what keeps messages for a child, or for the children of a supervisor."""
     if isinstance(child.spec.recipe, SupervisorRecipe):
         below = supervisor.system.supervisors.get(child.path)
-        for each in () if below is None else below.table:
-            yield from _inboxes(below, each) if below is not None else ()
+        if below is not None:
+            for each in below.table:
+                yield from _inboxes(below, each)
         return
     yield child.mailbox
     pool = None if child.pool is None else supervisor.table.pools.get(child.pool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from actors.model.events import Event
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.support.crew import Record
 from tests.support.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until
+from tests.support.puppet import Puppet
 from trees import (
     Retry,
     TaskStatus,
@@ -115,25 +115,6 @@ def test_each_attempt_has_the_whole_timeout_for_itself() -> None:
 
 
 # -- idle --------------------------------------------------------------------------------------------------
-
-
-class Puppet:
-    """A sync executable that does what the test says, one thing at a time."""
-
-    def __init__(self) -> None:
-        self.orders: queue.Queue[Callable[[Any], object] | None] = queue.Queue()
-        self.done: queue.Queue[object] = queue.Queue()
-
-    def execute(self, _task: object, context: Any) -> str:
-        """Follow orders until there is a None."""
-        while (order := self.orders.get(timeout=LONG_S)) is not None:
-            self.done.put(order(context))
-        return "done"
-
-    def does(self, order: Callable[[Any], object]) -> object:
-        """Have it do something; what came of it."""
-        self.orders.put(order)
-        return self.done.get(timeout=LONG_S)
 
 
 @pytest.mark.parametrize(

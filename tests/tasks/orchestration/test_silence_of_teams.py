@@ -11,28 +11,10 @@ import pytest
 from actors import Escalated, Later
 from actors.testing import ManualClock
 from tests.support.dispatching import LONG_S, failure, heard, one, shop, submitted, until
+from tests.support.puppet import Puppet
 from trees import Approve, Escalate, Retry, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
 IDLE_S = 5.0
-
-
-class Puppet:
-    """A sync executable that does what the test says, one thing at a time; it ends when it is told None."""
-
-    def __init__(self) -> None:
-        self.orders: queue.Queue[Callable[[Any], object] | None] = queue.Queue()
-        self.done: queue.Queue[object] = queue.Queue()
-
-    def execute(self, _task: object, context: Any) -> str:
-        """Follow orders until there is a None."""
-        while (order := self.orders.get(timeout=LONG_S)) is not None:
-            self.done.put(order(context))
-        return "done"
-
-    def does(self, order: Callable[[Any], object]) -> None:
-        """Have it do something."""
-        self.orders.put(order)
-        self.done.get(timeout=LONG_S)
 
 
 def asks(_task: object, context: Any) -> Any:
