@@ -227,9 +227,9 @@ class Attempt(Reply, SystemMessage):
             if self.done or self.ended_by is not None:
                 return False
             self.incarnation = incarnation
+            self.last_sign = now  # first: whoever sees that it has started, without the lock, counts from this sign
             if self.started is None:
                 self.started = now
-        self.last_sign = now
         return True
 
     def take_up(self) -> bool:
