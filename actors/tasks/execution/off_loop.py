@@ -19,6 +19,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import WorkerCrashedError
 from actors.model.process_errors import for_asker
+from actors.model.raised import cause_of, is_a
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
 from actors.validation.introspection import is_async
@@ -60,9 +61,10 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     try:
         result = await off_loop(partial(function, *args))
     except WorkerCrashedError as error:
-        if error.__cause__ is None or isinstance(error.__cause__, Exception):
+        cause = cause_of(error)
+        if cause is None or is_a(cause, Exception):
             raise
-        raise error.__cause__ from None
+        raise cause from None
     return await result if hasattr(type(result), "__await__") else result
 
 

@@ -88,7 +88,7 @@ class Poisoned(NotingStore):
         self.kinds = kinds
 
     def append(self, stream: str, record: Any) -> None:
-        if stream.startswith("bad") and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
+        if stream == "bad" and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
             raise RuntimeError("a bug")
         super().append(stream, record)
 
@@ -204,7 +204,7 @@ def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_p
     died: list[str] = []
 
     def dies(teams: Teams, id_: str, attempt: Any) -> None:
-        if id_.startswith("bad"):
+        if id_.startswith("bad@"):
             died.append(id_)
             raise RuntimeError("a bug")
         begin(teams, id_, attempt)

@@ -12,7 +12,7 @@ from actors.tasks.model.task_errors import StoreError
 from tests.support.stores import OWNER, Heard, Opens, counted, kept, opens, queued, submitted
 from trees.store import SqlStore
 from trees.store.database import Database
-from trees.store.remote_commands import post
+from trees.store.remote_commands import post, waiting
 from trees.store.schema import records
 
 __all__ = ["opens"]
@@ -69,7 +69,8 @@ def test_an_order_is_heard_once_and_again_after_a_restart_until_it_is_done(opens
     assert heard.orders == [first]
     again.order_done(heard.orders[0])
     kept(again)
-    assert again._session.waiting(()) == []
+    with Database(store_url).transaction() as connection:
+        assert waiting(connection, OWNER, ()) == []
 
 
 # -- damage ------------------------------------------------------------------------------------------------------
