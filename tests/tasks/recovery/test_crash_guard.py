@@ -88,7 +88,7 @@ class Poisoned(NotingStore):
         self.kinds = kinds
 
     def append(self, stream: str, record: Any) -> None:
-        if stream == "bad" and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
+        if stream.startswith("poison") and type(record).__name__ in self.kinds and isinstance(record, TaskEvent):
             raise RuntimeError("a bug")
         super().append(stream, record)
 
@@ -124,7 +124,7 @@ def test_whatever_it_dies_of_the_task_ends_and_the_others_go_on(kinds: set[str],
         id="p", tasks=tasks, max_restarts=10, children=[WorkerSpec(id="w", execute=execute, breaker=None)]
     )
     with start(spec, store=Poisoned(kinds)) as tree:
-        bad = tree.submit(Task("bad", id="bad"))
+        bad = tree.submit(Task("bad", id="poison"))
         with pytest.raises(TaskFailedError, match=text):
             bad.result(timeout=WAIT_S)
         reports = [tree.run(Task(str(number)), timeout=WAIT_S) for number in range(3)]
@@ -142,7 +142,7 @@ def test_many_tasks_that_it_dies_of_at_once_do_not_end_the_tree(kinds: set[str])
         children=[WorkerSpec(id="w", execute=lambda _, __: 1)],
     )
     with start(spec, store=Poisoned(kinds)) as tree:
-        bad = [tree.submit(Task("bad", id=f"bad{number}")) for number in range(8)]
+        bad = [tree.submit(Task("bad", id=f"poison{number}")) for number in range(8)]
         for handle in bad:
             with pytest.raises(TaskFailedError, match="its orchestrator died of it"):
                 handle.result(WAIT_S)
@@ -162,7 +162,7 @@ def test_a_task_of_which_it_dies_at_the_end_of_a_question_ends_and_the_others_go
     worker = WorkerSpec(id="w", execute=ask, on_failure=[Escalate(timeout_s=None if answers else 0.05)])
     store = Poisoned({"EscalationAnswered", "EscalationExpired"})
     with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[worker]), store=store) as tree:
-        bad = tree.submit(Task("bad", id="bad"))
+        bad = tree.submit(Task("bad", id="poison"))
         if answers:
             eventually(lambda: bad.escalations)
             bad.respond(bad.escalations[0].id, Reject())
@@ -180,7 +180,7 @@ def test_an_orchestrator_that_dies_twice_over_the_same_task_while_resuming_ends_
     with Hang() as hang:
         worker = WorkerSpec(id="w", execute=AsyncScriptedExecutable(hang).execute)
         with start(SupervisorSpec(id="p", tasks=tasks, children=[worker]), store=before) as tree:
-            tree.submit(Task("bad", id="bad"))
+            tree.submit(Task("bad", id="poison"))
             hang.wait_until_entered()
             begun = list(before.changes)
     store = Poisoned(set())
@@ -190,7 +190,7 @@ def test_an_orchestrator_that_dies_twice_over_the_same_task_while_resuming_ends_
     worker = WorkerSpec(id="w", execute=lambda *_: "ok")
     with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[worker]), store=store) as tree:
         with pytest.raises(TaskFailedError, match="its orchestrator died of it"):
-            tree.task("bad").result(timeout=WAIT_S)
+            tree.task("poison").result(timeout=WAIT_S)
         report = tree.run(Task("good"), timeout=WAIT_S)
 
     assert report.results == {"a": "ok"}
@@ -204,7 +204,7 @@ def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_p
     died: list[str] = []
 
     def dies(teams: Teams, id_: str, attempt: Any) -> None:
-        if id_.startswith("bad@"):
+        if id_.startswith("poison@"):
             died.append(id_)
             raise RuntimeError("a bug")
         begin(teams, id_, attempt)
@@ -216,7 +216,7 @@ def test_an_orchestrator_that_dies_of_a_part_before_its_first_record_gives_the_p
     team = SupervisorSpec(id="team", tasks=inner, max_restarts=10, children=[member])
     with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[team])) as tree:
         with pytest.raises(TaskFailedError):
-            tree.run(Task("go", id="bad"), timeout=WAIT_S)
+            tree.run(Task("go", id="poison"), timeout=WAIT_S)
         report = tree.run(Task("go", id="good"), timeout=WAIT_S)
 
     assert report.status == "succeeded"
@@ -281,7 +281,7 @@ def test_whoever_has_asked_in_a_task_that_is_put_aside_hears_so_and_its_worker_i
     tasks = Tasks(planner=StaticPlan([Subtask("a", worker="asker")]), on_failure=[])
     children = [WorkerSpec(id="asker", execute=ask, breaker=None), WorkerSpec(id="helper", execute=lambda *_: "help")]
     with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=children), store=Poisoned(kinds)) as tree:
-        bad = tree.submit(Task("bad", id="bad"))
+        bad = tree.submit(Task("bad", id="poison"))
         with pytest.raises(TaskFailedError, match="also while ending it"):
             bad.result(timeout=WAIT_S)
         report = tree.run(Task("good"), timeout=WAIT_S)
@@ -334,7 +334,7 @@ def undo_that_waits(undone: list[Any]) -> Iterator[tuple[Tree, Hang, TaskHandle,
             long = tree.submit(Task("long"))
             hang.wait_until_entered()
             of_two = Plan([Subtask("a", worker="w"), Subtask("z", worker="last", depends_on=["a"])])
-            bad = tree.submit(Task("bad", id="bad", plan=of_two))
+            bad = tree.submit(Task("bad", id="poison", plan=of_two))
             eventually(lambda: len(tree._system.services["tasks"].ports["p"].slots._waiting) == 1)
             yield tree, hang, long, bad
 
@@ -342,7 +342,7 @@ def undo_that_waits(undone: list[Any]) -> Iterator[tuple[Tree, Hang, TaskHandle,
 def test_an_undo_that_waits_for_a_slot_lets_go_of_its_place_when_its_task_is_put_aside() -> None:
     undone: list[Any] = []
     with undo_that_waits(undone) as (tree, hang, long, _):
-        tree._system.services["tasks"].ports["p"].guard.aside.add("bad")
+        tree._system.services["tasks"].ports["p"].guard.aside.add("poison")
         kill_orchestrator(tree)
         eventually(lambda: tree.child("p/orchestrator").incarnation == 2)
         hang.release()
