@@ -79,10 +79,10 @@ class TreeStoreListener:
 
     def _place(self, order: RemoteCommand) -> None:
         """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
-        if order.kind == REMOVE:
-            self._remove(order)
-            return
         last = self._store.last(order.task)
+        if order.kind == REMOVE:
+            self._remove(order, last)
+            return
         if last is None or isinstance(last, TaskFinished):
             self._forget(order)
             return
@@ -90,8 +90,23 @@ class TreeStoreListener:
         if port is not None:
             port.tell(RunOnLoop(lambda: self._do(port, order), order))
 
-    def _remove(self, order: RemoteCommand) -> None:
-        """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged."""
+    def _remove(self, order: RemoteCommand, last: Event | None) -> None:
+        """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged.
+
+        But a task may have ended in its journal, and its orchestrator has yet to finish it: the process before died in
+        between. Whoever gave the order has seen that end, so the task is removed as soon as it is finished.
+        """
+        port = None
+        if isinstance(last, TaskFinished):
+            standing = self._store.standing(order.task)
+            if standing is not None and standing.is_ == "unfinished":
+                port = task_runtime_of(self._system).ports.get(last.path)
+        if port is None:
+            self._remove_now(order)
+        else:
+            port.tell(RunWhenDurable(order.task, lambda: self._remove_now(order)))
+
+    def _remove_now(self, order: RemoteCommand) -> None:
         try:
             remove(task_runtime_of(self._system), order.task)
         except TaskError as error:  # whoever sent it finds the task still there

@@ -14,18 +14,22 @@ import pytest
 from sqlalchemy import create_engine, func, select
 
 from actors.messaging.reply import Reply
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.orchestration import orchestrator_port
 from actors.tasks.orchestration.messages import TaskArrived
+from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
+from actors.tasks.scheduling.registry_messages import RegistrySnapshot
 from tests.support.hardening import eventually
 from tests.support.steps import at_step
-from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted, succeeded
+from tests.support.stores import OWNER, PATIENCE_S, ended, kept, opened, submitted, succeeded
 from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.command.store_client import StoreClient, StoreClientError
+from trees.host.store_binding import TreeStoreListener
 from trees.host.task_removal import NotRemovableError
 from trees.store import Keep, record_reader
 from trees.store.batches import Batch, Change, ChangeKind
@@ -389,6 +393,35 @@ def test_from_outside_a_task_is_removed_by_its_tree(store_url: str) -> None:
                 outside.remove("gap", None, PATIENCE_S)
             hold.set()
             tree.task("going").result(PATIENCE_S)
+
+
+def test_an_order_to_remove_a_task_that_has_ended_waits_until_its_orchestrator_has_finished_it(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other order, that it comes when all is finished, is in the test before this one."""
+    with closing(opened(store_url)) as store:
+        begun(store, "ended")
+        store.append("ended", ended("ended"))  # the process dies before it says that nothing more comes
+        kept(store)
+    is_placed = threading.Event()
+    place, begin = TreeStoreListener._place, Orchestrator._on_registry_snapshot
+
+    def placed(self: TreeStoreListener, order: RemoteCommand) -> None:
+        place(self, order)
+        is_placed.set()
+
+    def begun_later(self: Orchestrator, message: RegistrySnapshot) -> None:
+        assert is_placed.wait(PATIENCE_S)
+        begin(self, message)
+
+    monkeypatch.setattr(TreeStoreListener, "_place", placed)
+    monkeypatch.setitem(Orchestrator._HANDLERS, RegistrySnapshot, begun_later)
+    with StoreClient(store_url) as outside:
+        assert outside.task("ended")[0].state.final == "succeeded"
+        assert outside.remove("ended", None, 0.0).startswith("task ended: no tree has taken this yet")
+        with start(tree_of(), store=store_url, loop_stall_s=None) as tree:
+            eventually(lambda: rows_of(store_url, "ended") == 0)
+            assert tree.submit(Task("go", id="ended")).result(PATIENCE_S).results == {"s": 1}
 
 
 # -- what is found without the database ----------------------------------------------------------------------
