@@ -20,6 +20,7 @@ from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event,
 from actors.tasks.model import task_events
 from actors.tasks.model.breaker_events import BreakerOpened
 from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model.outcome import UNCOUNTED
 from actors.tasks.model.store_events import StorePaused
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_ids import MARK
@@ -225,7 +226,9 @@ class TreeMeter:
     def _spent(self, event: Any, worker: str) -> None:
         """Measure an attempt that has ended, and count what it has used up."""
         if self._attempts and (ran_s := getattr(event, "ran_s", 0.0)):
-            status = "succeeded" if type(event) is task_events.SubtaskSucceeded else "failed"
+            kind = getattr(event, "kind", "")
+            ended = "succeeded" if type(event) is task_events.SubtaskSucceeded else "failed"
+            status = kind if kind in UNCOUNTED else ended
             self._measure("attempt", ran_s, (("worker", worker), ("status", status)))
         self._used(event)
 

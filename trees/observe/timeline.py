@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from actors.tasks.model import task_events as told
+from actors.tasks.model.outcome import UNCOUNTED
 from actors.tasks.model.step_events import ROLES
 from actors.tasks.model.task_events import TaskEvent
 
@@ -107,8 +108,11 @@ class _Timeline:
         self._close(event.subtask, event.at, "succeeded")
 
     def retrying(self, event: told.SubtaskRetrying) -> None:
-        """An attempt has failed; another follows."""
-        self._close(event.subtask, event.at, "failed", error_type(event.error, event.kind))
+        """An attempt has failed, or was put off or refused, which is no failure; another follows."""
+        if event.kind in UNCOUNTED:
+            self._close(event.subtask, event.at, event.kind)
+        else:
+            self._close(event.subtask, event.at, "failed", error_type(event.error, event.kind))
         wait = self.begin(event.subtask, event.at, "retry_wait", worker=event.worker, attempt=event.attempt)
         wait["due"] = event.due
 

@@ -23,7 +23,7 @@ from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
 from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import UNKNOWN, FailureKind
+from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
 from actors.tasks.model.task import (
     NO_USAGE,
     PENDING,
@@ -39,9 +39,6 @@ from actors.tasks.model.task import (
 from actors.tasks.model.task_ids import OLD_IDS
 
 _NUMBERS: Final = itertools.count()
-_UNCOUNTED: Final = frozenset({"later", FailureKind.REJECTED.value})
-"""Ends of attempts that are not counted as attempts."""
-
 _HAVE_RESULT: Final = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 
 _NO_TASK: Final = Task(goal="?")
@@ -243,7 +240,7 @@ class TaskState:
         node.status, node.standing, node.due, node.answered = SubtaskStatus.RETRYING, event.standing, event.due, None
         if event.feedback:
             node.revisions = node.revisions.heard(event.feedback)
-        if event.kind not in _UNCOUNTED:
+        if event.kind not in UNCOUNTED:
             node.made = event.attempt
         self.spend(node, event.usage)
 

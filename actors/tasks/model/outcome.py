@@ -65,6 +65,9 @@ UNKNOWN: Final = frozenset(
 )
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
+UNCOUNTED = frozenset({"later", FailureKind.REJECTED.value})
+"""Ends of attempts that are no failure, and not counted as attempts, where another one follows."""
+
 
 @record(frozen=True, slots=True)
 class Failure:

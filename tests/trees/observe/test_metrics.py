@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors import ReplyTimeoutError, RestartLimitError, Worker
+from actors import Later, Rejected, ReplyTimeoutError, RestartLimitError, Worker
 from actors.execution.handling_times import BatchTimes
 from actors.messaging.dead_letters import DeadLetterOffice
 from actors.messaging.handled import MOST_BELOW
@@ -114,6 +114,41 @@ def test_tasks_are_counted_with_retries_times_and_tokens() -> None:
     assert found["regrow_queue_wait_seconds_count"]["w",] >= 1
     assert found["regrow_breaker_state"] == {("w",): 0}
     assert found["regrow_tasks_unfinished"] == {("p",): 0}
+
+
+def test_an_attempt_that_is_put_off_or_refused_is_measured_as_that_and_not_as_failed() -> None:
+    registry, clock, ends = CollectorRegistry(), ManualClock(), iter([Later(1.0), "done"])
+
+    def works(_: Any) -> Any:
+        clock.advance(3.0)
+        end = next(ends)
+        if isinstance(end, Later):
+            raise end
+        return end
+
+    def refuses(_: Any) -> Any:
+        clock.advance(3.0)
+        raise Rejected("not mine")
+
+    children = [
+        WorkerSpec(id="first", execute=refuses, capabilities={"work"}),
+        WorkerSpec(id="second", execute=works, capabilities={"work"}),
+    ]
+    plan = [Subtask("a", capability="work")]
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan(plan)), children=children)
+    with start(spec, clock=clock) as tree:
+        metrics(tree, registry)
+        handle = tree.submit("go")
+        while handle.report is None:
+            settle(tree)
+            clock.advance(1.0)
+        settle(tree)
+        found = read(registry)
+    assert found["regrow_attempt_seconds_count"] == {
+        ("rejected", "first"): 1,
+        ("later", "second"): 1,
+        ("succeeded", "second"): 1,
+    }
 
 
 def test_workers_of_tasks_beyond_the_first_ones_share_a_label(monkeypatch: pytest.MonkeyPatch) -> None:

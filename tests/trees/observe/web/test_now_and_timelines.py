@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from actors import ActorStoppedError, Context, Event
+from actors import ActorStoppedError, Context, Event, Later, Rejected
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
@@ -373,6 +373,31 @@ def test_a_timeline_has_the_attempt_that_gave_way_and_its_wait_until_it_goes_on(
             ("running", "preempted"),
             ("queued", "done"),
             ("running", "succeeded"),
+        ]
+
+
+def test_a_timeline_shows_what_was_put_off_or_refused_as_that_and_not_as_failed() -> None:
+    left = iter([Later(0.0), "done"])
+
+    def works(_: Any) -> Any:
+        end = next(left)
+        if isinstance(end, Later):
+            raise end
+        return end
+
+    def refuses(_: Any) -> Any:
+        raise Rejected("not mine")
+
+    children = [WorkerSpec(id=id_, execute=f, capabilities={"work"}) for id_, f in (("x", refuses), ("y", works))]
+    tasks = Tasks(planner=StaticPlan([Subtask("a", capability="work")]))
+    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=children)) as (tree, client):
+        handle = tree.submit(Task("go", id="t"))
+        assert handle.result(LONG_S).results == {"a": "done"}
+        ran = [bar for bar in client.get("/api/tasks/t").json()["bars"] if bar["kind"] == "running"]
+        assert [(bar["worker"], bar["status"], bar["error"]) for bar in ran] == [
+            ("x", "rejected", None),
+            ("y", "later", None),
+            ("y", "succeeded", None),
         ]
 
 
