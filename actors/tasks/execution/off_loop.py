@@ -17,9 +17,7 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.model.errors import WorkerCrashedError
 from actors.model.process_errors import for_asker
-from actors.model.raised import cause_of, is_a
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
 from actors.validation.introspection import is_async
@@ -54,18 +52,25 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of the user's that may be sync or async, and return its result.
 
     An async one is awaited here; a sync one is called off the loop, and what it returns is awaited here if it can be.
-    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called.
+    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called. That of
+    somebody whom it asks is not its own, and comes as a ``WorkerCrashedError``.
     """
     if is_async(function):
         return await function(*args)
-    try:
-        result = await off_loop(partial(function, *args))
-    except WorkerCrashedError as error:
-        cause = cause_of(error)
-        if cause is None or is_a(cause, Exception):
-            raise
-        raise cause from None
+    result, end = await off_loop(partial(_result_or_end, function, args))
+    if end is not None:
+        raise end
     return await result if hasattr(type(result), "__await__") else result
+
+
+def _result_or_end(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
+    """Return what a function returns, or what it has raised that is no ``Exception``, as it is."""
+    try:
+        return function(*args), None
+    except Exception:
+        raise
+    except BaseException as end:  # noqa: BLE001 - it is raised where it is waited for
+        return None, end
 
 
 class _OffLoopCall:

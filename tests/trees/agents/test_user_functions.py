@@ -140,6 +140,28 @@ def test_a_prompt_that_exits_is_a_crash_of_the_worker_wherever_it_runs(is_sync: 
         assert tree.child("office/w").incarnation == 2
 
 
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_a_prompt_that_asks_one_who_exits_has_failed_of_that_and_its_worker_lives(is_sync: bool) -> None:
+    def helps(_: Any) -> str:
+        raise SystemExit(3)
+
+    def asks_it(*_: Any) -> Any:
+        return ref("office/helper").ask("now")
+
+    async def asks_it_too(*_: Any) -> Any:
+        return await ref("office/helper").ask_async("now")
+
+    agent = PydanticAI(Agent(FunctionModel(echo)), prompt=asks_it if is_sync else asks_it_too)
+    tasks = Tasks(planner=StaticPlan([Subtask("w", instruction="Say hello")]), on_failure=[])
+    children = [WorkerSpec(id="helper", handle=helps), WorkerSpec(id="w", execute=agent)]
+    with start(SupervisorSpec(id="office", tasks=tasks, children=children)) as tree:
+        with pytest.raises(TaskFailedError, match="WorkerCrashedError: office/helper"):
+            tree.run(Task("go"), timeout=60)
+
+        settle(tree)
+        assert [tree.child(path).incarnation for path in ("office/helper", "office/w")] == [2, 1]
+
+
 @pytest.mark.parametrize(
     "make", [pydantic_ai_prompt, openai_prompt, langchain_input, langchain_prompt, langchain_output]
 )
