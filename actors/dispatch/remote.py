@@ -23,8 +23,9 @@ kind         direction   what
 
 An error crosses as its pickle, and beside it as text: the name of its type, what it says, its traceback. Here it is
 rebuilt; what cannot be rebuilt is a ``RemoteError``. Either has the traceback as its ``__cause__``, but an error of
-this library that was caused by something has that, and that has its traceback. Whatever a side reads, it never dies of
-it: what cannot be unpickled is the outcome of that one message.
+this library that was caused by something has that, and that has its traceback. Of all that an error stems from, the
+error of one who was stopped comes with it, behind its traceback: it may be why an attempt was broken off. Whatever a
+side reads, it never dies of it: what cannot be unpickled is the outcome of that one message.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from itertools import accumulate
+from itertools import accumulate, islice
 from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.envelope import PackedMessage
+from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, Failed
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
-from actors.model.raised import cause_of, frames_of, is_a, with_cause
+from actors.model.raised import cause_of, frames_of, is_a, origins_of, with_cause
 from actors.validation.introspection import type_name
 
 Parts: TypeAlias = "list[Any]"
@@ -54,6 +56,8 @@ _SIZE: Final = Struct("<Q")
 CHUNK: Final = 64 * 1024
 CAUSES: Final = 8
 """Causes that cross with an error of ours, at most: a chain of them may lead back to itself."""
+MOST_ORIGINS: Final = 1_000
+"""Errors that are looked at of those that one stems from: a group of a user may have any number."""
 _SAFE: Final = re.compile(r"cannot pickle '[\w.<>]+' object")
 """Texts of the pickler that name types and nothing else."""
 
@@ -93,6 +97,8 @@ class PackedError(NamedTuple):
     frames: str
     cause: PackedError | None = None
     """Cause of an error of this library, which says what it is about: exit code, signal, what left a handler."""
+    stopped: PackedError | None = None
+    """Error that it stems from, and that says that somebody was stopped: it decides what becomes of an attempt."""
 
 
 class Packed(PackedMessage):
@@ -168,7 +174,14 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
         pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
     cause = cause_of(error) if depth and is_a(error, ActorsError) else None
     told = None if cause is None or is_a(cause, RemoteTraceback) else pack_error(cause, depth=depth - 1)
-    return PackedError(pickled, name, text, frames, told)
+    return PackedError(pickled, name, text, frames, told, _stopped_below(error) if depth and told is None else None)
+
+
+def _stopped_below(error: BaseException) -> PackedError | None:
+    """Return what an error stems from that says that somebody was stopped, as it crosses: one says as much as many."""
+    found = [each for each in islice(origins_of(error), 1, MOST_ORIGINS) if is_a(each, ActorStoppedError)]
+    first = next((each for each in found if each.asker_stops_first), found[0] if found else None)
+    return None if first is None else pack_error(first, depth=0)
 
 
 def _pickled(make: Callable[[], BaseException]) -> bytes | None:
@@ -191,7 +204,15 @@ def rebuilt(packed_error: PackedError) -> BaseException:
     if is_a(error, ActorsError) and cause_of(error) is not None:
         return error
     cause = packed_error.cause
-    return with_cause(error, RemoteTraceback(packed_error.frames) if cause is None else rebuilt(cause))
+    return with_cause(error, _traceback_of(packed_error) if cause is None else rebuilt(cause))
+
+
+def _traceback_of(packed_error: PackedError) -> RemoteTraceback:
+    """Return the traceback of an error; what that stems from stands behind it, and in its text, so it is shown once."""
+    told = RemoteTraceback(packed_error.frames)
+    if packed_error.stopped is not None:
+        told.__context__, told.__suppress_context__ = rebuilt(packed_error.stopped), True
+    return told
 
 
 # -- frames --------------------------------------------------------------------------------------------------

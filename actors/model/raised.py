@@ -7,6 +7,7 @@ exception of a user comes to threads of supervisors too, so there it is looked a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Final, TypeGuard, TypeVar
 
@@ -67,6 +68,17 @@ def members_of(error: BaseException) -> tuple[BaseException, ...]:
         return ()
     found: tuple[BaseException, ...] = _EXCEPTIONS.__get__(error)
     return found
+
+
+def origins_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and all that it stems from: causes, contexts and members of groups, each once."""
+    todo, seen = [error], set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            todo += [other for other in (cause_of(each), context_of(each), *members_of(each)) if other is not None]
 
 
 def with_cause(error: ErrorT, cause: BaseException) -> ErrorT:

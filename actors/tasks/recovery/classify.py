@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messaging.message_errors import ActorStoppedError
-from actors.model.raised import cause_of, context_of, is_a, members_of
+from actors.model.raised import is_a, origins_of
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
 from actors.tasks.model.attempt_end import LOST, STOP
 from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
@@ -76,16 +76,8 @@ def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:
     error = attempt.code_outcome.caught
     if error is None or not attempt.is_own_error:
         return False
-    todo, seen = [error], set[int]()
-    while todo:
-        each = todo.pop()
-        if is_a(each, ActorStoppedError) and (is_ending or each.asker_stops_first):
-            return True
-        if id(each) not in seen:
-            seen.add(id(each))
-            stems_from = (cause_of(each), context_of(each), *members_of(each))
-            todo += [other for other in stems_from if other is not None]
-    return False
+    stopped = (each for each in origins_of(error) if is_a(each, ActorStoppedError))
+    return any(is_ending or each.asker_stops_first for each in stopped)
 
 
 def _over_budget(attempt: Attempt, before: Usage) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import traceback
 from typing import Any
 
 import pytest
 
-from actors import ParkedError, ProcessDiedError, WorkerCrashedError
+from actors import ActorStoppedError, ParkedError, ProcessDiedError, WorkerCrashedError
 from actors.dispatch.remote import CAUSES, pack_error, rebuilt
 from actors.model.process_errors import RemoteTraceback
+from actors.model.raised import origins_of
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, running, worker
@@ -82,3 +84,40 @@ def test_causes_cross_with_errors_of_this_library_only_and_a_chain_that_leads_to
     while isinstance(step, ParkedError):
         chain, step = chain + 1, step.__cause__
     assert chain == CAUSES + 1
+
+
+def stopped(*, asker_stops_first: bool) -> ActorStoppedError:
+    error = ActorStoppedError("p/helper", "is stopped")
+    error.asker_stops_first = asker_stops_first
+    return error
+
+
+def raised_while_handling(error: BaseException, how: str) -> BaseException:
+    try:
+        try:
+            raise error  # noqa: TRY301 - it is to be handled here
+        except BaseException as caught:
+            if how == "from it":
+                raise there.OddError(1, 2) from caught
+            if how == "in a group":
+                raise ExceptionGroup("tools", [ValueError("odd"), raised_while_handling(caught, "from None")]) from None
+            raise RuntimeError("the tool has failed") from None
+    except Exception as found:  # noqa: BLE001 - what is looked at
+        return found
+
+
+@pytest.mark.parametrize("how", ["from it", "from None", "in a group"])
+@pytest.mark.parametrize("asker_stops_first", [True, False])
+def test_an_error_that_stems_from_one_who_was_stopped_says_so_where_it_arrives_and_shows_it_once(
+    how: str, asker_stops_first: bool
+) -> None:
+    other = raised_while_handling(stopped(asker_stops_first=False), "from it")
+    error = raised_while_handling(ExceptionGroup("both", [other, stopped(asker_stops_first=asker_stops_first)]), how)
+
+    arrived = rebuilt(pack_error(error))
+
+    found = [each for each in origins_of(arrived) if isinstance(each, ActorStoppedError)]
+    assert any(each.asker_stops_first for each in found) is asker_stops_first
+    assert found
+    frames = "".join(traceback.format_exception(error)), "".join(traceback.format_exception(arrived))
+    assert [text.count("p/helper") for text in frames] == [frames[0].count("p/helper")] * 2
