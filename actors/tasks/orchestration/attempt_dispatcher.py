@@ -16,7 +16,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure
 from actors.tasks.model.task import NO_USAGE
-from actors.tasks.recovery.classify import classify
+from actors.tasks.recovery.classify import NEUTRAL, classify
 from actors.tasks.scheduling.ready_queue import LaneKey, Rank
 from actors.tasks.scheduling.selection import choose_worker, is_awaited, no_worker_failure
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -90,6 +90,9 @@ class AttemptDispatcher:
                 return
             (state, node), served = found
             core.task = state.id
+            if core.begins_nothing_of(state.id):
+                parts.queue.left.add(node)
+                continue
             is_failure = isinstance(served, Failure)
             if not is_failure and parts.queue.unsettled.must_wait(state.id, node):
                 continue
@@ -141,6 +144,8 @@ class AttemptDispatcher:
             before = NO_USAGE if node.spec.budget is None else node.total_usage
             limit_of = partial(self._limit_of, node, entry)
             outcome = classify(attempt, limit_of, before, is_ending=core.is_ending)
+            if outcome is NEUTRAL:
+                core.is_broken_off(state.id)
             counted, turned = parts.breakers.ended(row, entry, outcome)
             parts.deciding.ended(state, node, attempt, outcome, counted=counted)
             if turned is not None and entry is not None:

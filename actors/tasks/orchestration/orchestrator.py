@@ -207,7 +207,7 @@ class Orchestrator(ManagedActor):
                 self._on_attempt(message)
             else:
                 self._on_message(message)
-            if core.begun and not core.is_ending:
+            if core.begun and not core.closing:
                 self.parts.dispatcher.pump()
             if core.effects:
                 core.flush()

@@ -54,6 +54,8 @@ class OrchestratorCore:
         """True once it has taken up its tasks."""
         self.closing = False
         """True once all is being stopped: nothing new begins."""
+        self.left: set[str] = set()
+        """Tasks of which something was broken off while the tree ends: the next process goes on with them."""
         self.task: str | None = None
         """Task that the present message is about, as far as that is known."""
         self.effects: dict[str | None, list[Effect]] = {}
@@ -61,8 +63,20 @@ class OrchestratorCore:
 
     @property
     def is_ending(self) -> bool:
-        """True once all beside it, or the tree, is being stopped: nothing new begins, and helpers may be down."""
+        """True once all beside it, or the tree, is being stopped: helpers may be down."""
         return self.closing or self.system.is_ending
+
+    def is_broken_off(self, task: str) -> None:
+        """Something of a task was broken off. While the tree ends it would be again, so nothing more of it begins.
+
+        Other tasks go on until all beside this is stopped: what is stopped before may wait for them.
+        """
+        if self.system.is_ending:
+            self.left.add(task)
+
+    def begins_nothing_of(self, task: str) -> bool:
+        """True if nothing more of a task begins here."""
+        return self.closing or task in self.left
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""

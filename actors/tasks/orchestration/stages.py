@@ -219,7 +219,7 @@ class TaskStages:
         runtime, number = self._port.runtime, state.stage.calls + 1
         key = f"{state.id}/{role}#{number}"
         attempt = runtime.attempts.get(key)
-        if attempt is None and self._turns.is_closing:
+        if attempt is None and self._turns.begins_nothing_of(state):
             return  # nothing new begins; whoever comes next makes it
         if attempt is None and state.step:
             lost = self._turns.lost(state, "step", role)  # only a process that is gone leaves one behind
@@ -336,7 +336,7 @@ class TaskStages:
             limit_s = self._port.settings.step_timeout_s or 0.0
             return Failure(FailureKind.TIMEOUT, AttemptTimeoutError(attempt.spec.role, number, "step", limit_s))
         error, said = attempt.error, attempt.code_outcome.said
-        if error is None or not attempt.is_own_error or (self._turns.is_closing and was_cut_off(attempt)):
+        if error is None or not attempt.is_own_error or (self._turns.is_ending and was_cut_off(attempt)):
             return None
         if isinstance(said, Failure):
             return said
@@ -348,7 +348,7 @@ class TaskStages:
         self._recording.count(attempt)
         self._turns.put_back(state)
         self._port.runtime.forget(attempt)
-        if not self._turns.is_closing:
+        if not self._turns.begins_nothing_of(state):
             self._acts.advance(state)
 
 

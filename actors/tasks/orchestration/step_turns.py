@@ -63,8 +63,8 @@ class Turns:
         core = self._core
         if attempt.done:
             core.port.post(attempt)  # its outcome may have come while there was no mailbox for it
-        elif core.is_ending:
-            return  # nothing new begins
+        elif core.begins_nothing_of(state.id):
+            return
         elif state.step:
             core.suspects.passes(state.step_losses, attempt)
             core.act(
@@ -106,12 +106,17 @@ class Turns:
         return None
 
     @property
-    def is_closing(self) -> bool:
-        """True if all is being stopped: nothing new begins."""
+    def is_ending(self) -> bool:
+        """True once all is being stopped: helpers may be down."""
         return self._core.is_ending
+
+    def begins_nothing_of(self, state: TaskState) -> bool:
+        """True if nothing more of a task begins here."""
+        return self._core.begins_nothing_of(state.id)
 
     def put_back(self, state: TaskState, why: str = "") -> None:
         """Record that a step that was begun, and has not ended by itself, will be called again."""
+        self._core.is_broken_off(state.id)
         why = why or (STOPPED if self._core.is_ending else ENDED)
         if state.step and state.final is None:
             subtask = state.undoing or ""

@@ -33,6 +33,8 @@ class SubtaskQueue:
         self.tickets: dict[SubtaskState, object] = {}
         """Places in the queue, or the last ones, so that what is put back does not lose its age."""
         self.unsettled: Unsettled[SubtaskState] = Unsettled()
+        self.left: set[SubtaskState] = set()
+        """Subtasks of tasks of which nothing more begins here."""
 
     def push(self, state: TaskState, node: SubtaskState) -> None:
         """Put a subtask in line that is recorded as queued.
@@ -97,8 +99,8 @@ class SubtaskQueue:
         return put_off(self._core.workers, lane_of(state, node, self._core.path), self._core.time())
 
     def is_put_off(self, node: SubtaskState) -> bool:
-        """True if it could run, and waits: for another suspect of having killed processes, or for the store."""
-        return self._core.suspects.has(node) or self.unsettled.has(node)
+        """True if it could run, and waits: for another suspect of killing processes, the store, or the next process."""
+        return self._core.suspects.has(node) or self.unsettled.has(node) or node in self.left
 
     def settle(self, state: TaskState) -> None:
         """A result is large: choose nobody for what follows from it before it is written."""

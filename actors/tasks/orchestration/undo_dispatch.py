@@ -203,7 +203,7 @@ class UndoDispatch:
                     state, compensation.given_to_a_person(state, node, act, failure, self._core.facts())
                 )
                 return
-            if parts.turns.is_closing:
+            if parts.turns.begins_nothing_of(state):
                 return  # nothing new begins; whoever comes next makes it
             doer = how.id if isinstance(how, RegistryEntry) else act.worker
             attempt = core.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))

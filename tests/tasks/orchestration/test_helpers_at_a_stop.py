@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from actors import ActorStoppedError, Context, RequestFailed, Worker
 from tests.support.crew import LONG_S, Record, meanwhile
 from tests.support.hardening import Gate
 from trees import (
+    Plan,
+    Retry,
+    StepPutBack,
+    StepStarted,
     Subtask,
     SubtaskFailed,
     SubtaskQueued,
@@ -108,6 +113,111 @@ def test_an_attempt_whose_helper_was_stopped_before_it_goes_on_in_the_next_proce
 
     with start(stage.spec(), store=url) as tree:
         assert tree.task("t").result(timeout=LONG_S).results == {"work": 42}
+
+
+def asks_a_helper_when_it_may(_: Subtask, __: Context) -> Any:
+    actors.ref("shop/gate").ask("may I?", timeout=LONG_S)
+    try:
+        return actors.ref("shop/helper").ask(21, timeout=LONG_S)
+    except ActorStoppedError:
+        raise RuntimeError("the tool has failed") from None
+
+
+@pytest.mark.parametrize("dispatch", ["pool", "process"])
+def test_where_it_runs_makes_no_difference_to_an_attempt_whose_helper_was_stopped_before_it(
+    dispatch: Any, tmp_path: Path
+) -> None:
+    """From a process its error has to cross, and what that stems from with it."""
+    at_work, slow = Gate(), Gate()
+
+    class Slow(Worker):
+        def on_stop(self) -> None:
+            slow()
+
+    plan = Plan([Subtask("work", worker="work")])
+    children = [
+        WorkerSpec(id="gate", handle=lambda _: at_work()),
+        WorkerSpec(id="work", execute=asks_a_helper_when_it_may, shutdown=LONG_S, dispatch=dispatch),
+        WorkerSpec(id="slow", actor=Slow, shutdown=LONG_S),
+        WorkerSpec(id="helper", handle=lambda number: 2 * number),
+    ]
+    spec = SupervisorSpec(id="shop", tasks=Tasks(on_failure=[]), children=children)
+    tree = start(spec, store=f"sqlite:///{tmp_path}/shop.db")
+    record = Record(tree)
+    tree.submit(Task("work", id="t", plan=plan))
+    at_work.wait_reached()
+    with meanwhile(tree.stop) as stopping:
+        slow.wait_reached()  # the helper is down
+        at_work.open.set()
+        record.wait_for(RequestFailed, "shop/work")
+        slow.open.set()
+        stopping.result(LONG_S)
+    assert record.of(SubtaskFailed) == []
+
+    with start(spec, store=f"sqlite:///{tmp_path}/shop.db") as tree:
+        assert tree.task("t").result(timeout=LONG_S).results == {"work": 42}
+
+
+def test_a_team_works_for_younger_siblings_that_still_stop() -> None:
+    """It is stopped after them, as all are whom they may need: its tasks are planned and done as ever."""
+    begun, found = threading.Event(), list[Any]()
+
+    def needs_the_team(_: Any) -> None:
+        begun.set()
+        actors.sleep(LONG_S)  # until it is to stop
+        found.append(tree.run("double", path="shop/team", timeout=LONG_S).results)
+
+    def plan(*_: Any) -> Plan:
+        return Plan([Subtask("double", worker="double")])
+
+    double = WorkerSpec(id="double", execute=lambda *_: 42)
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan, on_failure=[]), children=[double])
+    late = WorkerSpec(id="late", handle=needs_the_team, shutdown=LONG_S)
+    tree = start(SupervisorSpec(id="shop", children=[team, late]))
+    tree.ref("shop/late").tell("now")
+    assert begun.wait(LONG_S)
+    tree.stop()
+    assert found == [{"double": 42}]
+
+
+def test_a_planner_of_a_team_that_fails_of_a_helper_while_the_tree_stops_is_called_by_the_next_process(
+    tmp_path: Path,
+) -> None:
+    """And not once more before that: the helper is down."""
+    at_work, slow, calls = Gate(), Gate(), list[str]()
+
+    class Slow(Worker):
+        def on_stop(self) -> None:
+            slow()
+
+    def plan(*_: Any) -> Plan:
+        calls.append("plan")
+        if len(calls) == 1:
+            at_work()
+        worker = tree.ref("shop/helper").ask("double", timeout=LONG_S)
+        return Plan([Subtask("double", worker=worker)])
+
+    double = WorkerSpec(id="double", execute=lambda *_: 42)
+    tasks = Tasks(planner=plan, step_retry=Retry(max_attempts=1))
+    team = SupervisorSpec(id="team", tasks=tasks, children=[double])
+    children = [team, WorkerSpec(id="slow", actor=Slow, shutdown=LONG_S), WorkerSpec(id="helper", handle=str)]
+    spec, url = SupervisorSpec(id="shop", children=children), f"sqlite:///{tmp_path}/shop.db"
+    tree = start(spec, store=url)
+    record = Record(tree)
+    tree.submit(Task("double", id="t"), path="shop/team")
+    at_work.wait_reached()
+    with meanwhile(tree.stop) as stopping:
+        slow.wait_reached()  # the helper is down
+        at_work.open.set()
+        record.wait_for(StepPutBack)
+        slow.open.set()
+        stopping.result(LONG_S)
+    assert (calls, len(record.of(StepStarted))) == (["plan"], 1)
+
+    slow = Gate()
+    slow.open.set()
+    with start(spec, store=url) as tree:
+        assert tree.task("t").result(timeout=LONG_S).results == {"double": 42}
 
 
 def test_a_helper_that_somebody_has_stopped_is_a_failure_of_its_asker() -> None:
