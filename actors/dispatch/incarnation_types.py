@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from actors.dispatch.command.command_incarnation import CommandIncarnation
 from actors.dispatch.host.process_incarnation import ProcessIncarnation
 from actors.dispatch.remote import packed
 from actors.execution.crash_boundary import WorkerIncarnation
+from actors.execution.incarnation import Incarnation
 from actors.messaging.envelope import SystemMessage, own_copy
+from actors.messaging.inbox import Inbox
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.model.process_errors import NotPicklableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.execution.incarnation import Incarnation
-    from actors.messaging.inbox import Inbox
-    from actors.model.spec import ChildSpec, MailboxLimit, WorkerRecipe
+from actors.model.spec import ChildSpec, MailboxLimit, WorkerRecipe
 
 
 def address_of(recipe: WorkerRecipe, path: str) -> PoolAddress:

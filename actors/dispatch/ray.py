@@ -20,9 +20,10 @@ import ipaddress
 import os
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.concurrency.thread_state import start_thread
 from actors.dispatch.worker.ray_worker import RayWorker
@@ -30,9 +31,6 @@ from actors.execution.daemon_executor import DaemonExecutor
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.model.errors import StartError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 METHODS: Final = 4
 """Methods of an actor that run beside each other; three are needed."""

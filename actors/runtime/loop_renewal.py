@@ -23,14 +23,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.execution.incarnation import Exited
+from actors.execution.incarnation import Exited, Incarnation
 from actors.execution.loop import Loop
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.errors import StalledError
 from actors.supervision.hung_children import LoopLost
 
 if TYPE_CHECKING:
-    from actors.execution.incarnation import Incarnation
     from actors.runtime.system import System
 
 

@@ -26,12 +26,11 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.wait_graph import look_again
 from actors.model.spec import SupervisorRecipe
-from actors.supervision.child import ChildState
+from actors.supervision.child import Child, ChildState
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.reply import Reply
-    from actors.supervision.child import Child
     from actors.supervision.registry import Registry
     from actors.supervision.supervisor import Supervisor
 

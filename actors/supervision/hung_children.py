@@ -9,16 +9,14 @@ from actors.model.errors import StalledError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
 from actors.model.stall_events import ChildStalled
-from actors.supervision.child import ChildState
+from actors.supervision.child import Child, ChildState
 from actors.supervision.child_control import GRACE_S
-from actors.supervision.procedures import RenewProcedure
+from actors.supervision.procedures import Procedure, RenewProcedure
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit, Incarnation
     from actors.execution.incarnation_orders import ControlledIncarnation
     from actors.execution.stall_watch import Stalled
-    from actors.supervision.child import Child
-    from actors.supervision.procedures import Procedure
     from actors.supervision.supervisor import Supervisor
 
 

@@ -21,7 +21,7 @@ from actors.model.errors import StartError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
 from actors.model.spec import Restart, WorkerRecipe
-from actors.supervision.child import ChildState
+from actors.supervision.child import Child, ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
 from actors.supervision.closing import close_child
 from actors.supervision.dead_ends import refuse_dead_ends
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from actors.execution.incarnation import Exit
     from actors.messaging.ports import Timer
     from actors.messaging.reply import Reply
-    from actors.supervision.child import Child
     from actors.supervision.supervisor import Supervisor
 
 STEPS = 512

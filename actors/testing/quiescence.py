@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.runtime.handle import Handle, system_of
+from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import Ping
-
-if TYPE_CHECKING:
-    from actors.runtime.system import System
 
 
 def settle(tree: Handle, timeout_s: float = 10.0) -> None:

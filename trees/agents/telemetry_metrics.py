@@ -8,13 +8,12 @@ from opentelemetry import metrics
 
 from trees.agents.telemetry_names import SCOPE
 from trees.agents.telemetry_observed import observed_trees
-from trees.agents.tree_meter import COUNTERS, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
+from trees.agents.tree_meter import COUNTERS, HANDLING, HISTOGRAMS, UNLABELLED, Labels, TreeMeter
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
     from actors.runtime.system import System
-    from trees.agents.tree_meter import Labels
 
 
 class TreeMetrics:

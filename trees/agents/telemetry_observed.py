@@ -21,13 +21,12 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from actors.concurrency.change_lock import LookLock
 from actors.model.weak_tables import WeakKeys
 from trees.agents.telemetry_names import SCOPE
-from trees.agents.tree_meter import GAUGES, HANDLING, HISTOGRAMS, combined
+from trees.agents.tree_meter import GAUGES, HANDLING, HISTOGRAMS, Combine, Value, combined
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider
 
     from actors.runtime.system import System
-    from trees.agents.tree_meter import Combine, Value
 
 
 class Handled(NamedTuple):

@@ -27,7 +27,7 @@ from __future__ import annotations
 import contextvars
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -45,8 +45,6 @@ from trees.agents.telemetry_context import links_to, name_of, nanoseconds, otel_
 from trees.agents.telemetry_crossing import SpanCrossing, crossing_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from opentelemetry.trace import Link, Span, TracerProvider
 
     from actors.runtime.system import System

@@ -7,18 +7,15 @@ imported here, when a tree wants one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from actors.model.errors import ConfigError, Problem
+from actors.runtime.system import System
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.ha_settings import HA
 from trees.ha.lease_keeper import LeaseKeeper
-
-if TYPE_CHECKING:
-    from actors.runtime.system import System
-
 
 Connect: TypeAlias = Callable[[Callable[[StoreError], None]], None]
 """Called with what is to be told when the store is lost."""

@@ -19,12 +19,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply
 from actors.model.clock import unstopped
 from actors.model.errors import ActorsError, StartError
+from actors.runtime.system import System
 from actors.tasks.journal.local_lease import LocalLease
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from actors.tasks.orchestration.task_runtime import task_runtime_of
@@ -34,9 +35,6 @@ from trees.ha.played_role import PlayedRole
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
 from trees.store.lease_store import LeaseState, LeaseStore
 from trees.views.snapshot import Role
-
-if TYPE_CHECKING:
-    from actors.runtime.system import System
 
 LONGEST_S: Final = 3600.0
 """One wait of the thread."""

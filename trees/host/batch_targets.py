@@ -29,11 +29,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.messaging.batch_request import give_item, give_item_async
+from actors.messaging.envelope import CurrentMessage
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
@@ -49,9 +50,6 @@ from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.task_api import TaskApi
-
-if TYPE_CHECKING:
-    from actors.messaging.envelope import CurrentMessage
 
 MESSAGE_S: Final = 10.0
 """Seconds that a message may take: longer than for an ask, because a worker that takes longer is given up."""

@@ -15,11 +15,12 @@ task that has ended is not cancelled, a question that was answered is not asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
 from actors.runtime import living_trees
+from actors.runtime.system import System
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
 from actors.tasks.model.task_errors import EscalationError, StoreBusyError, StoreError, TaskError
@@ -31,9 +32,6 @@ from trees.declaration.specs import SupervisorSpec
 from trees.host.task_handle import respond
 from trees.host.task_removal import remove
 from trees.observe.operator_events import Operated
-
-if TYPE_CHECKING:
-    from actors.runtime.system import System
 
 REMOVE: Final = "remove"
 ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {

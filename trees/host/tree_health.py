@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
-from actors.supervision.child import ChildState
+from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import Ping
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.observe.alert_notifier import AlertNotifier
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.runtime.system import System
-    from actors.supervision.child import Child
     from trees.ha.roles import Leadership
     from trees.host.shutdown import Shutdown
     from trees.observe.alerts import Alert

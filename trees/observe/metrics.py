@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from actors.concurrency.change_lock import LookLock
 from actors.messaging.handled import BOUNDS
 from actors.model.weak_tables import WeakKeys
-from actors.runtime.handle import system_of
+from actors.runtime.handle import Handle, system_of
 from trees.agents.packages import Package, require
 from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter, combined
 
 if TYPE_CHECKING:
-    from actors.runtime.handle import Handle
     from actors.runtime.system import System
     from trees.agents.tree_meter import Labels
 

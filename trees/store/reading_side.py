@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from actors.concurrency.change_lock import ChangeLock
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.dropped import dropped_of
@@ -21,9 +21,6 @@ from trees.store import record_reader
 from trees.store.database import Database
 from trees.store.journal_index import JournalIndex
 from trees.store.value_reader import ValueReader
-
-if TYPE_CHECKING:
-    from actors.concurrency.change_lock import ChangeLock
 
 
 class ReadingSide:

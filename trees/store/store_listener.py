@@ -15,7 +15,7 @@ tree, which adds to it, is down by then.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event, InternalError
@@ -23,13 +23,11 @@ from actors.tasks.journal.store import RemoteCommand, StoreListener
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import StoreError
 from trees.store.batches import Change, ChangeKind
+from trees.store.database import Database
+from trees.store.fenced_connection import FencedConnection
 from trees.store.journal_index import JournalIndex
 from trees.store.remote_commands import DamagedCommand, post
 from trees.store.writer import POLL_S, Writer
-
-if TYPE_CHECKING:
-    from trees.store.database import Database
-    from trees.store.fenced_connection import FencedConnection
 
 _Left: TypeAlias = tuple[str, str, dict[str, Any], float]
 """Task, kind, arguments and time of an order."""

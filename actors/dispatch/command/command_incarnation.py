@@ -20,7 +20,7 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from actors.concurrency.wakeup import SingleJob
 from actors.dispatch.command.command_process import CommandProcess, Stream
@@ -29,14 +29,12 @@ from actors.dispatch.groups.process_group import named_signal
 from actors.dispatch.groups.process_reader import READER
 from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
+from actors.messaging.mailbox import Mailbox
 from actors.model.command_events import CommandOutput, CommandOutputLost
 from actors.model.errors import StartError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason, WorkerRecipe
 from actors.validation.introspection import not_awaited
-
-if TYPE_CHECKING:
-    from actors.messaging.mailbox import Mailbox
 
 ASK_S: Final = 0.05
 """Seconds between two questions if it is ready."""

@@ -28,7 +28,7 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from actors.dispatch.groups.process_group import (
     GONE_PAUSES,
@@ -39,13 +39,9 @@ from actors.dispatch.groups.process_group import (
     signal_group,
 )
 from actors.dispatch.groups.process_reader import READER, marked_environment
-from actors.dispatch.host.fork_server import SERVERS
-from actors.dispatch.host.worker_handle import WorkerHandle
+from actors.dispatch.host.fork_server import SERVERS, ForkServer
+from actors.dispatch.host.worker_handle import HandleOwner, WorkerHandle
 from actors.dispatch.remote import CHUNK
-
-if TYPE_CHECKING:
-    from actors.dispatch.host.fork_server import ForkServer
-    from actors.dispatch.host.worker_handle import HandleOwner
 
 CODE_S: Final = 1.0
 """Seconds in which the fork server tells the exit code of a process that is gone, if it is there and does anything."""

@@ -28,19 +28,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from actors.dispatch import ray as door
-from actors.dispatch.host.worker_handle import WorkerHandle
+from actors.dispatch.host.worker_handle import HandleOwner, WorkerHandle
 from actors.dispatch.ray import ActorRequest
 from actors.dispatch.worker.ray_worker import PIECE
 from actors.model.weak_tables import WeakKeys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.dispatch.host.worker_handle import HandleOwner
 
 P = ParamSpec("P")
 T = TypeVar("T")

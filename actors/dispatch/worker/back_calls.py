@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import contextvars
 import itertools
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from actors.dispatch.remote import Kind, dumped, loaded, packed, parts_of, rebuilt
+from actors.dispatch.remote import Frame, Kind, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.span_wire import packed_span
-from actors.messaging.envelope import own_copy
+from actors.dispatch.worker.worker_main import Link
+from actors.messaging.envelope import CurrentMessage, Envelope, own_copy
+from actors.messaging.ports import Tracer
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.model.process_errors import NotPicklableError
+from actors.model.spec import Reason
 from actors.validation.introspection import type_name
-
-if TYPE_CHECKING:
-    from actors.dispatch.remote import Frame, Parts
-    from actors.dispatch.worker.worker_main import Link
-    from actors.messaging.envelope import CurrentMessage, Envelope
-    from actors.messaging.ports import Tracer
-    from actors.model.spec import Reason
 
 
 class BackCallClient:

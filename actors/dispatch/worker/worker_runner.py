@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from contextvars import Context as Variables
+from typing import Any, Final
 
 from actors.dispatch.log_relay import log_to_host
 from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
 from actors.dispatch.span_wire import taken_span
 from actors.dispatch.worker.back_calls import BackCallClient
+from actors.dispatch.worker.worker_main import Link
 from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerSystem, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
@@ -19,12 +22,6 @@ from actors.messaging.reply import Reply
 from actors.model.process_errors import NotPicklableError
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.validation.introspection import type_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextvars import Context as Variables
-
-    from actors.dispatch.worker.worker_main import Link
 
 BEAT_S: Final = 0.005
 """Seconds between two signs of life that are sent."""

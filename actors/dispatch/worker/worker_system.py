@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.disposal import Disposal, disposal_on
-from actors.concurrency.thread_state import in_background
+from actors.concurrency.thread_state import Job, in_background
 from actors.dispatch.remote import pack_error
 from actors.dispatch.worker.back_calls import BackCallClient, PathAddress, Paths
 from actors.execution.loop import Loop
@@ -17,13 +17,12 @@ from actors.messaging.dead_letters import stopped_error
 from actors.messaging.handled import Measures
 from actors.model.clock import SystemClock
 from actors.model.errors import ActorsError
-from actors.model.spec import DispatcherKind
+from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.concurrency.thread_state import Job
     from actors.execution.crash_boundary import WorkerIncarnation
     from actors.execution.dispatcher import Dispatcher
     from actors.messaging.envelope import Address, Envelope
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from actors.messaging.ports import Tracer
     from actors.messaging.proxy import Attribute
     from actors.messaging.ref import Ref
-    from actors.model.spec import WorkerRecipe
 
 _MOST_HOPS: Final = 2**31
 """No tell is refused here: the host counts them."""

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.in_turn import InTurn
 from actors.concurrency.shared_fields import first_of
-from actors.messaging.envelope import SystemMessage
+from actors.messaging.envelope import MessageContext, SystemMessage
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
@@ -45,7 +45,6 @@ from actors.tasks.model.task import NO_USAGE, Usage
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
-    from actors.messaging.envelope import MessageContext
     from actors.messaging.mailbox import Mailbox
     from actors.tasks.execution.detached_call import DetachedCall
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.reply import require_thread
+from actors.messaging.reply import Reply, require_thread
 from actors.tasks.execution.asked_work import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults
@@ -31,7 +31,6 @@ from actors.validation.validation_messages import require_seconds, type_phrase
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import SystemMessage
-    from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.model.executable import ToolInfo
 

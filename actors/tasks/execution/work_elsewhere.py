@@ -16,14 +16,13 @@ from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
-from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
+from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task import Usage
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.attempt_steps import KnownSteps, StepCall
     from actors.tasks.execution.context import Context
     from actors.tasks.model.executable import ToolInfo
 

@@ -7,10 +7,8 @@ look. This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
+from typing import Any, Final
 
 SMALL_NODES: Final = 1_000
 """Values inside a value, with itself: so many are copied, checked or measured in the time of a few messages."""

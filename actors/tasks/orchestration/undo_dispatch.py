@@ -29,7 +29,7 @@ from actors.tasks.model.outcome import Done, Failure, FailureKind
 from actors.tasks.model.policy import Respond, answer_of
 from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
-from actors.tasks.orchestration.step_turns import ENDED, STOPPED
+from actors.tasks.orchestration.step_turns import ENDED, STOPPED, Turns
 from actors.tasks.recovery import compensation
 from actors.tasks.recovery.classify import Neutral, classify
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.handoff import AttemptHandoff
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
-    from actors.tasks.orchestration.step_turns import Turns
     from actors.tasks.orchestration.task_results import TaskResults
 
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
 from actors.tasks.model.executable import Executable, ExecutableInfo
-from actors.tasks.model.outcome import is_one_of
+from actors.tasks.model.outcome import Failure, is_one_of
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.registry_messages import WorkerChanged
-
-if TYPE_CHECKING:
-    from actors.messaging.mailbox import Mailbox
-    from actors.tasks.model.outcome import Failure
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
