@@ -4,7 +4,7 @@ Comes in: a store that is open, and the system that is to work with it, before t
 
 * what the store tells (to ``TreeStoreListener``): events go to the tree's bus; a store that is lost to another
   process ends the tree; an order from another process reaches the orchestrator that it concerns.
-* which tasks were unfinished when it was opened, and how much of each was recorded by then (``Ground.before``).
+* which tasks were unfinished when it was opened, and how much of each was recorded by then (``TaskRuntime.before``).
 * the time: journals are told that of the store, which other processes read them by.
 * the end: the store is closed when nothing of the tree runs any more, and before anybody hears of that.
 

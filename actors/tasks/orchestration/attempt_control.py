@@ -66,6 +66,12 @@ class AttemptControl:
         else:
             self.replace_after_grace(attempt)
 
+    def end_of(self, node: SubtaskState, why: str) -> None:
+        """Have the attempt end that a subtask has now."""
+        attempt = self._core.attempts.of(node)
+        if attempt is not None:
+            self.end(attempt, why)
+
     def replace_after_grace(self, attempt: Attempt) -> None:
         """Replace an attempt that was told to end, should it not do so in time."""
         attempt.watch(self._core.at(self._core.time() + GRACE_S, lambda: self._replace(attempt)))

@@ -201,7 +201,7 @@ class Delegation:
                 self.answered(DelegationAnswered(key))
 
     def _refused(self, state: TaskState, node: SubtaskState) -> bool:
-        chain = self._find_wait_cycle(state, node)
+        chain = wait_cycle_of(self._core.port, state, node)
         if chain:
             names = (*chain, node.spec.worker or node.spec.capability or "?")
             self._core.act(state.id, self.answer, node.ask, None, RecursionDetectedError(names))
@@ -281,11 +281,6 @@ class Delegation:
         open_ask = self._core.runtime.asks.get(ask)
         if open_ask is not None and open_ask.attempt.owner is self._core.port:
             self._core.attempts.waits_no_longer(ask)
-
-    # -- waiting for each other ----------------------------------------------------------------------------
-
-    def _find_wait_cycle(self, state: TaskState, node: SubtaskState) -> tuple[str, ...]:
-        return wait_cycle_of(self._core.port, state, node)
 
 
 def _too_late_for(attempt: Attempt) -> SubtaskFailedError:

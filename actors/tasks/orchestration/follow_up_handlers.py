@@ -1,6 +1,6 @@
 """Carries out what follows from a record: the one place where a decision becomes an act.
 
-Follow-ups of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by others
+Follow-ups of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by later parts
 (``actors.tasks.orchestration.lifecycle.TaskActs``). Whatever is seen by others (an answer, an attempt that is given)
 goes through ``OrchestratorCore.act``, and so happens once the record is kept.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.reporting import report_with, words_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
@@ -24,7 +23,6 @@ from actors.tasks.recovery import endings
 from actors.tasks.recovery.follow import FOLLOWS, FOLLOWS_OF_TASK, FollowUp, TaskFollowUp
 
 if TYPE_CHECKING:
-    from actors.execution.timers import Timer
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.parts import Parts
 
@@ -123,15 +121,7 @@ class FollowUpHandlers:
                     self._parts.recording.record(state, endings.barred(node, gone))
                     left.append(node)
 
-    # -- what a task has done by others --------------------------------------------------------------------
-
-    def time(self) -> float:
-        """Seconds since 1970."""
-        return self._core.time()
-
-    def at(self, due: float, then: Callable[[], None]) -> Timer:
-        """Have something done at a time, by this incarnation."""
-        return self._core.at(due, then)
+    # -- what a task has done by later parts ---------------------------------------------------------------
 
     def limit_questions(self, state: TaskState) -> None:
         """See to it that open questions about steps end when their time is up."""
@@ -158,24 +148,6 @@ class FollowUpHandlers:
             self._parts.delegation.drop_unclaimed(state)
         if state.chain and self._core.runtime.asks:
             look_below(self._core.runtime, self._core.port, state)
-
-    def end_attempt(self, attempt: Attempt, why: str) -> None:
-        """End an attempt from outside."""
-        self._parts.control.end(attempt, why)
-
-    def end_attempt_of(self, node: SubtaskState, why: str) -> None:
-        """End the attempt that a subtask has now, from outside."""
-        attempt = self._core.attempts.of(node)
-        if attempt is not None:
-            self._parts.control.end(attempt, why)
-
-    def take_from_queue(self, node: SubtaskState) -> None:
-        """Take a subtask out of the line."""
-        self._parts.queue.leave(node)
-
-    def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
-        """Why one that is queued waits though nobody who could do it is busy."""
-        return self._parts.queue.why_put_off(state, node)
 
     def is_held(self, state: TaskState) -> bool:
         """True for a team's part that waits for the orchestrator above."""

@@ -5,7 +5,7 @@ Comes in: what happened to one task. Goes out: records, and what is to be starte
 it out; it is idempotent, so that a new incarnation calls it for every task that it has folded. Failing a subtask may
 end its task: so the end is looked for after every change.
 
-Nothing here knows the orchestrator: what others do for a task is a short list (``TaskActs``).
+What is done for a task by parts that are made later than this one is a short list (``TaskActs``).
 """
 
 from __future__ import annotations
@@ -23,22 +23,17 @@ from actors.tasks.recovery.follow import FollowUp, pending
 from actors.tasks.recovery.next_step import Step, Wait, next_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actors.execution.timers import Timer
+    from actors.tasks.orchestration.attempt_control import AttemptControl
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.stages import TaskStages
+    from actors.tasks.orchestration.subtask_queue import SubtaskQueue
     from actors.tasks.orchestration.task_results import TaskResults
 
 
 class TaskActs(Protocol):
-    """Things that a task has done by others."""
-
-    def time(self) -> float:
-        """Seconds since 1970."""
-
-    def at(self, due: float, then: Callable[[], None]) -> Timer:
-        """Have something done at a time, by this incarnation."""
+    """Things that a task has done by parts that are made later."""
 
     def carry_out(self, follow_up: FollowUp, state: TaskState, node: SubtaskState) -> None:
         """Carry out what follows from a record for a subtask."""
@@ -51,15 +46,6 @@ class TaskActs(Protocol):
 
     def look_at_asks(self, state: TaskState) -> None:
         """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
-
-    def end_attempt_of(self, node: SubtaskState, why: str) -> None:
-        """End the attempt that a subtask has now, from outside."""
-
-    def take_from_queue(self, node: SubtaskState) -> None:
-        """Take a subtask out of the line."""
-
-    def why_put_off(self, state: TaskState, node: SubtaskState) -> str:
-        """Why one that is queued waits though nobody who could do it is busy."""
 
     def is_held(self, state: TaskState) -> bool:
         """True for a team's part that waits for the orchestrator above."""
@@ -80,11 +66,18 @@ class TaskActs(Protocol):
 class TaskLifecycle:
     """Takes tasks through their phases."""
 
-    def __init__(self, acts: TaskActs, recording: Recording, results: TaskResults, stages: TaskStages) -> None:
-        self._acts = acts
-        self._recording = recording
-        self._results = results
-        self._stages = stages
+    def __init__(
+        self,
+        core: OrchestratorCore,
+        recording: Recording,
+        queue: SubtaskQueue,
+        control: AttemptControl,
+        results: TaskResults,
+        stages: TaskStages,
+        acts: TaskActs,
+    ) -> None:
+        self._core, self._recording, self._queue, self._control = core, recording, queue, control
+        self._results, self._stages, self._acts = results, stages, acts
         self._deadlines: dict[str, Timer] = {}
 
     # -- beginning -----------------------------------------------------------------------------------------
@@ -102,10 +95,10 @@ class TaskLifecycle:
         self._unwatch(state)
         if state.deadline is None or state.paused:
             return
-        if state.deadline <= self._acts.time():
+        if state.deadline <= self._core.time():
             self._too_late(state)  # before anything of it is begun
         else:
-            self._deadlines[state.id] = self._acts.at(state.deadline, lambda: self._too_late(state))
+            self._deadlines[state.id] = self._core.at(state.deadline, lambda: self._too_late(state))
 
     def _unwatch(self, state: TaskState) -> None:
         watched = self._deadlines.pop(state.id, None)
@@ -114,7 +107,7 @@ class TaskLifecycle:
 
     def _too_late(self, state: TaskState) -> None:
         node = next((node for node in state.nodes.values() if node.status is QUEUED), None)
-        why = self._acts.why_put_off(state, node) if node is not None else ""
+        why = self._queue.why_put_off(state, node) if node is not None else ""
         waited = f"; {node.id} waited: {why}" if node is not None and why else ""
         self.end(state, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
 
@@ -188,7 +181,7 @@ class TaskLifecycle:
             if state.stage.due == due and state.final is None:
                 self.advance(state)
 
-        self._acts.at(due, again)
+        self._core.at(due, again)
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
@@ -239,22 +232,22 @@ class TaskLifecycle:
             self._end_running(state)
         for node in list(state.nodes.values()):
             if not node.is_done and node.status is not RUNNING:
-                self._acts.take_from_queue(node)
+                self._queue.leave(node)
                 self._record(state, endings.cut_short(node, kind))
 
     def _end_running(self, state: TaskState) -> None:
         for node in list(state.nodes.values()):
             if node.status is RUNNING:
-                self._acts.end_attempt_of(node, "cancel")
+                self._control.end_of(node, "cancel")
 
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
         if node.is_done:
             return
         if node.status is RUNNING:
-            self._acts.end_attempt_of(node, "withdrawn")
+            self._control.end_of(node, "withdrawn")
             return
-        self._acts.take_from_queue(node)
+        self._queue.leave(node)
         self._recording.record(state, endings.unwanted(node))
         self.advance(state)
 

@@ -9,7 +9,7 @@ How it works, for every message::
     hear -> record what follows (journal, state, event) -> pump (start what can start) -> flush -> act
 
 * **Record before act.** An attempt is put into a mailbox, an answer given, a report told only after the records that
-  say so are kept (``act``); with a store that writes in groups, that is when the group is written (``effects``).
+  say so are kept (``act``); with a store that writes in groups, that is when the group is written (``outbox``).
 * **Decide elsewhere.** What follows from a state: ``lifecycle`` (a task as a whole), ``recovery`` (an attempt that has
   ended), ``scheduling`` (who is next, and with whom). It is done by its ``parts``; here messages find theirs.
 * It runs on the event loop, so that handing work to async workers costs no thread switch. Nothing in it waits.

@@ -68,8 +68,8 @@ def parts_of(core: OrchestratorCore) -> Parts:
     control = AttemptControl(core, team_calls)
     results = TaskResults(core.port, queue.settle)
     turns = Turns(core, recording, control.end)
-    stages = TaskStages(core.port, recording, turns, results, handlers)
-    lifecycle = TaskLifecycle(handlers, recording, results, stages)
+    stages = TaskStages(core.port, recording, turns, results, control, handlers.advance)
+    lifecycle = TaskLifecycle(core, recording, queue, control, results, stages, handlers)
     delegation = Delegation(core, recording, lifecycle, queue, handlers.tell_result)
     teams = Teams(core, recording, lifecycle, queue, control, handlers)
     deciding = Deciding(core, recording, lifecycle, delegation.is_wanted, teams.paused)
@@ -81,23 +81,8 @@ def parts_of(core: OrchestratorCore) -> Parts:
     undo = UndoDispatch(core, UndoParts(recording, turns, results, control, handoff))
     questions = OpenQuestions(core, recording, lifecycle, undo, teams.is_held)
     parts = Parts(
-        handlers=handlers,
-        recording=recording,
-        queue=queue,
-        team_calls=team_calls,
-        control=control,
-        results=results,
-        turns=turns,
-        stages=stages,
-        lifecycle=lifecycle,
-        delegation=delegation,
-        teams=teams,
-        deciding=deciding,
-        breakers=breakers,
-        handoff=handoff,
-        dispatcher=dispatcher,
-        undo=undo,
-        questions=questions,
-    )
+        handlers, recording, queue, team_calls, control, results, turns, stages, lifecycle, delegation, teams, deciding,
+        breakers, handoff, dispatcher, undo, questions,
+    )  # fmt: skip
     handlers.connect(parts)
     return parts

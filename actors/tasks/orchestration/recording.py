@@ -12,23 +12,16 @@ Resuming is then no second program: ``follow`` over the folded state says what i
 be lost on the way: a record is written before anything follows from it; effects are flushed in groups; a subtask has at
 most one live attempt; an idempotency key stays what it was.
 
-How far this is built:
+Where each of them is:
 
-* **Record**: done. Every event of a task is made and recorded by ``emit``, which fills in path, task and time.
 * **Decide**: ``classify`` (what an end means), ``ladder`` (which rung is next), ``retries`` (the record that follows
   from the end of an attempt), ``compensation`` (the same of an undo, and what is to be undone), ``stage_ends`` (the
   same of a planner, a reviewer, a synthesizer), ``next_step`` (what is next for a task as a whole), ``endings`` (how
   a task and its subtasks end) and ``escalations`` (what an answer means, or none)
   are pure; ``OrchestratorCore.facts`` collects the facts for them. ``delegation`` and ``teams`` decide where they act:
   what they decide about are other orchestrators, and asks that live in the tree.
-* **Follow**: done: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``, ``follow_up_handlers``
-  carries it out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)``
-  says, by a short list of acts (``TaskActs``), and ``stages`` calls the steps. Of ``TaskLifecycle.resume`` the hold of
-  a team's part and ``Delegation.recheck_deadlocks`` are left.
-* **Parts**: each is made of what it needs, on top of ``orchestrator_core`` (``parts``): none has the orchestrator in
-  its hands. The one loop is record -> follow -> act -> record, and it goes through ``follow_up_handlers``.
-* **Attempt**: done. A frozen spec (``AttemptSpec``), what left the worker's code (``AttemptOutcome``), and a row in the
-  orchestrator's own table (``AttemptTable``).
+* **Follow**: ``actors.tasks.recovery.follow`` has the tables and ``pending(state)``; ``follow_up_handlers`` carries it
+  out, after a record and after a resume alike. ``lifecycle`` carries out what ``next_of(state, facts)`` says.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.model.errors import Problem
 from actors.tasks.execution.attempt import Attempt
@@ -45,6 +45,7 @@ from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
 from actors.validation.json_form import json_form
 
 if TYPE_CHECKING:
+    from actors.tasks.orchestration.attempt_control import AttemptControl
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.step_turns import Turns
@@ -53,21 +54,17 @@ if TYPE_CHECKING:
 WordsT = TypeVar("WordsT", Plan, Verdict)
 
 
-class StageActs(Protocol):
-    """Things that a step has done by others."""
-
-    def advance(self, state: TaskState) -> None:
-        """Do what is next for a task."""
-
-    def end_attempt(self, attempt: Attempt, why: str) -> None:
-        """End an attempt from outside."""
-
-
 class TaskStages:
     """Runs the steps of the tasks of one orchestrator."""
 
     def __init__(
-        self, port: OrchestratorPort, recording: Recording, turns: Turns, results: TaskResults, acts: StageActs
+        self,
+        port: OrchestratorPort,
+        recording: Recording,
+        turns: Turns,
+        results: TaskResults,
+        control: AttemptControl,
+        advance: Callable[[TaskState], None],
     ) -> None:
         """Make them for one incarnation.
 
@@ -76,10 +73,11 @@ class TaskStages:
             recording: where the ends of steps are recorded.
             turns: says when a step begins.
             results: what a reviewer and a synthesizer get.
-            acts: what others do for a step.
+            control: ends the call of a step.
+            advance: does what is next for a task.
         """
         self._port, self._recording, self._turns = port, recording, turns
-        self._results, self._acts = results, acts
+        self._results, self._control, self._advance = results, control, advance
         self._running: dict[str, Attempt] = {}
         """By task: it has one at a time."""
         self._waiting: set[str] = set()
@@ -269,7 +267,7 @@ class TaskStages:
         if attempt is not None:
             self._port.runtime.attempts.pop(attempt.key, None)
             self._recording.count(attempt)
-            self._acts.end_attempt(attempt, "cancel")
+            self._control.end(attempt, "cancel")
 
     def holds(self, attempt: Attempt) -> bool:
         """True if a task waits for the end of this attempt."""
@@ -289,7 +287,7 @@ class TaskStages:
         del self._running[state.id]
         if state.ending is not None:
             self._recording.count(attempt)
-            self._acts.advance(state)
+            self._advance(state)
             return
         failure = self._failure_of(attempt) if attempt.error is not None else None
         if attempt.error is None:
@@ -349,7 +347,7 @@ class TaskStages:
         self._turns.put_back(state)
         self._port.runtime.forget(attempt)
         if not self._turns.begins_nothing_of(state):
-            self._acts.advance(state)
+            self._advance(state)
 
 
 def _needed(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
