@@ -34,7 +34,9 @@ from trees import (
 )
 from trees.host.tree_source import TreeSource
 from trees.observe.child_history import ChildHistory
+from trees.observe.timeline import bars_of as bars_of_records
 from trees.observe.web.web_app import Handlers
+from trees.store import MemoryStore
 
 
 @contextmanager
@@ -321,6 +323,37 @@ def test_a_timeline_has_a_bar_for_an_undo_and_says_which_attempt_has_failed() ->
             ("pay", "undo", 1, "undone"),
         ]
         assert client.get("/api/tasks/t").json()["status"] == "failed"
+
+
+def test_an_undo_that_was_cut_off_by_the_stop_of_its_tree_is_put_back_on_the_timeline_and_has_not_failed() -> None:
+    begun = threading.Event()
+
+    async def undo(*_: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()  # until its tree is stopped
+
+    def breaks(_: Any) -> None:
+        raise OSError("gone")
+
+    plan = [Subtask("pay", worker="pay"), Subtask("ship", worker="ship", depends_on=["pay"])]
+    children = [
+        WorkerSpec(id="pay", execute=lambda _: "paid", undo=undo),
+        WorkerSpec(id="ship", execute=breaks),
+    ]
+    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(plan), on_failure=[]), children=children)
+    store = MemoryStore()
+    with start(spec, store=store) as tree:
+        tree.submit(Task("go", id="t"))
+        assert begun.wait(LONG_S)
+    with start(spec, store=store) as tree:
+        eventually(lambda: tree.task("t").report is not None)
+        bars = bars_of_records(tree.task("t").events())
+
+    assert [(bar["subtask"], bar["status"]) for bar in bars if bar["kind"] == "undo"] == [
+        ("pay", "put back"),
+        ("pay", "undone"),
+    ]
 
 
 def test_a_task_that_was_sent_back_shows_its_rounds_usage_by_worker_and_its_report() -> None:
