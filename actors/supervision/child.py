@@ -59,70 +59,44 @@ class ChildInfo:
     """Number of its process: of its command, or of its MCP server. None: it has none, or that is not running."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Child:
     """A supervisor's record of one child."""
 
-    __slots__ = (
-        "added_by",
-        "came_up",
-        "consecutive",
-        "due",
-        "dynamic",
-        "form",
-        "has_been_up",
-        "id",
-        "incarnation",
-        "last_exit",
-        "mailbox",
-        "plan",
-        "registration",
-        "restarts",
-        "seq",
-        "spec",
-        "standing",
-        "timed_out",
-        "up_since",
-        "waiters",
-        "window",
-    )
-
-    def __init__(
-        self, spec: ChildSpec, id_: str, mailbox: Mailbox, seq: int, *, dynamic: bool, form: ChildForm
-    ) -> None:
-        self.spec = spec
-        self.id = id_
-        self.mailbox = mailbox
-        self.seq = seq
-        """Grows in start order."""
-        self.form = form
-        """Follows from the recipe; found once."""
-        self.dynamic = dynamic
-        """Added by start_child: gone when its supervisor restarts."""
-        self.standing = ChildState.DOWN
-        self.incarnation: Incarnation | None = None
-        self.plan: Procedure | None = None
-        """Owner, which alone may start and stop it: see ``actors.supervision.child_ownership``."""
-        self.registration: Any = None
-        """Data for the observer that an incarnation has said of itself; it counts until a later one says another."""
-        self.waiters: list[Procedure] | None = None
-        """Other plans that wait until its owner has dealt with it."""
-        self.added_by: StartCall | None = None
-        """The start_child that has added it, while that has not succeeded yet."""
-        self.came_up = False
-        """True when the last incarnation that ended had been up."""
-        self.has_been_up = False
-        """True once an incarnation was up, since its supervisor started."""
-        self.timed_out = False
-        self.up_since: float | None = None
-        self.consecutive = 0
-        """Restarts in a row, for the backoff."""
-        self.restarts = 0
-        """Restarts that succeeded. Each incarnation counts itself as it comes up: see ``Incarnation.restart_of``."""
-        self.due: float | None = None
-        """When its backoff ends."""
-        self.last_exit: LastExit | None = None
-        self.window: RestartWindow | None = None
-        """Restart limit of its own, where it parks."""
+    spec: ChildSpec
+    id: str
+    mailbox: Mailbox
+    seq: int
+    """Grows in start order."""
+    dynamic: bool
+    """Added by start_child: gone when its supervisor restarts."""
+    form: ChildForm
+    """Follows from the recipe; found once."""
+    standing: ChildState = ChildState.DOWN
+    incarnation: Incarnation | None = None
+    plan: Procedure | None = None
+    """Owner, which alone may start and stop it: see ``actors.supervision.child_ownership``."""
+    registration: Any = None
+    """Data for the observer that an incarnation has said of itself; it counts until a later one says another."""
+    waiters: list[Procedure] | None = None
+    """Other plans that wait until its owner has dealt with it."""
+    added_by: StartCall | None = None
+    """The start_child that has added it, while that has not succeeded yet."""
+    came_up: bool = False
+    """True when the last incarnation that ended had been up."""
+    has_been_up: bool = False
+    """True once an incarnation was up, since its supervisor started."""
+    timed_out: bool = False
+    up_since: float | None = None
+    consecutive: int = 0
+    """Restarts in a row, for the backoff."""
+    restarts: int = 0
+    """Restarts that succeeded. Each incarnation counts itself as it comes up: see ``Incarnation.restart_of``."""
+    due: float | None = None
+    """When its backoff ends."""
+    last_exit: LastExit | None = None
+    window: RestartWindow | None = None
+    """Restart limit of its own, where it parks."""
 
     def __repr__(self) -> str:
         return f"<Child {self.path} {self.standing.value}>"

@@ -7,12 +7,14 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
-from actors.tasks.journal.revisions import UNREVISED
+from actors.tasks.journal.revisions import UNREVISED, RevisionHistory
 from actors.tasks.model import task_events
+from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE, PENDING, RUNNING, SUCCEEDED, Subtask, SubtaskStatus, Usage, usage_of
 from actors.tasks.model.task_ids import part_id
@@ -21,7 +23,7 @@ _DONE: Final = frozenset(
     {SUCCEEDED, SubtaskStatus.FAILED, SubtaskStatus.CANCELLED, SubtaskStatus.SKIPPED, SubtaskStatus.COMPENSATED}
 )
 
-FRESH: Final = task_events.LadderPosition()
+FRESH: Final = LadderPosition()
 """At the foot of the ladder."""
 _NOTHING_USED: Final = NO_USAGE, 0.0
 UNBEGUN: Final = "it had not begun"
@@ -32,46 +34,31 @@ LOST: Final = "nothing is known of its attempt"
 """Why one is queued again that was under way when its process ended. That is no failure, and no attempt."""
 
 
+@dataclass(slots=True, eq=False)
 class EffectRecord:
     """Record of what one worker did, or began, for a subtask, and of what would have to be undone."""
 
-    __slots__ = (
-        "answers",
-        "attempt",
-        "broken",
-        "done",
-        "number",
-        "open",
-        "part",
-        "result",
-        "seq",
-        "stands",
-        "undoable",
-        "undone",
-        "unknown",
-        "worker",
-    )
-
-    def __init__(self, worker: str, number: int, seq: int) -> None:
-        self.worker, self.number, self.seq = worker, number, seq
-        """Grows with the starts of the whole task."""
-        self.attempt = 0
-        self.answers: tuple[task_events.EscalationAnswered, ...] = ()  # of people, to the questions about its undo
-        self.open = False
-        """An attempt was started, and nothing is known of its end."""
-        self.broken = False
-        """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
-        self.unknown = False
-        """An attempt ended, or was broken off, so that it may have had its effect."""
-        self.done = False
-        self.result: Any = None
-        self.undone = False
-        self.stands = False
-        """True where its undo was given up: it is not called again, and its effect stands, or may."""
-        self.undoable = False
-        """True where its worker declares an undo."""
-        self.part = ""
-        """Id of its part, of a team, where the journal says it."""
+    worker: str
+    number: int
+    seq: int
+    """Grows with the starts of the whole task."""
+    attempt: int = 0
+    answers: tuple[task_events.EscalationAnswered, ...] = ()  # of people, to the questions about its undo
+    open: bool = False
+    """An attempt was started, and nothing is known of its end."""
+    broken: bool = False
+    """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
+    unknown: bool = False
+    """An attempt ended, or was broken off, so that it may have had its effect."""
+    done: bool = False
+    result: Any = None
+    undone: bool = False
+    stands: bool = False
+    """True where its undo was given up: it is not called again, and its effect stands, or may."""
+    undoable: bool = False
+    """True where its worker declares an undo."""
+    part: str = ""
+    """Id of its part, of a team, where the journal says it."""
 
     def interrupted(self, why: str = "") -> None:
         """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
@@ -99,106 +86,68 @@ class EffectRecord:
         return not self.undone and not self.stands and (self.done or self.unknown or self.open)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SubtaskState:
     """Where one subtask stands."""
 
-    __slots__ = (
-        "act",
-        "acts",
-        "answered",
-        "ask",
-        "asked",
-        "attempt",
-        "before",
-        "best_effort",
-        "chain",
-        "compensating",
-        "counted",
-        "dependants",
-        "dropped",
-        "due",
-        "ended_at",
-        "error",
-        "escalation",
-        "first",
-        "id",
-        "kept",
-        "kind",
-        "lineage",
-        "losses",
-        "made",
-        "missing",
-        "parent",
-        "preemptions",
-        "queued_at",
-        "queued_s",
-        "reviews",
-        "revisions",
-        "run",
-        "running_s",
-        "spec",
-        "standing",
-        "started_at",
-        "status",
-        "steps",
-        "tokens",
-        "undo_attempt",
-        "undo_error",
-        "usage",
-        "value",
-        "wanted",
-        "worker",
-    )
+    spec: Subtask
+    id: str = field(init=False)
+    status: SubtaskStatus = PENDING
+    missing: int = 0  # dependencies that it still waits for
+    dependants: Sequence[SubtaskState] = ()
+    wanted: int = 0  # dependants that are not done
+    attempt: int = 0
+    """The number of the last attempt."""
+    made: int = 0  # attempts that count
+    act: int = 1
+    acts: list[EffectRecord] | None = None
+    worker: str | None = None
+    first: str | None = None  # whose ladder it climbs: who had it first since it stood at the foot
+    value: Any = None
+    tokens: int | None = None  # what it is worth, by the user's counter
+    error: str = ""
+    """Why it failed, was skipped or cancelled; or of the last attempt."""
+    kind: str = ""
+    revisions: RevisionHistory = UNREVISED  # feedback and answers so far
+    kept: KeptState | None = None
+    """State that its last question was asked with, until it has a result."""
+    steps: KeptSteps | None = None
+    standing: LadderPosition = FRESH
+    due: float | None = None
+    """When the next attempt may start."""
+    dropped: bool = False  # another plan does without it
+    best_effort: bool = False  # of its team
+    preemptions: int = 0
+    losses: int = 0  # processes that have ended one after the other with an attempt at it
+    reviews: int = 0  # of its results
+    queued_at: float = 0.0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    queued_s: float = 0.0
+    running_s: float = 0.0
+    usage: Usage = NO_USAGE
+    before: tuple[Usage, float] = _NOTHING_USED  # usage and running_s of other work of this id
+    parent: str | None = None
+    """The subtask that asked for it; None: it is in the plan."""
+    ask: str | None = None
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it, where it was asked for by a subtask."""
+    lineage: tuple[str, ...] = ()
+    escalation: Escalation | None = None
+    answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
+    """Answer to the last question, or its expiry, as long as nothing has followed from it."""
+    undo_attempt: int = 0
+    run: int = 0  # which start of the whole task its last one was
+    undo_error: str = ""
+    """Why the undo that a person is asked about has failed."""
+    compensating: EffectRecord | None = None
+    counted: tuple[str, float] | None = None
+    """The last failure that was one for a breaker: whose, and when."""
+    asked: dict[str, list[str]] | None = None
+    """The subtasks that its attempts have asked for, by the run of each."""
 
-    def __init__(self, spec: Subtask) -> None:
-        self.spec = spec
-        self.id = spec.id
-        self.status = PENDING
-        self.missing = 0  # dependencies that it still waits for
-        self.dependants: Sequence[SubtaskState] = ()
-        self.wanted = 0  # dependants that are not done
-        self.attempt = 0
-        """The number of the last attempt."""
-        self.made = 0  # attempts that count
-        self.act = 1
-        self.acts: list[EffectRecord] | None = None
-        self.worker: str | None = None
-        self.first: str | None = None  # whose ladder it climbs: who had it first since it stood at the foot
-        self.value: Any = None
-        self.tokens: int | None = None  # what it is worth, by the user's counter
-        self.error = ""
-        """Why it failed, was skipped or cancelled; or of the last attempt."""
-        self.kind = ""
-        self.revisions = UNREVISED  # feedback and answers so far
-        self.kept: KeptState | None = None
-        """State that its last question was asked with, until it has a result."""
-        self.steps: KeptSteps | None = None
-        self.standing = FRESH
-        self.due: float | None = None
-        """When the next attempt may start."""
-        self.dropped = self.best_effort = False  # dropped: another plan does without it. best_effort: of its team
-        self.preemptions = self.losses = self.reviews = 0
-        """Losses: processes that have ended one after the other with an attempt at it. Reviews: of its results."""
-        self.queued_at = self.started_at = self.ended_at = 0.0
-        self.queued_s = self.running_s = 0.0
-        self.usage, self.before = NO_USAGE, _NOTHING_USED  # before: usage and running_s of other work of this id
-        self.parent: str | None = None
-        """The subtask that asked for it; None: it is in the plan."""
-        self.ask: str | None = None
-        self.chain: tuple[str, ...] = ()
-        """Paths of those who wait for it, where it was asked for by a subtask."""
-        self.lineage: tuple[str, ...] = ()
-        self.escalation: Escalation | None = None
-        self.answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
-        """Answer to the last question, or its expiry, as long as nothing has followed from it."""
-        self.undo_attempt = self.run = 0  # run: which start of the whole task its last one was
-        self.undo_error = ""
-        """Why the undo that a person is asked about has failed."""
-        self.compensating: EffectRecord | None = None
-        self.counted: tuple[str, float] | None = None
-        """The last failure that was one for a breaker: whose, and when."""
-        self.asked: dict[str, list[str]] | None = None
-        """The subtasks that its attempts have asked for, by the run of each."""
+    def __post_init__(self) -> None:
+        self.id = self.spec.id
 
     def __repr__(self) -> str:
         return f"<SubtaskState {self.id} {self.status}>"
