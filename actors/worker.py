@@ -128,12 +128,7 @@ class BodyWorker(ManagedActor):
 # -- recipes: what a kind of work says of its recipe, and besides it the rules of the worker, fields of it, too ---
 
 
-def actor_recipe(
-    cls: type[Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    **rules: Any,
-) -> WorkerRecipe:
+def actor_recipe(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any) -> WorkerRecipe:
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
     hardened = managed(cls)
     return WorkerRecipe(
@@ -148,22 +143,17 @@ def actor_recipe(
     )
 
 
+def _shared_recipe(worker: ManagedActor, **rules: Any) -> WorkerRecipe:
+    """The recipe of a worker that all its incarnations share, and that has no hooks."""
+    rules |= {"starts_plain": True, "stops_plain": True, "fails_plain": True, "actor_class": type(worker)}
+    return WorkerRecipe(make=lambda _: worker, **rules)
+
+
 def handle_recipe(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    **rules: Any,
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:
     """The recipe for ``handle=``."""
-    worker = FunctionWorker(function, args, kwargs)
-    return WorkerRecipe(
-        make=lambda _: worker,
-        starts_plain=True,
-        stops_plain=True,
-        fails_plain=True,
-        **rules,
-        actor_class=FunctionWorker,
-    )
+    return _shared_recipe(FunctionWorker(function, args, kwargs), **rules)
 
 
 def execute_recipe(
@@ -185,23 +175,14 @@ def execute_recipe(
         rules: fields of the recipe. Without an object every ``Exception`` is expected: a function has no state to
             repair.
     """
-    if makes_object:
-
-        def make(_: object) -> ExecuteWorker:
-            return ExecuteWorker(call(*args, **kwargs))
-    else:
+    if not makes_object:
         bound = (lambda task, context: call(task, context, *args, **kwargs)) if args or kwargs else call
-        worker = ExecuteWorker(bound)
-
-        def make(_: object) -> ExecuteWorker:
-            return worker
-
+        return _shared_recipe(ExecuteWorker(bound), **rules | {"expected": (Exception,)})
     return WorkerRecipe(
-        make=make,
-        starts_plain=not makes_object,
+        make=lambda _: ExecuteWorker(call(*args, **kwargs)),
         stops_plain=True,
         fails_plain=True,
-        **(rules if makes_object else rules | {"expected": (Exception,)}),
+        **rules,
         actor_class=ExecuteWorker,
     )
 
@@ -210,16 +191,7 @@ def body_recipe(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:
     """The recipe for ``run=``."""
-    worker = BodyWorker(function, args, kwargs)
-    return WorkerRecipe(
-        make=lambda _: worker,
-        is_body=True,
-        starts_plain=True,
-        stops_plain=True,
-        fails_plain=True,
-        actor_class=BodyWorker,
-        **rules,
-    )
+    return _shared_recipe(BodyWorker(function, args, kwargs), is_body=True, **rules)
 
 
 def process_recipe(inner: WorkerRecipe, code: ProcessCode) -> WorkerRecipe:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from actors.model.spec import Reason
 
 State: TypeAlias = Literal["running", "restarting", "stopped", "parked"]
+WORST_FIRST: Final[tuple[State, ...]] = ("parked", "stopped", "restarting", "running")
+"""The state of a pool is the first of these that a member has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,18 @@ to the supervisor: it does one after the other, and the caller waits for the ans
 
 from __future__ import annotations
 
-from typing import Final
-
 from actors.messaging.mailbox import Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import Ref, ref_of
 from actors.messaging.reply import Reply, require_thread
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
-from actors.model.child_state import ChildCounts, State
+from actors.model.child_state import WORST_FIRST, ChildCounts
 from actors.model.errors import ChildError, UnknownPathError
 from actors.model.spec import ChildSpec, SupervisorRecipe
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildInfo
 from actors.supervision.child_calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.supervision.supervisor import Supervisor
-
-_WORST_FIRST: Final[tuple[State, ...]] = ("parked", "stopped", "restarting", "running")
 
 
 def supervisor_of(system: System, path: str) -> Supervisor:
@@ -65,6 +61,13 @@ def count_children(system: System, path: str) -> ChildCounts:
     return ChildCounts(len(children), active, supervisors, len(children) - supervisors)
 
 
+def members_of(system: System, path: str) -> list[Child]:
+    """Return the members of a pool that are listed; none where it is no pool."""
+    box, listed = system.boxes.get(path), system.children
+    members = list(box.members) if isinstance(box, PoolAddress) else []
+    return [child for member in members if (child := listed.get(member.path)) is not None]
+
+
 def child_info(system: System, path: str) -> ChildInfo:
     """Return one child, or a pool as one, as it stands now."""
     child = system.children.get(path)
@@ -73,8 +76,7 @@ def child_info(system: System, path: str) -> ChildInfo:
     box = system.boxes.get(path)
     if not isinstance(box, PoolAddress):
         raise UnknownPathError(path, system.near(path))
-    found = [system.children.get(member.path) for member in list(box.members)]
-    return _pool_info(box, [member.info(system) for member in found if member is not None], system)
+    return _pool_info(box, [member.info(system) for member in members_of(system, path)], system)
 
 
 def start_child(system: System, path: str, spec: ChildSpec) -> Ref:
@@ -130,7 +132,7 @@ def _pool_info(box: PoolAddress, members: list[ChildInfo], system: System) -> Ch
         id=box.path.rpartition("/")[2],
         path=box.path,
         kind="worker",
-        state=next((state for state in _WORST_FIRST if state in states), "stopped"),
+        state=next((state for state in WORST_FIRST if state in states), "stopped"),
         incarnation=max((member.incarnation for member in members), default=0),
         restarts=sum(member.restarts for member in members),
         restart=members[0].restart if members else "permanent",

@@ -24,7 +24,7 @@ from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
-from trees.observe.tree_shapes import found_by
+from trees.observe.tree_shapes import BLANK_ROW, found_by
 from trees.views.task_views import among
 
 if TYPE_CHECKING:
@@ -234,26 +234,14 @@ class StoreSource:
 
 def _row(root: StoredRoot) -> Shape:
     return {
+        **BLANK_ROW,
         "path": root.root,
         "root": root.root,
         "id": root.root,
         "depth": 0,
         "kind": "supervisor",
-        "strategy": None,
-        "restart": None,
         "state": "unknown" if root.led is None else "running" if root.led else "stopped",
         "incarnation": root.token,
-        "restarts": None,
-        "restarts_used": None,
-        "max_restarts": None,
-        "within_s": None,
-        "mailbox": None,
-        "current_s": None,
-        "breaker": None,
-        "pid": None,
-        "node": None,
-        "size": None,
-        "busy": None,
         "folded": False,
         "holder": root.holder or None,
         "lease_left_s": root.left_s,

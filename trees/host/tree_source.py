@@ -31,10 +31,10 @@ from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
 from trees.observe.tree_shapes import (
+    Rooms,
     found_by,
     last_exit,
     role_of,
-    room_for,
     row_of,
     rows,
 )
@@ -128,7 +128,7 @@ class TreeSource:
         """One child, with what is known of its past."""
         taken = self._capture(path, (), 1)
         row = self._complete(row_of(taken.top))
-        members = self._members(path)
+        members = child_admin.members_of(self._system, path)
         past = self._history.of(path, *(child.path for child in members))
         if not past["exits"]:
             past["exits"] = last_exit(taken.top.last_exit, taken.taken_at)
@@ -186,7 +186,7 @@ class TreeSource:
     def _listed(self, path: str) -> list[Child]:
         """Return a child, or the members of a pool."""
         child = self._system.children.get(path)
-        found = self._members(path) if child is None else [child]
+        found = child_admin.members_of(self._system, path) if child is None else [child]
         if not found:
             raise UnknownPathError(path, self._system.near(path))
         if child is not None and child is self._system.root:
@@ -219,7 +219,7 @@ class TreeSource:
         self, path: str | None, unfold: Collection[str], limit: int, keep: Collection[str] = ()
     ) -> TreeSnapshot:
         with _refusing():
-            facts, room = self._leadership.facts(), room_for(unfold, limit, keep)
+            facts, room = self._leadership.facts(), Rooms(unfold, limit, keep)
             return capture(self._system, path, fold=True, leading=facts, room=room, keep=keep)
 
     def _number(self) -> int:
@@ -227,14 +227,6 @@ class TreeSource:
         members = sum(["#" in path for path in list(self._system.children)])  # no other path has this sign
         pools = sum([isinstance(box, PoolAddress) for box in list(self._system.boxes.values())]) if members else 0
         return len(self._system.children) - members + pools
-
-    def _members(self, path: str) -> list[Child]:
-        """Return the members of a pool; none where it is no pool."""
-        box = self._system.boxes.get(path)
-        if not isinstance(box, PoolAddress):
-            return []
-        listed = self._system.children
-        return [child for member in list(box.members) if (child := listed.get(member.path)) is not None]
 
     def _complete(self, row: Shape) -> Shape:
         """Say of a program that it is one, and in which process it runs."""

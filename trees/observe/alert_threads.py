@@ -171,17 +171,14 @@ class Courier(TakingThread["AlertNotice"]):
         super().__init__(name, lambda error: failed("", error), _MOST_WAITING)
 
     def _take(self, item: AlertNotice) -> None:
-        self._tell(item)
-
-    def _tell(self, notice: AlertNotice) -> None:
         pause_s = FIRST_WAIT_S
         for number in range(1, TRIES + 1):
             try:
-                not_awaited(self._target(notice))
+                not_awaited(self._target(item))
             except BaseException as error:  # noqa: BLE001 - a target of a user has no part in the tree
                 is_last = number == TRIES or not _may_pass(self._target, error)
                 if is_last or self._ending.wait(pause_s):
-                    self._failed(notice.name, error)
+                    self._failed(item.name, error)
                     return
                 pause_s *= 2
             else:

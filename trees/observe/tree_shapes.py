@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from heapq import nsmallest
 from typing import Final
 
+from actors.model.child_state import WORST_FIRST
 from trees.observe.source import Shape
-from trees.views.capture import Room
 from trees.views.snapshot import (
     ExitSnapshot,
     LimitSnapshot,
@@ -23,9 +23,13 @@ from trees.views.snapshot import (
     WorkerSnapshot,
 )
 
+BLANK_ROW: Final[Shape] = dict.fromkeys((
+    "path", "id", "depth", "kind", "strategy", "restart", "state", "doing", "incarnation", "restarts", "restarts_used",
+    "max_restarts", "within_s", "mailbox", "current_s", "breaker", "pid", "node", "size", "busy", "folded",
+))  # fmt: skip
+"""Row of which nothing is known."""
 FOLDED_FROM: Final = 50
 """More children than this, and a supervisor is folded unless it is asked for."""
-_WORST_FIRST: Final = ("parked", "stopped", "restarting", "running")
 
 
 def found_by(paths: Iterable[str], text: str, limit: int) -> tuple[frozenset[str], int]:
@@ -59,8 +63,9 @@ def _how_far(path: str, wanted: str) -> int:
 class Rooms:
     """Room for the children of each supervisor: all of few, none of many unless it is unfolded, up to a limit.
 
-    The top is asked for first. Its children are shown where they fit: a picture of one row tells nothing. Rows in
-    ``keep`` are shown in any case, and count.
+    A capture is told of it, so that it looks at no more children than are drawn. The top is asked for first. Its
+    children are shown where they fit: a picture of one row tells nothing. Rows in ``keep`` are shown in any case, and
+    count.
     """
 
     def __init__(self, unfold: Collection[str], limit: int, keep: Collection[str] = ()) -> None:
@@ -74,11 +79,6 @@ class Rooms:
         self._left -= shown
         self._few = FOLDED_FROM
         return shown
-
-
-def room_for(unfold: Collection[str], limit: int, keep: Collection[str] = ()) -> Room:
-    """Return what a capture is told, so that it looks at no more children than are drawn."""
-    return Rooms(unfold, limit, keep)
 
 
 def rows(
@@ -117,37 +117,29 @@ def row_of(node: NodeSnapshot, depth: int = 0) -> Shape:
     """Return the row of one child."""
     limit = node.limit if isinstance(node, SupervisorSnapshot) else getattr(node, "own_limit", None)
     return {
+        **BLANK_ROW,
         "path": node.path,
         "id": node.id,
         "depth": depth,
         "kind": node.kind,
-        "strategy": None,
         "restart": node.restart,
-        "doing": None,
         "restarts": node.restarts,
-        **_limit(limit),
+        **(_limit(limit) if limit is not None else {}),
         "mailbox": 0,
-        "current_s": None,
         "breaker": None if node.breaker is None else node.breaker.state,
-        "pid": None,
-        "node": None,
-        "size": None,
-        "busy": None,
         "folded": False,
         **_own(node),
     }
 
 
-def _limit(limit: LimitSnapshot | None) -> Shape:
-    if limit is None:
-        return {"restarts_used": None, "max_restarts": None, "within_s": None}
+def _limit(limit: LimitSnapshot) -> Shape:
     return {"restarts_used": limit.restarts, "max_restarts": limit.max_restarts, "within_s": limit.period_s}
 
 
 def _own(node: NodeSnapshot) -> Shape:
     """Return what only rows of this kind have."""
     if isinstance(node, PoolSnapshot):
-        state = next((word for word in _WORST_FIRST if node.states.get(word)), "stopped")
+        state = next((word for word in WORST_FIRST if node.states.get(word)), "stopped")
         return {
             "state": state,
             "incarnation": 0,

@@ -21,6 +21,7 @@ from actors.model.child_state import State
 from actors.model.errors import UnknownPathError
 from actors.model.restart_window import RestartWindow
 from actors.model.spec import SupervisorRecipe, WorkerRecipe
+from actors.runtime.child_admin import members_of
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
@@ -111,12 +112,8 @@ class _Capture:
         child = self.system.children.get(path)
         if child is not None:
             return self.one(child)
-        box = self.system.boxes.get(path)
-        if not isinstance(box, PoolAddress):
-            raise UnknownPathError(path, self.system.near(path))
-        listed = self.system.children
-        members = [child for member in list(box.members) if (child := listed.get(member.path)) is not None]
-        if not members:  # forgotten since we looked
+        members = members_of(self.system, path)
+        if not members:
             raise UnknownPathError(path, self.system.near(path))
         return self.pool(path, sorted(members, key=lambda child: child.seq), fold=False)
 

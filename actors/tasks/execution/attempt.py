@@ -59,32 +59,10 @@ class Attempt(Reply, SystemMessage):
     """
 
     __slots__ = (
-        "_fetched",
-        "_lock",
-        "_timer",
-        "_turns",
-        "asks",
-        "box",
-        "call",
-        "code_outcome",
-        "ended_by",
-        "incarnation",
-        "is_redelivery",
-        "key",
-        "last_sign",
-        "owner",
-        "progress",
-        "spec",
-        "started",
-        "stream",
-        "subtask",
-        "task",
-        "trace",
-        "unrecorded",
-        "used",
-        "was_given",
-        "was_refused",
-    )
+        "_fetched", "_lock", "_timer", "_turns", "asks", "box", "call", "code_outcome", "ended_by", "incarnation",
+        "is_redelivery", "key", "last_sign", "owner", "progress", "spec", "started", "stream", "subtask", "task",
+        "trace", "unrecorded", "used", "was_given", "was_refused",
+    )  # fmt: skip
 
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
         super().__init__()

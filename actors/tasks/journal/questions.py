@@ -15,20 +15,9 @@ class Escalation:
     """An open question to a person."""
 
     __slots__ = (
-        "answers",
-        "due",
-        "error",
-        "id",
-        "is_content",
-        "question",
-        "raised_at",
-        "standing",
-        "step",
-        "subtask",
-        "subtasks",
-        "task",
-        "undoing",
-    )
+        "answers", "due", "error", "id", "is_content", "question", "raised_at", "standing", "step", "subtask",
+        "subtasks", "task", "undoing",
+    )  # fmt: skip
 
     def __init__(self, event: task_events.EscalationRaised) -> None:
         self.id = event.escalation

@@ -308,7 +308,7 @@ PARTS: dict[str, tuple[type, str, list[str]]] = {
     "the notifier": (AlertNotifier, "look", ["firing", "resolved"]),
     "a judge": (alert_threads.Judge, "give", ["firing", "resolved"]),
     "the thread of a judge": (AlertNotifier, "_decide", ["firing", "resolved"]),
-    "a courier": (alert_threads.Courier, "_tell", ["firing"]),  # the notice that is being told is lost
+    "a courier": (alert_threads.Courier, "_take", ["firing"]),  # the notice that is being told is lost
 }
 
 

@@ -28,10 +28,9 @@ class PageFile:
 
 
 @cache
-def page_files(folder: Path = FOLDER) -> dict[str, PageFile]:
-    """Return all files of a folder, by their names as a request has them."""
-    found = sorted(each for each in folder.rglob("*") if each.is_file()) if folder.is_dir() else []
-    return {each.relative_to(folder).as_posix(): _read(each) for each in found}
+def page_files() -> dict[str, PageFile]:
+    """Return all files, by their names as a request has them."""
+    return {each.relative_to(FOLDER).as_posix(): _read(each) for each in sorted(FOLDER.rglob("*")) if each.is_file()}
 
 
 def _read(file: Path) -> PageFile:

@@ -152,13 +152,13 @@ def checked_value(value: object, name: str) -> Any:
     return value
 
 
-def number_of(query: Mapping[str, str], name: str, default: int, most: int = MOST_ROWS) -> int:
-    """Return a number of the query, from 1 to the most."""
-    text = query.get(name)
+def limit_of(query: Mapping[str, str], default: int) -> int:
+    """Return the limit of rows that a query has, from 1 to the most."""
+    text = query.get("limit")
     if text is None or text == "":
         return default
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):  # noqa: PLR2004
-        raise Refusal(422, f"'{name}' must be a number from 1 to {most}.")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= MOST_ROWS):  # noqa: PLR2004
+        raise Refusal(422, f"'limit' must be a number from 1 to {MOST_ROWS}.")
     return int(text)
 
 

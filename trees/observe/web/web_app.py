@@ -40,7 +40,7 @@ from trees.observe.web.request_reading import (
     checked_value,
     choice_of,
     declared_length,
-    number_of,
+    limit_of,
     only,
     query_of,
     text_of,
@@ -128,7 +128,7 @@ class Handlers:
         """The tree."""
         query = request.query_params
         unfold = [each for each in (query_of(query, "open") or "").split(",") if each]
-        text, limit = query_of(query, "q") or "", number_of(query, "limit", ROWS)
+        text, limit = query_of(query, "q") or "", limit_of(query, ROWS)
         troubled = choice_of(query, "only", "troubled") is not None
         return await self._told(self._source.snapshot, unfold, limit, text, troubled)
 
@@ -144,7 +144,7 @@ class Handlers:
         """The tasks."""
         query = request.query_params
         status, text = query_of(query, "status"), query_of(query, "q") or ""
-        return await self._told(self._source.tasks, status, text, number_of(query, "limit", TASKS))
+        return await self._told(self._source.tasks, status, text, limit_of(query, TASKS))
 
     async def task(self, request: Request) -> Response:
         """One task."""
