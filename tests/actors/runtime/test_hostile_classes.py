@@ -312,6 +312,7 @@ READS_NO_ERROR = {(STACKS, "text.__cause__"), (STACKS, "text.__context__")}
 """Reads of Python's own summary of a traceback."""
 
 
+@pytest.mark.always
 @TOGETHER
 def test_the_runtime_reads_what_belongs_to_an_error_past_its_class() -> None:
     found = {
