@@ -1,4 +1,7 @@
-"""Asks that cannot be answered before their asker has ended.
+"""Asks that cannot be answered before their asker has ended, or has started.
+
+A child is started when those before it are up. One of these that waits for its reply in ``on_start``, directly or not,
+would wait until its own time is up. So such an ask fails at once. (In OTP all asks of one that is not up do.)
 
 A child that is stopped in order to come back keeps its messages: it comes back when the others of its group have
 stopped, too, and its supervisor with it. Where one of these others waits for its reply, directly or not, each would
@@ -19,7 +22,7 @@ another supervisor's children is right at some moment during the look, and while
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
@@ -46,27 +49,38 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
         if any(member.attached is not None for member in members):
             return None
     for asker in current.held_up():
-        own = system.boxes.get(asker.path) is asker
-        if own and all(_comes_back_after(system, member.path, asker.path) for member in tuple(members)):
+        if system.boxes.get(asker.path) is not asker:
+            continue
+        what = {_comes_after(system, member.path, asker.path) for member in tuple(members)}
+        if what == {"start"}:
+            return ActorStoppedError(target.path, f"is not started before {asker.path!r} has started")
+        if None not in what:
             error = ActorStoppedError(target.path, f"is stopped, and not started again before {asker.path!r} has ended")
             error.asker_stops_first = True
             return error
     return None
 
 
-def _comes_back_after(system: Registry, path: str, asker: str) -> bool:
-    """True where the child at ``path`` is down, and the asker has to end before it is started again."""
+def _comes_after(system: Registry, path: str, asker: str) -> Literal["start", "end"] | None:
+    """Say whether the child at ``path`` is down, and starts after the asker's start or its end; None: after neither."""
     parts, others = path.split("/"), asker.split("/")
     shared = next((n for n, (one, other) in enumerate(zip(parts, others, strict=False)) if one != other), 0)
     supervisor = system.supervisors.get("/".join(parts[:shared]))
     child = system.children.get("/".join(parts[: shared + 1]))
     sibling = system.children.get("/".join(others[: shared + 1]))
     if supervisor is None or child is None or sibling is None or not child.is_down:
-        return False
-    if sibling.standing not in (ChildState.UP, ChildState.STOPPING):
-        return False  # one that starts has been stopped: the other is started after it, whatever that does
+        return None
     plan = child.plan
-    return supervisor.shutdown is not None or (plan is not None and plan.stops_first and plan is sibling.plan)
+    with_it = plan is not None and plan is sibling.plan
+    if sibling.standing is ChildState.STARTING:
+        own = system.children.get(asker)
+        incarnation = None if own is None else own.incarnation
+        in_its_start = incarnation is not None and not incarnation.came_up  # its supervisor hears of that later
+        return "start" if with_it and in_its_start and supervisor.shutdown is None else None
+    if sibling.standing not in (ChildState.UP, ChildState.STOPPING):
+        return None
+    stops_first = plan is not None and plan.stops_first and with_it
+    return "end" if supervisor.shutdown is not None or stops_first else None
 
 
 def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:

@@ -1,0 +1,175 @@
+"""Nobody waits in ``on_start`` for a reply that cannot come before he has started himself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ActorsError, ActorStoppedError, StartError, Worker
+from actors.messaging.envelope import CURRENT
+from actors.testing import settle
+from tests.support.crew import LONG_S, faulty, running, shop
+from tests.support.hardening import eventually
+from trees import SupervisorSpec, WorkerSpec, start
+
+
+class Asker(Worker):
+    """Asks with no limit of time as it starts; notes what came."""
+
+    def __init__(self, path: str, came: list[Any]) -> None:
+        self.path, self.came = path, came
+
+    def on_start(self) -> None:
+        try:
+            self.came.append(actors.ref(self.path).ask("a message", timeout=None))
+        except ActorsError as error:
+            self.came.append(error)
+            raise
+
+    def on_receive(self, message: Any) -> Any:
+        return message
+
+
+class AsyncAsker(Asker):
+    async def on_start(self) -> None:  # type: ignore[override]
+        try:
+            self.came.append(await actors.ref(self.path).ask_async("a message", timeout=None))
+        except ActorsError as error:
+            self.came.append(error)
+            raise
+
+    async def on_receive(self, message: Any) -> Any:
+        return message
+
+
+ASKERS = pytest.mark.parametrize("asker", [Asker, AsyncAsker])
+TARGETS: dict[str, tuple[str, Callable[[Any], WorkerSpec | SupervisorSpec]]] = {
+    "a worker": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle)),
+    "a pool": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle, pool=2)),
+    "one of another supervisor": (
+        "shop/desk/y",
+        lambda handle: SupervisorSpec(id="desk", children=[WorkerSpec(id="y", handle=handle)]),
+    ),
+}
+EACH_TARGET = pytest.mark.parametrize(("path", "target"), TARGETS.values(), ids=list(TARGETS))
+
+
+def x(asker: type[Asker], path: str, came: list[Any]) -> WorkerSpec:
+    return WorkerSpec(id="x", actor=asker, args=(path, came), start_timeout_s=None)
+
+
+def refused(came: list[Any]) -> list[str]:
+    return [str(each) for each in came if type(each) is ActorStoppedError]
+
+
+@ASKERS
+@EACH_TARGET
+def test_an_ask_of_a_younger_sibling_fails_at_once_and_so_does_the_start(
+    asker: type[Asker], path: str, target: Callable[[Any], WorkerSpec | SupervisorSpec]
+) -> None:
+    came: list[Any] = []
+
+    with pytest.raises(StartError) as failed, start(shop(x(asker, path, came), target(str))):
+        pass
+
+    assert failed.value.__cause__ is came[0]
+    assert refused(came) == [f"{path}: is not started before 'shop/x' has started."]
+
+
+@ASKERS
+def test_in_a_nested_supervisor_likewise(asker: type[Asker]) -> None:
+    came: list[Any] = []
+    desk = SupervisorSpec(id="desk", children=[x(asker, "shop/y", came)])
+
+    with pytest.raises(StartError), start(shop(desk, WorkerSpec(id="y", handle=str))):
+        pass
+
+    assert refused(came) == ["shop/y: is not started before 'shop/desk/x' has started."]
+
+
+@ASKERS
+def test_one_that_is_up_and_asks_for_the_one_that_starts_hears_of_it(asker: type[Asker]) -> None:
+    came: list[Any] = []
+    between = WorkerSpec(id="between", handle=lambda message: actors.ref("shop/y").ask(message, timeout=None))
+
+    with (
+        pytest.raises(StartError),
+        start(shop(between, x(asker, "shop/between", came), WorkerSpec(id="y", handle=str))),
+    ):
+        pass
+
+    assert refused(came) == ["shop/y: is not started before 'shop/x' has started."]
+
+
+@ASKERS
+@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
+def test_in_a_group_that_restarts_likewise_and_each_is_a_failed_restart(asker: type[Asker], strategy: Any) -> None:
+    came: list[Any] = []
+
+    class Again(asker):  # type: ignore[valid-type,misc]
+        """Asks in its second incarnation, and in no other one."""
+
+        starts = 0
+
+        def on_start(self) -> Any:
+            Again.starts += 1
+            return super().on_start() if Again.starts == 2 else None
+
+    spec = shop(
+        faulty("culprit"), x(Again, "shop/y", came), WorkerSpec(id="y", handle=str), strategy=strategy, max_restarts=2
+    )
+    with running(spec) as tree:
+        tree.ref("shop/culprit").tell("raise ValueError")
+        settle(tree)
+        assert refused(came) == ["shop/y: is not started before 'shop/x' has started."]
+        assert tree.ref("shop/y").ask("back", timeout=LONG_S) == "back"
+        assert tree.snapshot().top.limit.restarts == 2
+
+
+def test_an_ask_of_one_that_is_up_or_that_nobody_waits_for_is_answered() -> None:
+    replies: list[Any] = []
+
+    class Patient(Worker):
+        def on_start(self) -> None:
+            assert actors.ref("shop/old").ask("old", timeout=None) == "old"
+            replies.append(actors.ref("shop/young").ask("young", block=False))
+
+    with start(
+        shop(WorkerSpec(id="old", handle=str), WorkerSpec(id="x", actor=Patient), WorkerSpec(id="young", handle=str))
+    ):
+        assert replies[0].get(timeout=LONG_S) == "young"
+
+
+def test_a_message_that_is_handled_while_others_of_its_supervisor_start_may_wait_for_a_younger_one() -> None:
+    came: list[Any] = []
+
+    def ask(message: str) -> None:
+        came.append(actors.ref("shop/y").ask(message, timeout=None))
+
+    class Late(Worker):
+        def on_start(self) -> None:
+            actors.ref("shop/desk/up").tell("hello")
+            current: Any = CURRENT.get()
+            eventually(lambda: current.incarnation.system.boxes["shop/y"].depth)
+
+    desk = SupervisorSpec(id="desk", children=[WorkerSpec(id="up", handle=ask), WorkerSpec(id="late", actor=Late)])
+
+    with start(shop(desk, WorkerSpec(id="y", handle=str))) as tree:
+        settle(tree)
+        assert came == ["hello"]
+
+
+@pytest.mark.parametrize("time", range(10))
+def test_a_body_is_up_from_its_beginning_also_where_its_supervisor_has_not_heard_of_that(time: int) -> None:
+    came: list[Any] = []
+
+    def body() -> None:
+        came.append(actors.ref("shop/y").ask(time, timeout=None))
+
+    with start(shop(WorkerSpec(id="x", run=body, restart="temporary"), WorkerSpec(id="y", handle=str))):
+        eventually(lambda: came)
+
+    assert came == [str(time)]
