@@ -48,6 +48,7 @@ from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.validation_messages import require_seconds, value_phrase
 from trees.host.task_api import TaskApi
 
@@ -284,16 +285,20 @@ class TaskTarget(_InTree):
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
         submission, _ = self._api.submission(prepared, self.path, joined=True)
-        return self._given(item, prepared, submission.run())
+        with waiting(submission.across):
+            return self._given(item, prepared, submission.run(), submission.across)
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
         submission, _ = self._api.submission(prepared, self.path, joined=True)
-        return self._given(item, prepared, await submission.arun())
+        with waiting(submission.across):
+            return self._given(item, prepared, await submission.arun(), submission.across)
 
-    def _given(self, item: Any, task: Task, new: Mapping[str, Reply]) -> GivenItem:
+    def _given(self, item: Any, task: Task, new: Mapping[str, Reply], across: TaskWaits | None) -> GivenItem:
         id_ = str(task.id)
         reply = new[id_] if id_ in new else self._port.waiting(id_)
+        if across is not None:
+            reply.when_done(across.enter())
 
         def result() -> Any:
             report = reply.outcome()

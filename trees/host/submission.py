@@ -29,6 +29,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from actors.tasks.orchestration.waits_across_trees import carried, waits_from_here
 
 STORE_WAIT_S = 10.0
 """How long a submission waits for the store."""
@@ -43,7 +44,10 @@ class Submission:
         self._port = port
         self._store = port.runtime.store
         self._events = {event.task: event for event in events}
-        self._variables = caller_variables(CURRENT)
+        self.across = waits_from_here(port)
+        """Waits for them from other trees."""
+        with carried(self.across):
+            self._variables = caller_variables(CURRENT)
         self._mine = Reply()
         """Completed when the tasks are kept, failed where they were not taken."""
         self._waits: dict[str, Reply] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 from actors.messaging.reply import Reply, require_thread
@@ -21,7 +20,7 @@ from actors.tasks.model.task_ids import NEW_IDS, require_own
 from actors.tasks.orchestration.delegation_calls import waiting_chain
 from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
-from actors.tasks.orchestration.waits_across_trees import waited_for
+from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.bulk import checked_tasks, checked_tasks_async, with_id
@@ -42,12 +41,12 @@ class TaskApi:
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, submission.run())
+        return self._handle(id_, path, submission.run(), submission.across)
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, await submission.arun())
+        return self._handle(id_, path, await submission.arun(), submission.across)
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Give many tasks to a supervisor, in one commit."""
@@ -68,12 +67,14 @@ class TaskApi:
         require_thread(path or self._system.root_path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
         submission, id_ = self.submission(task, path, joined=True)
-        return self._handle(id_, path, submission.run()).result(timeout)
+        with waiting(submission.across):
+            return self._handle(id_, path, submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=True)
-        return await self._handle(id_, path, await submission.arun())
+        with waiting(submission.across):
+            return await self._handle(id_, path, await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -165,12 +166,13 @@ class TaskApi:
             raise system.down_error(port.path)
         chain, lineage = waiting_chain(port) if joined else ((), ())
         now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
-        with waited_for(port) if joined else nullcontext():
-            return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
+        return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
-    def _handle(self, id_: str, path: str | None, new: Mapping[str, Reply]) -> TaskHandle:
+    def _handle(
+        self, id_: str, path: str | None, new: Mapping[str, Reply], across: TaskWaits | None = None
+    ) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        return TaskHandle(self.port(path), id_, new[id_]) if id_ in new else self.task(id_)
+        return TaskHandle(self.port(path), id_, new[id_], across=across) if id_ in new else self.task(id_)
 
     # -- within --------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from actors.tasks.orchestration.delegation_calls import wait_for_task
 from actors.tasks.orchestration.left_orders import settled_by_the_end
 from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
+from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.tasks.recovery.next_step import looked_at
 from actors.tasks.results.review import as_verdict, problems_of_person
 from actors.validation.field_types import MAX_SECONDS
@@ -48,19 +49,20 @@ from trees.views.task_parts import done_of, part_of
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
 """By the class of an answer: its word in a record, and its field, where it has one."""
 
-
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
-_MEANT: Final = {
-    **{each: f"Write handle.result().{each}." for each in _REPORTED},
-    **dict.fromkeys(("get", "wait", "join", "run"), "Write handle.result(), or await handle."),
-}
+_MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(
+    ("get", "wait", "join", "run"), "Write handle.result(), or await handle."
+)
 
 
 class TaskHandle(TaskAddress):
     """One task of a tree. Two handles of one task are equal."""
 
-    def __init__(self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False) -> None:
+    def __init__(
+        self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False, across: Any = None
+    ) -> None:
         super().__init__(port, id_)
+        self._across: TaskWaits | None = across
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
         self._waits = port.waiting(id_) if waits is None and not found else waits
@@ -197,7 +199,8 @@ class TaskHandle(TaskAddress):
         """Yield what to wait for first. An attempt waits as in an ask, without its slot, until the attempt ends."""
         joined = wait_for_task(self._port, self.id, self._done)
         try:
-            yield self._done if joined is None else joined
+            with waiting(self._across):
+                yield self._done if joined is None else joined
         finally:
             if joined is not None and not joined.done:
                 joined.fail(TaskTimeoutError(self.id, 0.0))  # nobody hears that
