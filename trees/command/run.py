@@ -147,7 +147,10 @@ class Runner:
         except KeyboardInterrupt:
             raise
         except SystemExit as error:
-            return error.code if isinstance(error.code, int) else OK if error.code is None else MAIN_RAISED
+            if error.code is None or isinstance(error.code, int):
+                return error.code or OK
+            _say(str(error.code), sys.stderr)  # the reason, which an interpreter would have printed
+            return MAIN_RAISED
         except BaseException:  # noqa: BLE001 - whatever it is, the tree is ended in order and its dump printed
             traceback.print_exc()
             return MAIN_RAISED

@@ -174,6 +174,16 @@ def test_a_main_that_exits_chooses_the_exit_code(tmp_path: Path) -> None:
     assert "made: stopping" in ran.stdout
 
 
+def test_a_main_that_exits_with_a_text_is_exit_code_4_and_its_text_is_printed(tmp_path: Path) -> None:
+    made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree):\n    raise SystemExit('no input file')"))
+
+    ran = regrow("run", made)
+
+    assert ran.returncode == 4
+    assert ran.stderr.splitlines()[-1] == "no input file"
+    assert "made: stopping" in ran.stdout
+
+
 SLEEPS = """
 import time
 def main(tree):
