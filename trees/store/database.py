@@ -243,6 +243,7 @@ class Database:
             return {"timeout": self._busy_s, "check_same_thread": False}
         given = {
             "connect_timeout": CONNECT_S,
+            "client_encoding": "utf8",  # whatever that of the database is, whose default it would be
             "application_name": "regrow" if writes else "regrow reads",
             "keepalives_idle": 10,
             "keepalives_interval": 5,

@@ -18,9 +18,10 @@ from actors.runtime.living_trees import LIVING
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
-from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
+from tests.support.databases import Cluster, postgres, postgres_url, sqlite_url, store_url
 from tests.support.hatchery import python, ran
 from trees import (
+    HA,
     StaticPlan,
     StoreBusyError,
     StoreError,
@@ -483,3 +484,27 @@ def test_a_process_that_is_killed_loses_nothing_that_was_taken(url: str, tmp_pat
     assert set(told) <= set(kept)
     assert len(told) >= 10
     assert all(isinstance(event, TaskSubmitted) for event in events)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "CREATE DATABASE {} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'",
+        "ALTER DATABASE {} SET client_encoding = 'LATIN1'",
+    ],
+)
+def test_texts_are_kept_whatever_encoding_a_database_has(odd: str, postgres: Cluster) -> None:
+    url = postgres.create()
+    try:
+        if odd.startswith("CREATE"):
+            postgres.drop(url)
+        postgres.execute(odd.format(url.rpartition("/")[2]))
+        for _ in range(2):
+            spec = spec_of(ScriptedExecutable(), ScriptedExecutable())
+            with start(spec, store=url, ha=HA(name="Büro \N{PALM TREE}")) as tree:
+                assert tree.holder == "Büro \N{PALM TREE}"
+                handle = tree.submit(Task("Käse \N{PALM TREE}", id="t"))
+                assert handle.result(LONG_S).status == "succeeded"
+                assert handle.task.goal == "Käse \N{PALM TREE}"
+    finally:
+        postgres.drop(url)
