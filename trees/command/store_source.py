@@ -101,7 +101,8 @@ class StoreSource:
         if found is None:
             raise SourceError(409 if "/" in path else 404, _ELSEWHERE)
         settings = {"tasks unfinished": str(found.unfinished), "tasks finished": str(found.finished)}
-        settings |= {"led by": found.holder or "nobody", "token": str(found.token)}
+        led = "was led by" if found.led is False else "led by"
+        settings |= {led: found.holder or "nobody", "token": str(found.token)}
         return {
             "version": VERSION,
             "row": _row(found),

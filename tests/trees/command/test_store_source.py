@@ -34,6 +34,7 @@ from trees import (
 from trees.command import store_source, stored_search
 from trees.command.store_client import StoreClient, StoreClientError
 from trees.command.store_source import StoreSource
+from trees.command.top.picture import Chosen, child_cells
 from trees.observe.source import SourceError
 from trees.store.process_lock import FileLock, guards_of_file, this_process
 from trees.store.reader import StoreReader
@@ -215,6 +216,29 @@ def test_a_tree_that_may_move_is_led_while_its_lease_lasts(url: str) -> None:
 
     assert (led["state"], led["holder"], 0.0 < led["lease_left_s"] <= 30.0) == ("running", "alpha", True)
     assert (left["state"], left["lease_left_s"] <= 0.0) == ("stopped", True)
+
+
+def test_a_root_that_is_down_is_shown_as_one_that_was_led_and_without_a_lease(url: str) -> None:
+    def shown() -> tuple[str, str, dict[str, str]]:
+        (row,) = source.snapshot()["rows"]
+        return row["state"], child_cells(row, Chosen())[-1], source.child(row["path"])["settings"]
+
+    with (
+        start(spec("shop"), store=url, ha=HA(lease_s=30.0, name="alpha")) as shop,
+        closing(StoreSource(url)) as source,
+    ):
+        assert shop.wait_for_role("leader", LONG_S)
+        state, notes, settings = shown()
+        assert (state, notes.partition(", lease ")[:2], settings["led by"]) == (
+            "running",
+            ("led by alpha", ", lease "),
+            "alpha",
+        )
+        shop.stop()
+        state, notes, settings = shown()
+
+    assert (state, notes, settings["was led by"]) == ("stopped", "was led by alpha", "alpha")
+    assert "led by" not in settings
 
 
 def test_what_a_store_cannot_tell_or_do_is_refused_with_one_sentence(tmp_path: Path) -> None:

@@ -136,8 +136,9 @@ def _notes(row: Shape) -> Iterator[str]:
     if row.get("node"):
         yield f"on node {plain(row['node'])[:12]}"
     if row.get("holder"):
-        yield f"led by {plain(row['holder'])}"
-    if row.get("lease_left_s") is not None:
+        led = "was led" if row["state"] == "stopped" else "led"
+        yield f"{led} by {plain(row['holder'])}"
+    if (row.get("lease_left_s") or 0.0) > 0.0:
         yield f"lease {row['lease_left_s']:.1f} s"
 
 

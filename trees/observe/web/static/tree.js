@@ -340,9 +340,10 @@ function budget(row) {
 
 /** The node and the process; of a root in a fleet, who leads it, and for how long its lease still holds. */
 function where(row) {
-  const lease = row.lease_left_s === null || row.lease_left_s === undefined ? "" : `lease ${duration(row.lease_left_s)}`;
+  const holder = row.holder && row.state === "stopped" ? `was ${row.holder}` : row.holder;
+  const lease = row.lease_left_s > 0 ? `lease ${duration(row.lease_left_s)}` : "";
   const node = row.node ? `node ${brief(row.node, 12)}` : "";
-  return [row.holder, lease, node, row.pid && `pid ${row.pid}`].filter(Boolean).join(" ");
+  return [holder, lease, node, row.pid && `pid ${row.pid}`].filter(Boolean).join(" ");
 }
 
 /** What a child stands in: its supervisor, or of a member of a pool that pool; "" of the root. */
