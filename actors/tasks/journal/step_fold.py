@@ -20,7 +20,7 @@ from actors.tasks.journal.stage_state import Rework, StageState
 from actors.tasks.journal.subtask_state import LOST, act_of
 from actors.tasks.model import task_events
 from actors.tasks.model.step_events import ROLES
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
+from actors.tasks.model.task import NO_USAGE, SUCCEEDED, SubtaskStatus, Usage
 
 if TYPE_CHECKING:
     from actors.tasks.journal.task_state import TaskState
@@ -190,12 +190,15 @@ def _compensated(state: TaskState, event: task_events.Compensated) -> None:
     node.compensating, node.undo_attempt, node.due, node.answered = None, 0, None, None
     if event.error:
         state.undo_errors[node.id] = event.error
+        state.compensated = [id_ for id_ in state.compensated if id_ != node.id]
         return
-    if not event.nothing and not any(act.needs_compensation for act in node.acts or ()):
-        if node.status is SubtaskStatus.SUCCEEDED:  # else it stays what it is: the report says how it failed
-            node.status = SubtaskStatus.COMPENSATED
-        if node.id not in state.compensated and node.id not in state.undo_errors:
-            state.compensated.append(node.id)
+    if not event.nothing and node.id not in state.compensated and node.id not in state.undo_errors:
+        state.compensated.append(node.id)
+    # Several workers may have had a hand in it. One that declares no undo, or had done nothing, leaves nothing to undo.
+    if any(act.needs_compensation and (act.undoable or node.spec.undo) for act in node.acts or ()):
+        return
+    if node.status is SUCCEEDED and (not event.nothing or node.id in state.compensated):
+        node.status = SubtaskStatus.COMPENSATED  # else it stays what it is: the report says how it failed
 
 
 APPLY_STEPS: Final[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {

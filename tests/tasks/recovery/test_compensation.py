@@ -213,6 +213,25 @@ def test_after_failing_over_each_worker_undoes_its_own_act() -> None:
     assert report.compensated == ["pay"]
 
 
+@pytest.mark.parametrize("kind", ["worker", "team"])
+def test_what_is_undone_is_compensated_though_one_who_hung_at_it_before_has_nothing_to_undo(kind: str) -> None:
+    hangs, (second, b) = AsyncScriptedExecutable(Hang()), undoable("b", "paid")
+    first: WorkerSpec | SupervisorSpec = WorkerSpec(id="a", execute=hangs.execute, timeout_s=5, backup="b")
+    if kind == "team":
+        tasks, member = Tasks(planner=StaticPlan([Subtask("m")])), WorkerSpec(id="m", execute=hangs.execute)
+        first = SupervisorSpec(id="a", tasks=tasks, children=[member], timeout_s=5, backup="b")
+    plan = [Subtask("pay", worker="a"), Subtask("send", worker="bad", depends_on=["pay"])]
+    with shop(plan, first, b, bad(), on_failure=[*ONCE, Failover()]) as it:
+        it.begin()
+        hangs.wait_for_calls(1)
+        it.advance(5.0)
+        report = it.report()
+
+    assert [call.result for call in second.undos] == ["paid"]
+    assert report.compensated == ["pay"]
+    assert {one.id: str(one.status) for one in report.graph} == {"pay": "compensated", "send": "failed"}
+
+
 def test_each_act_of_a_revised_subtask_is_undone_with_its_own_result() -> None:
     def reviewer(task: Task, plan: Any, results: dict[str, Any]) -> Verdict:
         if results["pay"] == "first":
