@@ -13,7 +13,7 @@ from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.orchestration.messages import EscalationResponse, TimerFired
+from actors.tasks.orchestration.messages import EscalationResponse
 from actors.tasks.recovery.escalations import decided
 
 if TYPE_CHECKING:
@@ -63,13 +63,7 @@ class OpenQuestions:
         So this is one more order at the port, behind all that lie there by then. What was wanted while the orchestrator
         was down lies there when it is up again, and is carried out a part at a time: its timers are faster.
         """
-        runtime, message = self._core.runtime, TimerFired(self._core.incarnation, then, state.id)
-        tell, started, heard = self._core.port.tell, runtime.system.started, runtime.heard_orders()
-        if heard is None:
-            tell(message)
-            return
-        # Orders of other processes are passed on once the tree is up, in the order in which they were heard.
-        heard.when_done(lambda: started.when_done(lambda: tell(message)) if heard.succeeded else None)
+        self._core.after_orders(then, state.id)
 
     def _expired(self, state: TaskState, escalation: Escalation) -> None:
         kind = task_events.StepUnanswered if escalation.step else task_events.EscalationExpired

@@ -156,6 +156,7 @@ class Orchestrator(ManagedActor):
         parts.delegation.recheck_deadlocks()
         core.act(None, core.port.resumed.complete)
         core.port.post(_COMMANDS)  # behind what is heard of workers by now: no order overtakes who is there to do it
+        core.open()
 
     def _resume(self, state: TaskState) -> None:
         """A task goes on; but not one over which incarnation after incarnation dies."""
@@ -207,7 +208,7 @@ class Orchestrator(ManagedActor):
                 self._on_attempt(message)
             else:
                 self._on_message(message)
-            if core.begun and not core.closing:
+            if core.is_open and not core.closing:
                 self.parts.dispatcher.pump()
             if core.effects:
                 core.flush()

@@ -1,9 +1,9 @@
 """Facts of one incarnation of an orchestrator, and the few acts that all its parts share. It knows none of the parts.
 
 Facts: its tasks, its workers, the attempts that run, its port, the tree's runtime, the clock. Acts: have something done
-once what is recorded is kept (``act``), or at a time (``at``). The parts are made on top of it, each of those that it
-needs (``actors.tasks.orchestration.parts``). Only the orchestrator's own message handling touches it, so there is no
-lock.
+once what is recorded is kept (``act``), at a time (``at``), or behind all that is wanted by now (``after_orders``). The
+parts are made on top of it, each of those that it needs (``actors.tasks.orchestration.parts``). Only the
+orchestrator's own message handling touches it, so there is no lock.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ class OrchestratorCore:
         sooner, and gives way later; but it interrupts nothing that it would not have interrupted at first.)"""
         self.begun = False
         """True once it has taken up its tasks."""
+        self.is_open = False
+        """True once all is carried out that was wanted before it began: nothing new begins before. See ``open``."""
+        self._when_open: list[tuple[str, Callable[[], object]]] = []
         self.closing = False
         """True once all is being stopped: nothing new begins."""
         self.left: set[str] = set()
@@ -115,3 +118,50 @@ class OrchestratorCore:
         effects, self.effects = self.effects, {}
         for task, its in effects.items():
             self.port.effects.after(self.runtime.flush(task), its, task)
+
+    def after_orders(self, then: Callable[[], None], task: str | None = None) -> None:
+        """Have something done behind all that lies at the port, or in the store, by now.
+
+        Args:
+            then: is called unless this incarnation is over by then. What an order of another process leads to lies at
+                the port behind it.
+            task: the one that it is about.
+        """
+        message, runtime, started = TimerFired(self.incarnation, then, task), self.runtime, self.system.started
+        heard = runtime.heard_orders()
+        if heard is None:
+            self.port.tell(message)
+            return
+        runtime.hearing.add(heard)
+
+        def tell() -> None:
+            if heard.succeeded:
+                self.port.tell(message)
+            runtime.hearing.discard(heard)
+
+        # Orders of other processes are passed on once the tree is up, in the order in which they were heard.
+        heard.when_done(lambda: started.when_done(tell))
+
+    def open(self) -> None:
+        """Let new things begin, once all is carried out that was wanted before.
+
+        What was wanted while nobody was there (a cancel that an earlier process left, or ``regrow tasks``) came before
+        what would begin now. So it counts first: else a task that was cancelled an hour ago pays once more.
+        """
+        if self.runtime.durable is None and not self.port.orders:
+            self._open()
+        else:
+            self.after_orders(self._open_last)
+
+    def when_open(self, task: str, act: Callable[[], object]) -> None:
+        """Have something about a task begin once new things may."""
+        self._when_open.append((task, act))
+
+    def _open_last(self) -> None:
+        """An order of another process puts what it wants behind all that lies at the port: so this goes there again."""
+        self.port.tell(TimerFired(self.incarnation, self._open, None))
+
+    def _open(self) -> None:
+        self.is_open, waiting, self._when_open = True, self._when_open, []
+        for self.task, act in waiting:
+            act()

@@ -70,6 +70,8 @@ class Turns:
             core.act(
                 None if state.step_losses else state.id, begin or self._call, attempt
             )  # an incarnation that is gone has recorded it
+        elif not core.is_open:
+            core.when_open(state.id, partial(self.want, state, attempt, start, begin))
         elif not self._must_wait(state, attempt, partial(self.want, state, attempt, start, begin)):
             start()
             self._begin(state, attempt, begin)

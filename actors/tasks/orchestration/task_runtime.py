@@ -68,6 +68,8 @@ class TaskRuntime:
         """Attempts that wait in ``context.ask``, by the key of the ask. See ``Attempt.asks``."""
         self.answers: dict[str, tuple[Any, BaseException | None]] = {}
         """Answers of other orchestrators that are there, for askers whose own orchestrator has no slot for them yet."""
+        self.hearing: set[Reply] = set()
+        """Looks for the orders of other processes that somebody waits for."""
         self.records: set[Reply] = set()
         """Records that a worker's code waits for: those of its steps."""
         self.detached_calls: set[DetachedCall] = set()
@@ -221,7 +223,8 @@ class TaskRuntime:
 
     def is_moving(self) -> bool:
         """True if user code runs that belongs to no worker, or something waits for the store."""
-        return bool(self.detached_calls) or any(len(port.effects) for port in list(self.ports.values()))
+        is_hearing = bool(self.hearing) and not self.system.is_down
+        return bool(self.detached_calls) or is_hearing or any(len(port.effects) for port in list(self.ports.values()))
 
     def busy(self) -> Iterator[tuple[str, Reply]]:
         """Attempts of planners, reviewers and undos: no child's mailbox knows of them."""
