@@ -53,7 +53,11 @@ def exchange(path: Path, do: str, given: Shape, timeout_s: float = TIMEOUT_S) ->
         with suppress(BrokenPipeError):  # a console with no room for us says so, and hears nothing
             caller.sendall(line)
         with caller.makefile("rb") as answers:
-            reply = read_reply(answers.readline())
+            answer = answers.readline()
+        if not answer.endswith(b"\n"):
+            hint = "The tree ended meanwhile, or runs as another user."
+            raise ConsoleError(str(path), "no answer: the connection ended before it was whole", hint)
+        reply = read_reply(answer)
     return _answer(reply)
 
 
@@ -76,8 +80,11 @@ def _trouble(path: Path, timeout_s: float) -> Iterator[None]:
     except TimeoutError as error:
         hint = "Its process is stopped, or very busy. Try again."
         raise ConsoleError(str(path), f"no answer in {timeout_s:g} s", hint) from error
-    except (OSError, ValidationError) as error:
-        hint = "The tree ended meanwhile, or runs as another user, or is not a regrow tree."
+    except ValidationError as error:
+        hint = "What listens there is no regrow tree, or one of another version."
+        raise ConsoleError(str(path), "no answer that can be read", hint) from error
+    except OSError as error:
+        hint = "The tree ended meanwhile, or runs as another user."
         raise ConsoleError(str(path), f"no answer ({type(error).__name__})", hint) from error
 
 
