@@ -49,7 +49,7 @@ def to_dict(event: Event, *, content: bool, errors: ErrorTexts) -> dict[str, Any
     for name, tells in _plan(kind):
         value = getattr(event, name)
         if is_a(value, BaseException):
-            told[name] = _error(value, texts=texts and (content or not _is_private(value)))
+            told[name] = _error(value, texts=texts and (content or not is_private(value)))
             told[f"{name}_type"] = _name(type(value))
         elif tells == "always" or (tells == "as content" and content):
             told[name] = to_plain(value)
@@ -119,7 +119,7 @@ def _name(kind: type[Any]) -> str:
     return str(type.__dict__["__name__"].__get__(kind))
 
 
-def _is_private(error: BaseException) -> bool:
+def is_private(error: BaseException) -> bool:
     """True where its text is what a person was asked, or has answered."""
     return any(vars(base).get("private_text", False) for base in type.mro(type(error)))
 

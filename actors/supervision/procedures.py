@@ -101,7 +101,11 @@ class Procedure:
         """A child of ``stops`` is down; or one that it does not start again, also before its turn."""
 
     def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """A child of ``starts`` did not come up."""
+        """A child of ``starts`` did not come up: an exit like any other, from which its restart type says what follows.
+
+        In a restart that is one more attempt, which counts, and the culprit is now this child.
+        """
+        supervisor.ended_by_itself(child, exit_)
 
     def on_child_taken(self, supervisor: Supervisor, child: Child) -> None:
         """Another plan has taken the child over."""
@@ -172,10 +176,6 @@ class RestartProcedure(Procedure):
         elif self.has_more_to_stop:
             refuse_dead_ends(supervisor, child)
 
-    def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """One more attempt, which counts, and the culprit is now this child; unless it was asked to stop meanwhile."""
-        supervisor.ended_by_itself(child, exit_)
-
     def on_child_taken(self, supervisor: Supervisor, child: Child) -> None:
         """The rest goes on at once: also without the backoff, if that was the child's own."""
         if child.due is None:
@@ -191,22 +191,6 @@ class RestartProcedure(Procedure):
         supervisor.restarts.done(self)
 
 
-class ReplaceProcedure(Procedure):
-    """A child that hangs: give it up, start it anew. Not a restart: nothing of the child's own doing is counted."""
-
-    def __init__(self, child: Child) -> None:
-        super().__init__([[child]], [child])
-        self.kill = True
-
-    def starts_again(self, child: Child) -> bool:
-        """True for every restart type: the child has not ended by itself."""
-        return True
-
-    def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """From here on it is an exit like any other."""
-        supervisor.ended_by_itself(child, exit_)
-
-
 class RenewProcedure(Procedure):
     """Children that ended for no fault of theirs (a lost loop, a process of age): start them anew; counted nowhere."""
 
@@ -214,9 +198,13 @@ class RenewProcedure(Procedure):
         """True for every restart type: they have not ended by themselves."""
         return True
 
-    def start_failed(self, supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-        """From here on it is an exit like any other."""
-        supervisor.ended_by_itself(child, exit_)
+
+class ReplaceProcedure(RenewProcedure):
+    """A child that hangs: give it up, start it anew. Not a restart: nothing of the child's own doing is counted."""
+
+    def __init__(self, child: Child) -> None:
+        super().__init__([[child]], [child])
+        self.kill = True
 
 
 class ParkProcedure(Procedure):

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
+from actors.model.event_dict import is_private
 from actors.model.raised import cause_of, context_of, frames_of, members_of, told_context_of
 from actors.validation.introspection import type_name
 from actors.validation.stack_text import exception_text, stack_of
@@ -25,7 +26,7 @@ def described(error: BaseException, frames: TracebackType | None, *, texts: bool
     """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
     kind = type(error)
     try:
-        if not texts or any(_is_private(each) for each in _related(error)):
+        if not texts or any(is_private(each) for each in _related(error)):
             return "".join(_with_types(error, frames, texts=texts)).rstrip()
         return exception_text(error, frames).rstrip()
     except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
@@ -38,16 +39,12 @@ def in_brief(error: BaseException, *, texts: bool = True) -> str:
     """The type of an error and what it says, on one line. Its own code may run here, and raise."""
     name = type_name(type(error))
     try:
-        if not texts or _is_private(error):
+        if not texts or is_private(error):
             return name
         said = " ".join(str.__str__(str(error))[: 2 * MOST_CHARS].split())
     except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
         return f"{name}: <no text: its own code raised {type_name(type(second))}>"
     return f"{name}: {said if len(said) <= MOST_CHARS else f'{said[:MOST_CHARS]} ...'}" if said else name
-
-
-def _is_private(error: BaseException) -> bool:
-    return any(vars(base).get("private_text", False) for base in type.mro(type(error)))
 
 
 def _related(error: BaseException) -> Iterator[BaseException]:
@@ -86,6 +83,6 @@ def _line(error: BaseException, *, texts: bool) -> str:
     name = type_name(type(error))
     if members := members_of(error)[:MOST]:
         return f"{name} of {', '.join(_line(each, texts=texts).rstrip() for each in members)}\n"
-    if texts and not _is_private(error):
+    if texts and not is_private(error):
         return "".join(traceback.format_exception_only(type(error), error))
     return f"{name}\n"

@@ -80,17 +80,9 @@ def of_team(spec: SupervisorSpec, members: tuple[ChildSpec, ...]) -> Executable:
 
 
 def _rules(spec: WorkerSpec | SupervisorSpec) -> dict[str, Any]:
-    undo = spec.undo
-    return {
-        "timeout_s": spec.timeout_s,
-        "idle_timeout_s": spec.idle_timeout_s,
-        "on_failure": None if spec.on_failure is None else tuple(spec.on_failure),
-        "breaker": spec.breaker,
-        "backup": spec.backup,
-        # An id has no colon.
-        "undo": resolve(undo) if isinstance(undo, str) and ":" in undo else undo,
-        "estimate": spec.estimate,
-    }
+    rules = {name: getattr(spec, name) for name in ("timeout_s", "idle_timeout_s", "breaker", "backup", "estimate")}
+    undo = resolve(spec.undo) if isinstance(spec.undo, str) and ":" in spec.undo else spec.undo  # an id has no colon
+    return rules | {"on_failure": None if spec.on_failure is None else tuple(spec.on_failure), "undo": undo}
 
 
 # -- facts of the code --------------------------------------------------------------------------------------

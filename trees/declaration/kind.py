@@ -182,8 +182,9 @@ class WorkKind:
         return DispatcherKind.LOOP if is_async(found) else DispatcherKind.POOL
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
-        """Say how an incarnation is made."""
-        raise NotImplementedError
+        """Say how an incarnation is made: as in a process, where the kind does not say otherwise."""
+        assert self.maker is not None  # noqa: S101 - a kind without one makes its own
+        return self.maker(found, args, kwargs, **rules)
 
     def code(self, spec: WorkerSpec, rules: Rules) -> ProcessCode:
         """Return the code of a worker as it crosses to its process."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.model.errors import Problem
-from actors.model.spec import DispatcherKind, WorkerRecipe
+from actors.model.spec import DispatcherKind
 from actors.validation.introspection import signature_of
 from actors.validation.validation_messages import listed
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import Worker, actor_recipe, has_lifespan, is_actor_class, is_stock, overrides
-from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.kind import Flaw, Target, WorkKind
 from trees.declaration.resolve import async_names, sync_handlers
 from trees.declaration.specs import WorkerSpec
 
@@ -71,7 +71,3 @@ class ActorKind(WorkKind):
         if is_stock(found):
             return DispatcherKind.THREAD
         return DispatcherKind.LOOP if async_names(found) else DispatcherKind.POOL
-
-    def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
-        """Make a new object of the class for each incarnation."""
-        return actor_recipe(found, args, kwargs, **rules)

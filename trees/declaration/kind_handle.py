@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from actors.model.spec import WorkerRecipe
 from actors.worker import handle_recipe
-from trees.declaration.kind import Rules, WorkKind
+from trees.declaration.kind import WorkKind
 
 
 class HandleKind(WorkKind):
@@ -18,7 +15,3 @@ class HandleKind(WorkKind):
     def called(self) -> str:
         """Begin a sentence that goes on with the parameters."""
         return "It is called with the message first and"
-
-    def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
-        """Call the function with each message."""
-        return handle_recipe(found, args, kwargs, **rules)

@@ -68,4 +68,4 @@ class RunKind(WorkKind):
 
     def recipe(self, found: Any, args: tuple[Any, ...], kwargs: dict[str, Any], rules: Rules) -> WorkerRecipe:
         """Call the function once in each incarnation."""
-        return body_recipe(found, args, kwargs, **{name: rules[name] for name in rules.keys() - _OF_MESSAGES})
+        return super().recipe(found, args, kwargs, {name: rules[name] for name in rules.keys() - _OF_MESSAGES})

@@ -249,11 +249,9 @@ class TaskHandle(TaskAddress):
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        found = [each for port in self._desks() for each in port.escalations() if self._is_mine(port, each.task)]
+        ports = list(self._port.runtime.ports.values())
+        found = [each for port in ports for each in port.escalations() if self._is_mine(port, each.task)]
         return sorted(found, key=lambda each: each.raised_at)
-
-    def _desks(self) -> list[OrchestratorPort]:
-        return list(self._port.runtime.ports.values())
 
     def _is_mine(self, port: OrchestratorPort, task: str) -> bool:
         """True if a task is this one, or a team's part of it."""
@@ -266,7 +264,8 @@ class TaskHandle(TaskAddress):
         Raises:
             EscalationError: it has no such open question, it was answered already, or this is no answer.
         """
-        asked = ((port, question) for port in self._desks() if (question := port.question(id)) is not None)
+        ports = list(self._port.runtime.ports.values())
+        asked = ((port, question) for port in ports if (question := port.question(id)) is not None)
         port, question = next(asked, (self._port, None))
         if question is None or not self._is_mine(port, question.task):
             what = f"task {self.id} has no such open question: it was answered, its time is up, or it never was"

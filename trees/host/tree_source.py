@@ -89,11 +89,7 @@ class TreeSource:
     # -- looking -------------------------------------------------------------------------------------------
 
     def snapshot(
-        self,
-        unfold: Collection[str] = (),
-        limit: int = ROWS,
-        text: str = "",
-        troubled: bool = False,
+        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
     ) -> Shape:
         """The tree as rows; all children are searched, also those that are folded."""
         keep, hits = frozenset[str](), None

@@ -57,11 +57,7 @@ class Source(Protocol):
         """Id of the root, or the name of the store."""
 
     def snapshot(
-        self,
-        unfold: Collection[str] = (),
-        limit: int = ROWS,
-        text: str = "",
-        troubled: bool = False,
+        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
     ) -> Shape:
         """The tree as rows; what is folded has only its size, but for ``unfold`` and what is looked for.
 

@@ -13,6 +13,7 @@ its lane, until its pieces are written (``trees.store.large_values``). Nobody re
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -61,50 +62,33 @@ class LargePart(NamedTuple):
     """How many of them there are."""
 
 
+@dataclass(slots=True, eq=False)
 class Change:
     """One change of a store that is to be written."""
 
-    __slots__ = (
-        "at", "follows", "lane", "number", "owner", "place", "record", "stream", "text", "tries", "value", "waits",
-        "what", "whole",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        what: ChangeKind,
-        stream: str = "",
-        *,
-        number: int = 0,
-        owner: str = "",
-        whole: str | None = None,
-        record: Event | None = None,
-        at: float = 0.0,
-        lane: str = "",
-    ) -> None:
-        self.what = what
-        self.stream = stream
-        self.lane = lane
-        """Changes of one lane are written in their order (``trees.store.lanes``)."""
-        self.follows = False
-        """True where it is written in one transaction with the change before it."""
-        self.place = 0
-        """Number of it among all changes."""
-        self.waits: list[Wait] = []
-        """Waits that end when this change is kept."""
-        self.number = number
-        """Number of a stream that is created, or of a record that is added; id of a command."""
-        self.owner = owner
-        self.whole = whole
-        """Parent of a stream that is created."""
-        self.record = record
-        """Record that is added; for a stream that is finished its last one."""
-        self.at = at
-        self.text: tuple[str, str, LargePart | None] | None = None
-        """The record as it is written: kind, body, and what is kept apart."""
-
-        self.value: ValueText | None = None
-        """The text of a value that is too large for a batch, as far as it is made."""
-        self.tries = 0
+    what: ChangeKind
+    stream: str = ""
+    number: int = 0
+    """Number of a stream that is created, or of a record that is added; id of a command."""
+    owner: str = ""
+    whole: str | None = None
+    """Parent of a stream that is created."""
+    record: Event | None = None
+    """Record that is added; for a stream that is finished its last one."""
+    at: float = 0.0
+    lane: str = ""
+    """Changes of one lane are written in their order (``trees.store.lanes``)."""
+    follows: bool = False
+    """True where it is written in one transaction with the change before it."""
+    place: int = 0
+    """Number of it among all changes."""
+    waits: list[Wait] = field(default_factory=list)
+    """Waits that end when this change is kept."""
+    text: tuple[str, str, LargePart | None] | None = None
+    """The record as it is written: kind, body, and what is kept apart."""
+    value: ValueText | None = None
+    """The text of a value that is too large for a batch, as far as it is made."""
+    tries: int = 0
 
     def write_down(self) -> int | None:
         """Make the text of its record, if it has one; returns how long it is.

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.disposal import UserCallback
-from actors.messaging.envelope import CURRENT
+from actors.messaging.envelope import own_copy
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
@@ -365,10 +365,7 @@ class OrchestratorPort:
 
     def noted(self, error: Any) -> Any:
         """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""
-        current = CURRENT.get()
-        if current is not None:
-            current.record_ask_error(error)
-        return error
+        return own_copy(error)
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
         """Addresses of the members of a chain that are listed now."""

@@ -111,11 +111,7 @@ class ConsoleSource:
             raise SourceError(503, str(error)) from error
 
     def snapshot(
-        self,
-        unfold: Collection[str] = (),
-        limit: int = ROWS,
-        text: str = "",
-        troubled: bool = False,
+        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
     ) -> Shape:
         """The tree as rows."""
         given: dict[str, Any] = {"text": text} if text else {}  # a console of an older version knows neither

@@ -24,7 +24,7 @@ from actors.concurrency.thread_state import after_fork, join_thread, start_threa
 from actors.model.clock import monotonic
 from trees.host.console.place import LONGEST_ID, ConsoleError, folder, sweep
 from trees.host.console.protocol import ConsoleRequest
-from trees.host.console.session import Desk, Session
+from trees.host.console.session import Session, ShownTree
 from trees.observe.source import Source, SourceError
 
 CALLERS: Final = 32
@@ -79,14 +79,14 @@ class Console:
             show: makes a dump; the text of what it raises is an answer as well.
             source: is asked for everything else, and closed with the console. None: dumps only.
         """
-        desk = Desk(show, source)
+        shown = ShownTree(show, source)
         name = f"{self._root}-console"
-        thread = self._thread = threading.Thread(target=self._serve, args=(desk,), name=name, daemon=True)
+        thread = self._thread = threading.Thread(target=self._serve, args=(shown,), name=name, daemon=True)
         try:
             start_thread(thread)
         except RuntimeError as error:
             self._thread = None
-            desk.close()
+            shown.close()
             self.close()
             raise ConsoleError(
                 str(self.path), "the machine gives no thread for it", "Leave out console=True."
@@ -106,7 +106,7 @@ class Console:
         else:
             join_thread(thread, CLOSE_S)
 
-    def _serve(self, desk: Desk) -> None:
+    def _serve(self, shown: ShownTree) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._bell, selectors.EVENT_READ)
@@ -120,13 +120,13 @@ class Console:
                         selector.select(FULL_S)
                         selector.register(self._listener, selectors.EVENT_READ)
                     else:
-                        self._let_in(caller, desk)
+                        self._let_in(caller, shown)
         self._let_out()
-        desk.close()
+        shown.close()
         self._let_go()
 
-    def _let_in(self, caller: socket.socket, desk: Desk) -> None:
-        session = Session(caller, desk)
+    def _let_in(self, caller: socket.socket, shown: ShownTree) -> None:
+        session = Session(caller, shown)
         with self._lock:
             is_room = len(self._sessions) < CALLERS
             if is_room:

@@ -32,7 +32,7 @@ ENDED: Final = "the tree has ended."
 _READ: Final = 65_536
 
 
-class Desk:
+class ShownTree:
     """Whatever a console can show: the dump of its tree, and the tree as a ``Source``.
 
     The source is there before the first caller: it notes why children have crashed, and most callers come after that.
@@ -74,9 +74,9 @@ class Desk:
 class Session:
     """One caller."""
 
-    def __init__(self, caller: socket.socket, desk: Desk) -> None:
+    def __init__(self, caller: socket.socket, shown: ShownTree) -> None:
         self._caller = caller
-        self._desk = desk
+        self._shown = shown
         self._lock = threading.Lock()
         self._stream: EventStream | None = None
         self._over = False
@@ -120,7 +120,7 @@ class Session:
         try:
             do, given = read_request(line)
             follows = do == "subscribe"
-            said = b"" if follows else reply_line(answer=self._desk.do(do, given, who))
+            said = b"" if follows else reply_line(answer=self._shown.do(do, given, who))
         except Exception as error:  # noqa: BLE001 - the console outlives whatever a look at the tree meets
             follows, said = False, refusal(error)
         if follows:
@@ -139,7 +139,7 @@ class Session:
             if self._over:
                 stream.end(ENDED)
         try:
-            unsubscribe = self._desk.source.subscribe(stream.put)
+            unsubscribe = self._shown.source.subscribe(stream.put)
         except Exception as error:  # noqa: BLE001 - likewise
             stream.close()
             self._caller.sendall(refusal(error))
