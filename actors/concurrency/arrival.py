@@ -52,11 +52,14 @@ class Landing:
         "_thread",
         "_times",
         "_turn",
+        "first",
         "loop",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.first: Callable[[], object] | None = None
+        """What is to be done, once, before any task goes on; whoever gives the loop up sets it, on any thread."""
         self._thread = get_ident()
         self._arrived: deque[Arrival] = deque()
         self._turn = 0
@@ -101,6 +104,9 @@ class Landing:
         """Let the tasks go on whose answers are there."""
         arrived = self._arrived
         for _ in range(len(arrived)):
+            if self.first is not None:  # perhaps since the one before has gone on, and blocked the loop
+                first, self.first = self.first, None
+                first()
             arrived.popleft().go_on()
 
     def expect(self) -> None:

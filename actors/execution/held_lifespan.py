@@ -77,13 +77,13 @@ class HeldLifespan:
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of the body."""
         if isinstance(message, Exited):
-            error = message.exit.error
+            is_lost = message.exit.what == PLACE_LOST
+            error = PlaceLostError(PLACE_LOST) if is_lost else message.exit.error
             by_itself = not self._leaving.done
             self._entered.fail(error if error is not None else RuntimeError("the lifespan ended before it had begun"))
-            self._over.complete(error)
+            self._over.complete(message.exit.error)
             if by_itself:
-                is_lost = message.exit.what == PLACE_LOST
-                self._worker.lose_resource(error or (PlaceLostError(PLACE_LOST) if is_lost else RuntimeError(_ENDED)))
+                self._worker.lose_resource(error if error is not None else RuntimeError(_ENDED))
         return True
 
 

@@ -16,9 +16,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.concurrency.arrival import landing_of
 from actors.concurrency.thread_state import InterpreterEndsError, join_thread, never_waits, start_thread
 from actors.concurrency.wakeup import Turnstile
 from actors.execution.daemon_executor import DaemonExecutor
@@ -27,6 +29,7 @@ from actors.messaging.envelope import CURRENT
 from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
+    from actors.concurrency.arrival import Landing
     from actors.concurrency.disposal import Disposal
     from actors.execution.crash_boundary import WorkerIncarnation
     from actors.execution.incarnation import Incarnation
@@ -62,8 +65,7 @@ class Loop(LoopScheduler):
         self._failed = failed
         self._given_up = given_up
         self._remains = remains
-        self.is_given_up = False
-        """True once it is left to itself: all that ran on it is over, or will be soon."""
+        self._landing: Landing | None = None
         self._cancelled: set[asyncio.Task[Any]] = set()
         """Tasks that were cancelled because the loop ends."""
         self._paths: WeakKeys[asyncio.Task[Any], str] = WeakKeys()
@@ -103,9 +105,12 @@ class Loop(LoopScheduler):
         """Have the loop cancel all of its tasks before anything else that is ready to run there, and end.
 
         Its line is a deque, which asyncio shows to nobody: one step of C puts this at the head, whatever the loop does
-        just now. A loop that has none comes to it in its turn.
+        just now. A loop that has none comes to it in its turn. A task whose answer has come is not in the line, but
+        goes on in the very turn that the loop is in; so whoever lets it go on (``Landing``) does this before.
         """
-        line = getattr(loop, "_ready", None)
+        line, landing = getattr(loop, "_ready", None), self._landing
+        if landing is not None:
+            landing.first = partial(self._cancel_all, loop)
         if type(line) is deque:
             line.appendleft(asyncio.Handle(self._cancel_all, (loop,), loop))
         self._call_on(loop, loop.stop)
@@ -118,7 +123,7 @@ class Loop(LoopScheduler):
 
     def residents(self) -> list[WorkerIncarnation]:
         """Return the incarnations that are at work on it, or wait for their turn, once it was given up."""
-        return list(dict.fromkeys([*self._tasks.copy().values(), *self._ready]))
+        return list(dict.fromkeys([*self._tasks.copy().values(), *self._ready.copy()]))
 
     def let_go(self, things: list[Any]) -> None:
         """Let go of what an incarnation on this loop leaves; elsewhere where the loop was given up."""
@@ -169,8 +174,8 @@ class Loop(LoopScheduler):
         except RuntimeError as error:
             self._loop = None
             loop.close()
-            for incarnation in self._take_ready():
-                incarnation.thread_refused(error)
+            while self._ready:
+                self._ready.popleft().thread_refused(error)
             return
         finally:
             if thread.ident is None:
@@ -184,6 +189,7 @@ class Loop(LoopScheduler):
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ident = get_ident()
+        self._landing = landing_of(loop)
         asyncio.set_event_loop(loop)
         loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread", most_given_up=MOST_GIVEN_UP))
         never_waits()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -50,12 +51,16 @@ backlog of short work is no block of the loop. What has begun by then is handled
 class LoopScheduler:
     """Runs incarnations on one event loop."""
 
+    is_given_up = False
+    """True once it is left to itself: nothing is begun there any more."""
+
     def __init__(
         self, name: str, blocked: Callable[[str | None, float, str], None], stall_s: float | None = None
     ) -> None:
         self.name = name
         self._blocked = blocked
-        self._ready: list[WorkerIncarnation] = []
+        self._ready: deque[WorkerIncarnation] = deque()
+        """Incarnations that wait for their turn, each until its turn has come: whoever ends them all finds it here."""
         self._turn = 0
         """How often the loop has looked at ``_ready``."""
         self._called = -1
@@ -121,31 +126,27 @@ class LoopScheduler:
         landing.expect()
         HERE.in_turn = True
         try:
-            while self._ready:
-                self._run_some(self._take_ready())
+            while self._ready and not self.is_given_up:
+                self._run_some()
                 landing.land()
                 if self._ready and monotonic() > end:
                     break
         finally:
             self._turn += 1  # from now on it calls again
-            if self._ready:
+            if self._ready and not self.is_given_up:
                 self._wake_up()
             landing.leave()
             HERE.in_turn = False
 
-    def _run_some(self, ready: list[WorkerIncarnation]) -> None:
-        """Run these; after ``SLICE_S`` the others have to wait for a turn of the loop, at the head of the line."""
+    def _run_some(self) -> None:
+        """Run those that are ready now; after ``SLICE_S`` the others have to wait for a turn of the loop."""
         end = monotonic() + SLICE_S
-        for number, incarnation in enumerate(ready, 1):
-            self._run(incarnation)
-            if monotonic() > end:
-                self._ready[:0] = ready[number:]
+        for _ in range(len(self._ready)):
+            if self.is_given_up:
                 return
-
-    def _take_ready(self) -> list[WorkerIncarnation]:
-        ready = self._ready.copy()
-        del self._ready[: len(ready)]
-        return ready
+            self._run(self._ready.popleft())
+            if monotonic() > end:
+                return
 
     def _run(self, incarnation: WorkerIncarnation) -> None:
         """Run an incarnation; whatever goes wrong with it is its own end, and no other's."""
