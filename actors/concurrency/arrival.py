@@ -59,7 +59,7 @@ class Landing:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.first: Callable[[], object] | None = None
-        """What is to be done, once, before any task goes on; whoever gives the loop up sets it, on any thread."""
+        """Act that comes, once, before any task goes on; whoever gives the loop up sets it, on any thread."""
         self._thread = get_ident()
         self._arrived: deque[Arrival] = deque()
         self._turn = 0

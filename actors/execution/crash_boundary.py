@@ -334,7 +334,7 @@ class WorkerIncarnation(EndingIncarnation):
 
         The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own.
         """
-        killed = is_a(error, asyncio.CancelledError) and self.order is Reason.KILLED
+        killed = is_a(error, asyncio.CancelledError) and self.is_cut_off
         if killed or not self.is_failure(error):
             current.end()
             await (self._finish(Exit(Reason.KILLED)) if killed else self._crash(error, reply))

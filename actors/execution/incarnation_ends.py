@@ -11,7 +11,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, cast
 
 from actors.execution.incarnation import Exit, IncarnationPhase, Stopping
-from actors.execution.incarnation_orders import ControlledIncarnation
+from actors.execution.incarnation_orders import PLACE_LOST, ControlledIncarnation
 from actors.execution.residence import PlaceLostError
 from actors.messaging.envelope import Hook
 from actors.messaging.message_errors import ActorStoppedError
@@ -55,7 +55,13 @@ class EndingIncarnation(ControlledIncarnation):
         await self._finish(Exit(reason) if error is None else Exit(Reason.CRASHED, error, what="on_stop raised"))
 
     async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
-        """An exception was born in user code: answer the asker, run on_failure, end."""
+        """An exception was born in user code: answer the asker, run on_failure, end.
+
+        *The loop wakes while it is given up, and cancels before the supervisor has ended this*: no code has raised.
+        """
+        if is_a(error, asyncio.CancelledError) and self.is_cut_off:
+            await self._finish(Exit(Reason.KILLED))
+            return
         frames = frames_of(error)
         if reply is not None:
             reply.fail(for_asker(self.mailbox.path, error))
@@ -87,7 +93,8 @@ class EndingIncarnation(ControlledIncarnation):
                 if type(result) is CoroutineType:
                     await self._settled(result)
         except BaseException as error:
-            return None if self.order is Reason.KILLED else error
+            was_killed = self.order is Reason.KILLED or (is_a(error, asyncio.CancelledError) and self.is_cut_off)
+            return None if was_killed else error
         return None
 
     def _with_clean_slate(self) -> None:
@@ -137,7 +144,7 @@ class EndingIncarnation(ControlledIncarnation):
             with Hook(self, None):
                 await cast("Residence", self.residence).leave(error)
         except BaseException as raised:
-            if self.order is Reason.KILLED:
+            if self.is_cut_off:
                 return exit_
             if error is None or is_a(error, asyncio.CancelledError):
                 frames = frames_of(raised)
@@ -153,6 +160,8 @@ class EndingIncarnation(ControlledIncarnation):
         """End, and tell the owner if nobody else has ended it before."""
         if self.order is Reason.KILLED and exit_.reason is not Reason.KILLED:
             exit_ = Exit(Reason.KILLED, what=exit_.what)
+        elif self.order is not Reason.KILLED and exit_.reason is Reason.KILLED and self._lost_place:
+            exit_ = Exit(Reason.KILLED, what=PLACE_LOST, renews=True)  # as ``lose_place`` would have ended it
         self._end(exit_, tell=True)
 
     def fail_internally(self, error: BaseException) -> None:

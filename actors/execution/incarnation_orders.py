@@ -59,6 +59,15 @@ class ControlledIncarnation(Incarnation):
         residence = self.residence
         return residence is not None and (residence.is_open or self.task is not None)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """True where a cancel is no crash: it is to be killed, or its loop was given up, and cancels all there."""
+        return self.order is Reason.KILLED or self._lost_place
+
+    @property
+    def _lost_place(self) -> bool:
+        return self.recipe.where is DispatcherKind.LOOP and self._event_loop.is_given_up
+
     # -- its supervisor ------------------------------------------------------------------------------------
 
     def start(self) -> bool:

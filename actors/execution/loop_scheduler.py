@@ -51,9 +51,6 @@ backlog of short work is no block of the loop. What has begun by then is handled
 class LoopScheduler:
     """Runs incarnations on one event loop."""
 
-    is_given_up = False
-    """True once it is left to itself: nothing is begun there any more."""
-
     def __init__(
         self, name: str, blocked: Callable[[str | None, float, str], None], stall_s: float | None = None
     ) -> None:
@@ -74,6 +71,8 @@ class LoopScheduler:
         self._watchdog = Watchdog(self, stall_s)
         self._busy = self._watchdog.busy
         self._closed = False
+        self.is_given_up = False
+        """True once it is left to itself: nothing is begun there any more, and all that ran on it is over soon."""
 
     @property
     def is_here(self) -> bool:

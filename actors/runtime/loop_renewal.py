@@ -13,6 +13,9 @@ So an incarnation that is made between 3 and 4 knows the fresh loop already and 
 before, and started after, waits on a loop that never runs it until 4 ends it. An incarnation ends once, by the
 test-and-set of every end: what the late loop still does, should it wake, is done by code whose incarnation is over.
 
+*The loop wakes between 2 and 4*: it begins nothing more, and cancels what runs there. That is no crash of theirs: each
+ends as in 4, and its supervisor starts it anew (``ControlledIncarnation.is_cut_off``).
+
 The blocked thread is counted as abandoned at the culprit's path until it comes back; then its loop cancels all that it
 holds, before any of it goes on, and ends. The others had done nothing wrong: their ends are ``killed``, and their
 restarts stand in no window. An attempt among them was ended from outside, which is nobody's failure: it runs again, and

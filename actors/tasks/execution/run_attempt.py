@@ -137,8 +137,8 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
         result = await awaitable
         return _bare_outcome(attempt, result) or await _looked_at(attempt, result)
     except asyncio.CancelledError as error:
-        if attempt.ended_by is None or incarnation.was_killed:
-            record_error(attempt, error, lambda _: incarnation.was_killed)
+        if attempt.ended_by is None or incarnation.is_cut_off:
+            record_error(attempt, error, lambda _: incarnation.is_cut_off)
             raise
         stand_in = AttemptEnded(attempt.ended_by)
     except BaseException as error:
