@@ -37,13 +37,18 @@ class ReplyTimeoutError(MessageError, pykka.Timeout):
 class ActorStoppedError(MessageError, pykka.ActorDeadError):
     """The target is not running and will not come back by itself, or it ended while it had the message."""
 
-    asker_stops_first = False
-    """True where the target comes back, but not before its asker has stopped, as it is to."""
+    stop_first: tuple[str, ...] = ()
+    """Paths of those who wait for the reply and have to stop before the target comes back: its asker, or his askers."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
         self.path = path
         self.why = why
+
+    @property
+    def asker_stops_first(self) -> bool:
+        """True where the target comes back, but not before one who waits for it has stopped, as that is to."""
+        return bool(self.stop_first)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}."

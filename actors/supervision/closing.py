@@ -12,7 +12,8 @@ a worker that asks a younger sibling in its last handler, or in on_stop, would w
 
 A worker that lets the error of such an ask leave it while its tree ends has heard of that end: its exit is
 ``shutdown``, and nothing follows from it. Otherwise a body that asks in a loop would be restarted until its supervisor
-gives up, in the middle of a stop in order. The same holds for the error of ``actors.supervision.dead_ends``.
+gives up, in the middle of a stop in order. The same holds for the error of ``actors.supervision.dead_ends``, where it
+is this worker that is to stop; but it comes back with its supervisor, and its messages wait for that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from actors.messaging.envelope import leaves
 from actors.messaging.mailbox import Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.model.raised import is_a
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from actors.supervision.child import Child
     from actors.supervision.supervisor import Supervisor
     from actors.supervision.supervisor_incarnation import StaysDown
+
+
+def begin_to_close(supervisor: Supervisor) -> None:
+    """Note, as it begins to stop, if it was told that it does not come back, and if the tree ends with it."""
+    supervisor.refusal_after = supervisor.refusal_after or supervisor.incarnation.stays_down
+    supervisor.system.is_ending = supervisor.system.is_ending or supervisor.refusal_after is Refusal.DOWN
 
 
 def on_stays_down(supervisor: Supervisor, told: StaysDown) -> None:
@@ -65,13 +73,19 @@ def _close_all(supervisor: Supervisor, refusal: Refusal) -> None:
         del supervisor.system.supervisors[supervisor.path]
 
 
-def as_ordered(supervisor: Supervisor, exit_: Exit) -> Exit:
-    """Return what an exit is where the worker has died of hearing that it is to stop: with its tree, or its group."""
+def as_ordered(supervisor: Supervisor, child: Child, exit_: Exit) -> Exit:
+    """Return what an exit is where the worker has died of hearing that it is to stop: with its tree, or its group.
+
+    A group of nothing but such errors says the same. Who has only asked one that is to stop has heard of no stop of
+    his own.
+    """
     error = exit_.error
-    if is_a(error, TreeDownError):
-        has_heard = supervisor.system.is_ending
-    else:
-        has_heard = is_a(error, ActorStoppedError) and error.asker_stops_first
-    if not has_heard:
+    if error is None or not all(_tells_of_a_stop(supervisor, child, each) for each in leaves(error)):
         return exit_
     return replace(exit_, reason=Reason.SHUTDOWN, error=None, frames=None, is_last=True)
+
+
+def _tells_of_a_stop(supervisor: Supervisor, child: Child, error: BaseException) -> bool:
+    if is_a(error, TreeDownError):
+        return supervisor.system.is_ending
+    return is_a(error, ActorStoppedError) and child.path in error.stop_first

@@ -22,7 +22,7 @@ another supervisor's children is right at some moment during the look, and while
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from actors.supervision.supervisor import Supervisor
 
 
+Late: TypeAlias = Literal["start", "end"]
+"""After what of its asker a child is started: his start, or his end."""
+_RUNS: Final = (ChildState.STARTING, ChildState.UP, ChildState.STOPPING)
+
+
 def dead_end(system: Registry, target: Address, current: CurrentMessage) -> ActorStoppedError | None:
     """Return why a reply of ``target`` will not come while code of this request waits for it; None: it may come."""
     if not isinstance(target, PoolAddress):
@@ -48,20 +53,24 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
         members = target.members
         if any(member.attached is not None for member in members):
             return None
+    late: list[tuple[str, Late]] = []
     for asker in current.held_up():
-        if system.boxes.get(asker.path) is not asker:
-            continue
         what = {_comes_after(system, member.path, asker.path) for member in tuple(members)}
-        if what == {"start"}:
-            return ActorStoppedError(target.path, f"is not started before {asker.path!r} has started")
-        if None not in what:
-            error = ActorStoppedError(target.path, f"is stopped, and not started again before {asker.path!r} has ended")
-            error.asker_stops_first = True
-            return error
-    return None
+        if None not in what and system.boxes.get(asker.path) is asker:
+            late.append((asker.path, "start" if what == {"start"} else "end"))
+    if not late:
+        return None
+    path, what_first = late[0]
+    if what_first == "start":
+        why = f"is not started before {path!r} has started"
+    else:
+        why = f"is stopped, and not started again before {path!r} has ended"
+    error = ActorStoppedError(target.path, why)
+    error.stop_first = tuple(path for path, each in late if each == "end")
+    return error
 
 
-def _comes_after(system: Registry, path: str, asker: str) -> Literal["start", "end"] | None:
+def _comes_after(system: Registry, path: str, asker: str) -> Late | None:
     """Say whether the child at ``path`` is down, and starts after the asker's start or its end; None: after neither."""
     parts, others = path.split("/"), asker.split("/")
     shared = next((n for n, (one, other) in enumerate(zip(parts, others, strict=False)) if one != other), 0)
@@ -70,17 +79,20 @@ def _comes_after(system: Registry, path: str, asker: str) -> Literal["start", "e
     sibling = system.children.get("/".join(others[: shared + 1]))
     if supervisor is None or child is None or sibling is None or not child.is_down:
         return None
-    plan = child.plan
-    with_it = plan is not None and plan is sibling.plan
-    if sibling.standing is ChildState.STARTING:
-        own = system.children.get(asker)
-        incarnation = None if own is None else own.incarnation
-        in_its_start = incarnation is not None and not incarnation.came_up  # its supervisor hears of that later
-        return "start" if with_it and in_its_start and supervisor.shutdown is None else None
-    if sibling.standing not in (ChildState.UP, ChildState.STOPPING):
+    if sibling.standing not in _RUNS:
         return None
-    stops_first = plan is not None and plan.stops_first and with_it
-    return "end" if supervisor.shutdown is not None or stops_first else None
+    if supervisor.shutdown is not None:
+        return "end"
+    plan = child.plan
+    if plan is None or plan is not sibling.plan:
+        return None
+    starts = sibling.standing is ChildState.STARTING
+    if plan.stops_first and (not starts or plan.is_to_stop(sibling) or sibling.standing is ChildState.STOPPING):
+        return "end"  # the last look finds one that has had its turn since the first
+    own = system.children.get(asker) if starts else None
+    incarnation = None if own is None else own.incarnation
+    in_its_start = incarnation is not None and not incarnation.came_up  # its supervisor hears of that later
+    return "start" if in_its_start else None
 
 
 def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:

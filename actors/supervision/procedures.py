@@ -17,15 +17,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from actors.messaging.mailbox import Refusal
+from actors.model import strategy
 from actors.model.errors import StartError
-from actors.model.process_errors import ProcessDiedError
-from actors.model.raised import is_a
-from actors.model.spec import Restart, WorkerRecipe
+from actors.model.spec import Restart
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_ownership import claim, wait_for_owner
 from actors.supervision.closing import close_child
 from actors.supervision.dead_ends import refuse_dead_ends
-from actors.validation.introspection import type_name
+from actors.supervision.start_errors import start_error
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit
@@ -56,6 +55,8 @@ class Procedure:
         """Batches to stop, the next one last."""
         self.batch: list[Child] = []
         """The batch that is being ordered to stop now."""
+        self.turn: Child | None = None
+        """Child of these that is being ordered to stop at this moment."""
         self.starts = deque(starts)
         self.due = due
         self.kill = False
@@ -71,6 +72,24 @@ class Procedure:
     def has_more_to_stop(self) -> bool:
         """True while any of those that it stops is not down yet."""
         return bool(self.stops or self.batch or self.busy)
+
+    def is_to_stop(self, child: Child) -> bool:
+        """Return True where its turn to be stopped is still to come, or is now. On any thread.
+
+        A child goes from ``stops`` to ``batch``, and to ``turn``, and is in the next before it has left the one before;
+        they are read in this order. In the end it is STOPPING, before it has left ``turn``.
+        """
+        return any(child in batch for batch in self.stops.copy()) or child in self.batch.copy() or child is self.turn
+
+    def begin_batch(self) -> None:
+        """Go on with the next batch to stop."""
+        self.batch = self.stops[-1]
+        self.stops.pop()
+
+    def take_next(self) -> Child:
+        """Return the next of the batch, whose turn it is until ``turn`` is changed."""
+        self.turn = self.batch[-1]
+        return self.batch.pop()
 
     def cancel(self) -> None:
         """Cancel the plan: it does nothing more."""
@@ -222,10 +241,16 @@ class ParkProcedure(Procedure):
 
 
 class ShutdownProcedure(Procedure):
-    """The end of the supervisor: all children, newest first."""
+    """The end of the supervisor: all children, newest first.
 
-    def __init__(self, stops: list[list[Child]], exit_: Exit, *, kill: bool) -> None:
-        super().__init__(stops)
+    Those that are down come before: one that still stops may wait for a child that is not started again now.
+    """
+
+    def __init__(self, supervisor: Supervisor, exit_: Exit, *, kill: bool) -> None:
+        down = [child for child in supervisor.table if child.is_down]
+        others = [child for child in supervisor.table if not child.is_down]
+        batches = strategy.stop_batches(others, parallel=kill or supervisor.recipe.parallel_stop)
+        super().__init__([*batches, down] if down else batches)
         self.exit = exit_
         self.kill = kill
 
@@ -327,35 +352,3 @@ class StartCall(Procedure):
                 taken.append(child)
         self.stops = [taken]
         claim(supervisor, self, taken)
-
-
-def start_error(child: Child, exit_: Exit) -> StartError:
-    """Why a child did not start, with the next level down as its cause."""
-    if is_a(exit_.error, StartError) and exit_.error.path == child.path:
-        return exit_.error  # of a command, which says more
-    if child.timed_out:
-        limit, recipe = child.spec.start_timeout_s, child.spec.recipe
-        still, later = "on_start still running", "Raise start_timeout_s, or do the slow part later"
-        if getattr(recipe, "program", None) is not None:
-            asked = "" if exit_.error is None else f"; when it was asked last it raised {type_name(type(exit_.error))}"
-            still, later = f"it is not ready{asked}", f"{later}."
-        elif isinstance(recipe, WorkerRecipe) and (exit_.what or recipe.waits_for):
-            still, later = exit_.what or recipe.waits_for, "Raise start_timeout_s, or see what it waits for."
-        else:
-            later = f"{later}, e.g. with a tell to itself."
-        error = StartError(child.path, f"did not start within {limit:g} s ({still})", later)
-    elif is_a(exit_.error, StartError) and not child.spec.is_supervisor:
-        what, hint = exit_.error.what, exit_.error.hint
-        error = StartError(child.path, what, hint, said=f"{what}. {hint}".strip())
-    elif is_a(exit_.error, StartError):
-        said = exit_.error.said
-        error = StartError(child.path, f"child {exit_.error.path!r} did not start", said, said=said)
-    elif is_a(exit_.error, ProcessDiedError):
-        what = f"{exit_.detail} while it started ({type_name(type(exit_.error))})"
-        error = StartError(child.path, what, said=f"{what[0].upper()}{what[1:]}.")
-    elif exit_.error is not None:
-        error = StartError(child.path, f"raised {type_name(type(exit_.error))} while it started")
-    else:
-        error = StartError(child.path, f"ended while it started ({exit_})")
-    error.__cause__ = exit_.error
-    return error

@@ -33,7 +33,7 @@ from actors.supervision.child import Child, ChildObserver, ChildState
 from actors.supervision.child_control import ChildControl
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
-from actors.supervision.closing import as_ordered, close_child, on_stays_down
+from actors.supervision.closing import as_ordered, begin_to_close, close_child, on_stays_down
 from actors.supervision.dead_ends import refuse_dead_ends
 from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
 from actors.supervision.procedures import (
@@ -176,11 +176,12 @@ class Supervisor(ManagedActor):
             if plan.over:
                 return
             if plan.batch:
-                self._stop_for(plan, plan.batch.pop())
+                self._stop_for(plan, plan.take_next())
+                plan.turn = None
             elif plan.busy:
                 return
             elif plan.stops:
-                plan.batch = plan.stops.pop()
+                plan.begin_batch()
             elif plan.starts and plan.starts[0].plan is not plan:
                 plan.starts.popleft()
             elif plan.starts and plan.due is not None and plan.due > self.system.now():
@@ -255,7 +256,7 @@ class Supervisor(ManagedActor):
 
     def _ended(self, child: Child, exit_: Exit) -> list[Procedure]:
         """Treat the end of a child's present incarnation; the plans that go on now."""
-        standing, plan, exit_ = child.standing, child.plan, as_ordered(self, exit_)
+        standing, plan, exit_ = child.standing, child.plan, as_ordered(self, child, exit_)
         self.control.is_down(child, exit_)
         plans: list[Procedure] = []
         if plan is None:
@@ -285,8 +286,9 @@ class Supervisor(ManagedActor):
     def ended_by_itself(self, child: Child, exit_: Exit) -> None:
         """Treat a child that ended by itself: its restart type says what follows, unless the exit itself does."""
         if exit_.is_last:
-            self.stay_down(child)
-            return
+            if self.system.is_ending:
+                self.stay_down(child)
+            return  # else it comes back with this supervisor, which is stopped next: its messages wait for that
         if exit_.renews or strategy.decide(child.spec.restart, exit_.reason) is ExitAction.RESTART:
             self.restarts.attempt(child, exit_)
             return
@@ -343,7 +345,7 @@ class Supervisor(ManagedActor):
             if kill:
                 self._kill_the_rest(self.shutdown)
             return
-        self.system.is_ending = self.system.is_ending or self.refusal_after is Refusal.DOWN
+        begin_to_close(self)
         if self.observer is not None:
             self.observer.closing()
         for plan in (self.first, self.restarts.group, *self.starting):
@@ -353,8 +355,7 @@ class Supervisor(ManagedActor):
             call.reply.fail(StartError(self.path, "was stopped while a child of it started"))
         self.first = self.restarts.group = None
         self.starting.clear()
-        batches = strategy.stop_batches(self.table, parallel=kill or self.recipe.parallel_stop)
-        self.shutdown = ShutdownProcedure(batches, exit_, kill=kill)
+        self.shutdown = ShutdownProcedure(self, exit_, kill=kill)
         self.carry_out(self.shutdown)
 
     def _kill_the_rest(self, plan: ShutdownProcedure) -> None:

@@ -18,9 +18,12 @@ from actors.model.spec import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actors.execution.incarnation_ports import IncarnationOwner
     from actors.messaging.envelope import Envelope
     from actors.messaging.inbox import Refusal
+    from actors.messaging.mailbox import Mailbox
     from actors.messaging.supervisor_mailbox import SupervisorMailbox
+    from actors.model.spec import ChildSpec
     from actors.supervision.procedures import Procedure
     from actors.supervision.registry import Registry
     from actors.supervision.supervisor import Supervisor
@@ -86,13 +89,18 @@ class Ping:
 class SupervisorIncarnation(Incarnation):
     """One incarnation of a supervisor, as its own supervisor sees it."""
 
-    __slots__ = ("unheard",)
+    __slots__ = ("stays_down", "unheard")
 
     urgent = True
-    unheard: list[Envelope]
-    """Messages that its mailbox still held when it ended."""
     mailbox: SupervisorMailbox
     system: Registry
+
+    def __init__(self, system: Registry, spec: ChildSpec, mailbox: Mailbox, owner: IncarnationOwner) -> None:
+        super().__init__(system, spec, mailbox, owner)
+        self.stays_down: Refusal | None = None
+        """Why its children refuse messages once they are down; None: nobody has told it that it does not come back."""
+        self.unheard: list[Envelope] = []
+        """Messages that its mailbox still held when it ended."""
 
     # -- its supervisor ------------------------------------------------------------------------------------
 
@@ -104,7 +112,11 @@ class SupervisorIncarnation(Incarnation):
         return False
 
     def stay_down(self, refusal: Refusal) -> None:
-        """Tell it, with an order to stop, that it does not come back: see ``actors.supervision.closing``."""
+        """Tell it that it does not come back: before an order to stop, or after it. See ``actors.supervision.closing``.
+
+        The order overtakes the message, so whoever receives that looks here; who has received it gets the message.
+        """
+        self.stays_down = refusal
         self.mailbox.post_first(StaysDown(self, refusal))
 
     def stop(self) -> None:

@@ -88,7 +88,7 @@ def test_causes_cross_with_errors_of_this_library_only_and_a_chain_that_leads_to
 
 def stopped(*, asker_stops_first: bool) -> ActorStoppedError:
     error = ActorStoppedError("p/helper", "is stopped")
-    error.asker_stops_first = asker_stops_first
+    error.stop_first = ("shop/x",) if asker_stops_first else ()
     return error
 
 
