@@ -58,8 +58,17 @@ def _is_at_fault(state: TaskState, settings: Tasks) -> bool:
         is_fixed = state.task.plan is not None or isinstance(settings.planner, StaticPlan)
         return refusal.is_last and refusal.needed is None and not is_fixed  # the planner itself has failed
     if kind == "subtask":
-        return any(_blames(node) for node in missing(state) if node.status is SubtaskStatus.FAILED)
+        return any(_blames(node) for node in _failed(state))
     return kind not in _OF_THE_REQUEST
+
+
+def _failed(state: TaskState) -> list[SubtaskState]:
+    """Return what has failed for good: subtasks of the plan, and what these had asked others of the team for."""
+    failed = [node for node in state.nodes.values() if node.status is SubtaskStatus.FAILED]
+    culprits = [node for node in missing(state) if node.status is SubtaskStatus.FAILED]
+    for culprit in culprits:  # it grows
+        culprits += [node for node in failed if node.parent == culprit.id]
+    return culprits
 
 
 def _blames(node: SubtaskState) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import Failed, Rejected
+from actors import Context, Failed, Rejected
 from tests.support.dispatching import LONG_S, failure, one, shop
 from trees import (
     Breaker,
@@ -19,6 +19,7 @@ from trees import (
     Plan,
     Retry,
     StaticPlan,
+    SubtaskFailedError,
     SupervisorSpec,
     Task,
     Tasks,
@@ -67,6 +68,17 @@ def exits(_task: object, _context: object) -> None:
     raise SystemExit(1)
 
 
+async def asks(_task: object, context: Context) -> Any:
+    return await context.ask("helper", "help me")
+
+
+async def refuses_without_help(_task: object, context: Context) -> Any:
+    try:
+        return await context.ask("lead", "lead me")
+    except SubtaskFailedError as error:
+        raise Failed("no help") from error
+
+
 def uses(_task: object, _context: object) -> Done:
     return Done("done", usage=Usage(tokens=500))
 
@@ -87,6 +99,15 @@ def content_with_nothing(_task: object, _plan: object, _results: object) -> Verd
     return Verdict(passed=False, checks=[Check("m", False, "no")])  # noqa: FBT003 - a field
 
 
+def helper(execute: Callable[..., Any], id_: str = "helper") -> WorkerSpec:
+    return WorkerSpec(id=id_, execute=execute)
+
+
+def planned(*children: WorkerSpec) -> SupervisorSpec:
+    """A team whose plan is one subtask for ``m``, who asks others."""
+    return team_of(*children, planner=StaticPlan([one("m", "m")]))
+
+
 def member(execute: Callable[..., Any] = done, **words: Any) -> WorkerSpec:
     return WorkerSpec(id="m", execute=execute, **words)
 
@@ -97,6 +118,7 @@ OF_THE_REQUEST = {
     "Rejected": team_of(member(is_not_its)),
     "a result of the wrong type": team_of(member(output=int)),
     "an exception that is expected": team_of(member(breaks, expected=(ValueError,))),
+    "a helper that refuses": planned(member(asks), helper(refuses)),
     "a mistake in the plan": team_of(member(), planner=no_plan),
     "a fixed plan with a mistake": team_of(member(), planner=nobody),
     "a budget": team_of(member(uses), planner=StaticPlan([one("a", "m"), one("b", "m", depends_on=["a"])])),
@@ -106,6 +128,8 @@ OF_THE_TEAM = {
     "an exception": team_of(member(breaks)),
     "an exception, without a breaker": team_of(member(breaks, breaker=None)),
     "a crash": team_of(member(exits, breaker=None)),
+    "a helper that breaks": planned(member(asks), helper(breaks)),
+    "a helper of a helper": planned(member(refuses_without_help), helper(asks, "lead"), helper(breaks)),
     "a planner that is down": team_of(member(), planner=is_down),
     "a reviewer that is down": team_of(member(), reviewer=is_down),
     "a synthesizer that is down": team_of(member(), synthesizer=is_down),
