@@ -30,7 +30,7 @@ MOST_LOOKS: Final = 5000
 _AT_ONCE: Final = 500
 """First records of finished tasks that a search reads with one query."""
 _MOST_ROWS: Final = 2 * MOST_LOOKS
-"""Rows of finished tasks, and goals, that are remembered: they do not change any more."""
+"""Rows of finished tasks, and goals, that are remembered, as long as the id stands for the same task."""
 
 _SLOWEST: Final = 10
 """Attempts that are told of those that run."""
@@ -48,9 +48,10 @@ class TaskSource:
         self._tasks = TaskApi(leadership)
         self._operated = operated
         self._content = content
-        self._ended: dict[str, Shape] = {}
-        """Rows of finished tasks. Each change is one step of C; whoever asks at the same time makes one twice."""
-        self._goals: dict[str, str] = {}
+        self._ended: dict[str, tuple[Event, Shape]] = {}
+        """Rows of finished tasks, each with the last record of its task: another one may have the id of one that was
+        removed. Each change is one step of C; whoever asks at the same time makes one twice."""
+        self._goals: dict[str, tuple[Event, str]] = {}
         """Goals of finished tasks that a search has read and not found, likewise."""
 
     # -- looking -------------------------------------------------------------------------------------------
@@ -117,10 +118,11 @@ class TaskSource:
         How a finished task ended is at hand. Its goal stands in its first record, and one query reads those of hundreds
         of tasks: a query for the whole journal of each would take a second for some thousands.
         """
-        store, newest = task_runtime_of(self._system).store, self._newest()
+        newest = self._newest()
         while some := list(itertools.islice(newest, _AT_ONCE)):
-            ended = {id_ for port, id_ in some if id_ not in port.states and id_ not in self._ended}
-            other = {id_ for id_ in ended if status is not None and _ended_otherwise(store.last(id_), status)}
+            is_sifted = status is not None or bool(wanted)
+            ended = {id_ for port, id_ in some if is_sifted and id_ not in port.states and not self._is_listed(id_)}
+            other = {id_ for id_ in ended if status is not None and _ended_otherwise(self._last(id_), status)}
             unsure = [id_ for id_ in ended - other if wanted and wanted not in id_.casefold()]
             goals = self._goals_of(unsure) if unsure and self._content else {}
             other |= {id_ for id_ in unsure if not _has(wanted, "", goals.get(id_))}
@@ -128,30 +130,44 @@ class TaskSource:
 
     def _goals_of(self, ids: list[str]) -> dict[str, str]:
         """Return the goals of finished tasks; of one that is gone or damaged there is none."""
-        found = {id_: goal for id_ in ids if (goal := self._goals.get(id_)) is not None}
+        lasts = {id_: self._last(id_) for id_ in ids}  # before what they are the last of is read
+        kept = {id_: known for id_ in ids if (known := self._goals.get(id_)) is not None}
+        found = {id_: goal for id_, (last, goal) in kept.items() if last is lasts[id_]}
         unread = [id_ for id_ in ids if id_ not in found]
         if unread:
             firsts = task_runtime_of(self._system).store.firsts(unread)
             read = {id_: first.spec.goal for id_, first in firsts.items() if isinstance(first, TaskSubmitted)}
             if len(self._goals) + len(read) > _MOST_ROWS:
                 self._goals.clear()
-            self._goals.update(read)
+            self._goals.update({id_: (last, goal) for id_, goal in read.items() if (last := lasts[id_]) is not None})
             found |= read
         return found
 
+    def _last(self, id_: str) -> Event | None:
+        """Return the last record of a task; None: it is gone, or cannot be read."""
+        try:
+            return task_runtime_of(self._system).store.last(id_)
+        except StoreError:
+            return None
+
+    def _is_listed(self, id_: str) -> bool:
+        """True where the row of a finished task is remembered, and not that of a former task of this id."""
+        known = self._ended.get(id_)
+        return known is not None and known[0] is self._last(id_)
+
     def _row(self, port: OrchestratorPort, id_: str) -> Shape | None:
         """Return a task as a line; None: a team's part, or one that cannot be read."""
-        known = self._ended.get(id_)
-        if known is not None and id_ not in port.states:
-            return known or None
+        last, known = self._last(id_), self._ended.get(id_)
+        if known is not None and known[0] is last and id_ not in port.states:
+            return known[1] or None
         view = self._view(port, id_)
         if view is None:
             return None
         row = {} if view.state.parent is not None else task_row(view, port.runtime.part_of, content=self._content)
-        if view.state.final is not None:
+        if view.state.final is not None and last is not None:
             if len(self._ended) >= _MOST_ROWS:
                 self._ended.clear()
-            self._ended[id_] = row
+            self._ended[id_] = last, row
         return row or None
 
     def _view(self, port: OrchestratorPort, id_: str) -> TaskView | None:

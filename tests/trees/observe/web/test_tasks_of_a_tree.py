@@ -301,3 +301,36 @@ def test_a_search_of_finished_tasks_reads_whole_only_the_journals_of_those_that_
                 assert sorted(read) == reads
                 read.clear()
             assert len(client.get("/api/tasks").json()["tasks"]) == len(goals)
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "in SQLite"])
+def test_a_task_that_has_the_id_of_one_that_was_removed_is_listed_and_found_as_itself(
+    durable: bool, tmp_path: Path
+) -> None:
+    def work(task: Any) -> str:
+        if "breaks" in task:
+            raise ValueError("no")
+        return "done"
+
+    tasks = Tasks(on_failure=[], planner=lambda task, *_: Plan([Subtask("a", task.goal, worker="w")]))
+    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=work)])
+    store = f"sqlite:///{tmp_path / 'tasks.db'}" if durable else MemoryStore()
+    with start(spec, store=store) as tree:
+        page = tree.serve(port=0, content=True)
+        headers = {"Authorization": f"Bearer {page.token}"}
+        with httpx.Client(base_url=page.address, headers=headers, timeout=LONG_S) as client:
+
+            def listed(**query: str) -> list[tuple[str, str, str]]:
+                rows = client.get("/api/tasks", params=query).json()["tasks"]
+                return [(row["id"], row["status"], row["goal"]) for row in rows]
+
+            tree.run(Task("apples", id="x"), LONG_S)
+            assert listed(q="pears") == listed(status="failed") == []  # its goal, and its end, are remembered
+            assert listed() == [("x", "succeeded", "apples")]
+            tree.remove_task("x")
+            assert listed() == []
+            handle = tree.submit(Task("pears: breaks", id="x"))
+            eventually(lambda: handle.report is not None)
+
+            now = [("x", "failed", "pears: breaks")]
+            assert (listed(), listed(q="pears"), listed(status="failed"), listed(q="apples")) == (now, now, now, [])
