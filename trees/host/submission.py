@@ -135,9 +135,8 @@ class Submission:
         path, unknown = self._port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
         self._port.runtime.unkept.update(unknown)
         new = self._store.create_all([(id_, path, self._events[id_]) for id_ in unknown])
-        for port in self._port.runtime.all_ports():
-            for id_ in new:
-                port.reports.forget(id_)  # of a task of this id that the store has forgotten: this one is a new one
+        for id_ in new:
+            self._port.runtime.forget_former(id_)
         return new
 
     def _flush(self, ids: list[str]) -> Reply | None:

@@ -62,10 +62,9 @@ def _remove(runtime: TaskRuntime, id_: str) -> None:
     if not aside and not is_stranded and (standing.is_ == "unfinished" or is_held):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
-    runtime.streams.forget(id_)
+    runtime.forget_former(id_)
     for port in ports:
         port.guard.aside.discard(id_)
-        port.reports.forget(id_)
         waits = port.done.pop(id_, None)  # where it has ended nobody waits, but who came too late to hear of that
         if waits is not None:
             waits.fail(UnknownTaskError(id_))

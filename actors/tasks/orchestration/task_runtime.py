@@ -195,6 +195,13 @@ class TaskRuntime:
         """All of them, also those of supervisors that are in the store and not in the tree."""
         return [*list(self.ports.values()), *list(self.stranded.values())]
 
+    def forget_former(self, id_: str) -> None:
+        """Forget what is known of a former task, or part, of this id, of which the store has forgotten all."""
+        self.before.pop(id_, None)
+        self.streams.forget(id_)
+        for port in self.all_ports():
+            port.reports.forget(id_)
+
     def port_at(self, path: str) -> OrchestratorPort:
         """Port of a supervisor that tasks were given to, whether it is in the tree or not."""
         port = self.ports.get(path) or self.stranded.get(path)

@@ -119,7 +119,6 @@ class Teams:
             state = fold(id_, kept) if (kept := core.runtime.outline(id_)) else None
             if state is not None and core.runtime.is_former(state, attempt):
                 core.store.remove(id_)
-                core.runtime.streams.forget(id_)
                 state = None
             event = self._first_record(id_, attempt) if state is None else None
         except Exception as error:  # noqa: BLE001 - a journal that makes no sense, an id that is too long: its failure
@@ -131,7 +130,7 @@ class Teams:
         elif event is None:
             self._finished_before(state)
         elif core.store.create(id_, core.path, event):
-            core.port.reports.forget(id_)  # of a former part of this id, which was removed with its whole
+            core.runtime.forget_former(id_)  # one that was removed with its whole
             state = core.states[id_] = fold(id_, [event])
             core.system.publish(event)
             if core.begun:

@@ -30,7 +30,7 @@ from actors.testing import ManualClock, settle
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.one_worker import TWO, spec_of
 from tests.support.resuming import NotingStore
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
+from trees import Keep, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
 
 
 def pieces(events: Any) -> list[tuple[str, str]]:
@@ -570,3 +570,15 @@ def test_gaps_of_several_attempts_are_told_apart_and_progress_goes_unsaid() -> N
 @pytest.mark.parametrize(("characters", "weight"), [(100, 0), (65_536, 16)])
 def test_a_long_piece_weighs_in_the_queue_of_a_slow_subscriber(characters: int, weight: int) -> None:
     assert weight_of(SubtaskStreamed("r", "t", 1.0, "s", "text", "x" * characters)) == weight
+
+
+def test_nothing_is_recalled_of_a_task_that_the_store_has_let_go_of_for_the_next_one_of_its_id() -> None:
+    def execute(_: Any, context: Any) -> str:
+        context.stream(f"{context.goal} ")
+        return "done"
+
+    with start(spec_of(execute), keep=Keep(count=0)) as tree:
+        for goal in ("first", "second"):
+            handle = tree.submit(Task(goal, id="t"))
+            assert handle.result(LONG_S).status is TaskStatus.SUCCEEDED
+            assert "".join(handle.stream()) == f"{goal} "
