@@ -66,8 +66,8 @@ class AttemptHandoff:
         self._core, self._parts = core, parts
         self._kept_back: list[tuple[Attempt, RegistryEntry]] = []
         """For teams that are not up yet."""
-        self._earlier: dict[str, dict[str, Any]] = {}
-        """Results of the earlier part that was last asked for."""
+        self._earlier: tuple[AttemptSpec | None, dict[str, Any]] = None, {}
+        """Results of the earlier part of the team's attempt that was last asked for."""
 
     # -- making one ----------------------------------------------------------------------------------------
 
@@ -126,18 +126,21 @@ class AttemptHandoff:
             return own
         earlier = None
         if own.previous is None and team.spec.done_before:
-            earlier = self._done_in(team.spec.done_before).get(node.id)
+            earlier = self._earlier_results(team.spec).get(node.id)
         return revision_of_member(team.spec.values, own, earlier)
 
-    def _done_in(self, part: str) -> dict[str, Any]:
-        """Results that members of a team have had in an earlier part, which was sent back."""
-        done = self._earlier.get(part)
-        if done is None:
+    def _earlier_results(self, team: AttemptSpec) -> dict[str, Any]:
+        """Results that members of a team have had in an earlier part, which was sent back.
+
+        Those of one revision ask one after the other. The next task of an id has parts of the same ids.
+        """
+        known, done = self._earlier
+        if known is not team:
             try:
-                done = kept_results(self._core.runtime.outline(part))
+                done = kept_results(self._core.runtime.outline(team.done_before))
             except StoreError:
                 done = {}  # its journal is damaged, or gone: its members begin without
-            self._earlier = {part: done}  # those of one revision ask one after the other
+            self._earlier = team, done
         return done
 
     def _deadline(self, state: TaskState, ask: OpenDelegation | None) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from actors import Failed
-from tests.support.asking import run
+from tests.support.asking import LONG_S, run
 from tests.support.attempts import AT_ONCE
 from tests.support.resuming import Books, Scenario, same_from_every_change
 from trees import (
@@ -22,6 +22,7 @@ from trees import (
     Tasks,
     Verdict,
     WorkerSpec,
+    start,
 )
 
 
@@ -210,6 +211,23 @@ def test_a_member_that_is_sent_back_in_a_team_that_was_sent_back_sees_both_feedb
         Seen(1, "draft 1", "Revision 2: Too short", []),
         Seen(2, "draft 2", "Revision 2: no numbers", ["Revision 2: Too short"]),
     ]
+
+
+def test_a_member_sees_no_result_of_a_task_that_was_removed_and_had_the_id_of_its_own() -> None:
+    code, seen = Writer(), []
+    alone = Subtask("writer", "write it", worker="team")
+
+    def review(_: Any, __: Any, results: dict[str, Any]) -> Verdict:
+        passed = len(code.seen["draft"]) % 2 == 0
+        return Verdict(passed=passed, checks=[Check("writer", passed=passed, feedback="Too short")])
+
+    with start(tree(alone, code=code, reviewer=review, more=(of_team(code),))) as running:
+        for _ in range(2):
+            running.run(Task("write", id="t"), LONG_S)
+            running.remove_task("t")
+            seen.append(code.seen["draft"][-1].previous)
+
+    assert seen == ["draft 1", "draft 3"]
 
 
 def test_a_member_that_is_new_in_a_revision_sees_the_last_result_of_its_team() -> None:
