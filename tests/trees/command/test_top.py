@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Button, DataTable, Input, Static
 
+from tests.support.asking import LONG_S
 from tests.support.command import SHOP, file, regrow
 from tests.support.hardening import eventually
 from tests.support.scripted_source import ScriptedSource
@@ -388,22 +390,58 @@ def test_an_event_makes_it_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given.subscribers == []
 
 
-@pytest.mark.parametrize("how", ["told", "asked"])
-def test_when_the_tree_has_ended_the_last_picture_stays_and_says_so(how: str) -> None:
+def test_when_the_tree_has_ended_the_last_picture_stays_and_says_so() -> None:
     given = source()
 
     async def walk(top: Walked) -> None:
-        given.answers["snapshot"] = SourceError(503, "the tree has ended.")
-        if how == "told":
-            given.tell(name="source_ended", text="the tree has ended.")
-        else:
-            top.app.look()
+        given.answers["snapshot"] = SourceError(503, "nobody listens.")
+        given.tell(name="source_ended", text="the tree has ended.")
         await top.settled()
         assert "ENDED: the tree has ended." in top.head
         assert len(top.names()) == len(ROWS)
         await top.press("q")
 
     assert walked(given, walk).return_code == 0
+
+
+def test_a_source_that_does_not_answer_is_asked_again_and_the_last_picture_stays_until_it_does() -> None:
+    given = source()
+
+    async def walk(top: Walked) -> None:
+        given.answers["snapshot"] = SourceError(503, "the store is away.")
+        top.app.look()
+        await top.settled()
+        assert "NO ANSWER: the store is away." in top.head
+        assert len(top.names()) == len(ROWS)
+        given.answers["snapshot"] = TREE
+        top.app.look()
+        await top.settled()
+        assert "NO ANSWER" not in top.head
+        await top.press("q")
+
+    assert walked(given, walk).return_code == 0
+
+
+def test_q_waits_for_no_answer_of_a_source_that_hangs() -> None:
+    given, asked, release, waited_out = source(), threading.Event(), threading.Event(), threading.Event()
+
+    def hangs() -> Any:
+        asked.set()
+        if not release.wait(LONG_S):
+            waited_out.set()
+        return TREE
+
+    async def walk(top: Walked) -> None:
+        given.answers["snapshot"] = hangs
+        top.app.look()
+        assert await asyncio.to_thread(asked.wait, LONG_S)
+        await top.pilot.press("q")
+
+    try:
+        assert walked(given, walk).return_code == 0
+        assert not waited_out.is_set()
+    finally:
+        release.set()
 
 
 # -- from outside ------------------------------------------------------------------------------------------

@@ -1,20 +1,24 @@
 """The program of ``regrow top``: looks at a ``Source`` again and again, draws it, and does what keys say.
 
-Everything that asks the source runs on a thread of textual's (``run_worker``), so the screen never waits for a tree.
-One look is under way at a time; a key or an event that wants another one while it is, has one follow it.
+Everything that asks the source runs on a daemon thread (``_apart``), so neither the screen nor the end of the program
+waits for a tree. One look is under way at a time; a key or an event that wants another one while it is, has one follow
+it. A source that does not answer (a process that is stopped or busy, a store that is away) is asked again with the next
+look. Only what the source says itself is its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply
 from trees.command.top import picture
 from trees.command.top.picture import Cells, Chosen
 from trees.command.top.screens import AnswerScreen, ConfirmScreen, TextScreen
@@ -38,6 +42,7 @@ _PANES: Final = (
     ("questions", "Questions", picture.QUESTION_HEADS),
     ("crashes", "Crashes", picture.CRASH_HEADS),
 )
+T = TypeVar("T")
 
 
 class Top(App[None]):
@@ -74,6 +79,8 @@ class Top(App[None]):
         self.chosen = Chosen()
         self.ended = ""
         """Why there is nothing more to see; empty while there is."""
+        self.silent = ""
+        """Why the last look has found nothing; empty where it has."""
         self._every_s = every_s
         self._tree: Shape = {"name": source.name, "rows": [], "total": 0}
         self._tasks: Shape = {}
@@ -100,7 +107,7 @@ class Top(App[None]):
         self._rows("tree").focus()
         if self._every_s is not None:
             self.set_interval(self._every_s, self.look)
-        self.run_worker(self._subscribe, thread=True)
+        self.run_worker(self._subscribe)
         self.look()
 
     def on_unmount(self) -> None:
@@ -120,7 +127,7 @@ class Top(App[None]):
         self._fill("crashes", picture.crashes(tree, at, text))
         waiting = len(self._questions.get("questions") or ())
         how = [f"sorted by {self.chosen.sort}" if self.chosen.sort != "tree" else "", f"filter {text}" if text else ""]
-        asks = [f"questions {waiting}" if waiting else "", self.ended]
+        asks = [f"questions {waiting}" if waiting else "", self.ended or self.silent]
         self.query_one("#head", Static).update("   ".join(filter(None, [picture.head_line(tree), *asks, *how])))
 
     def _fill(self, id_: str, lines: Iterable[tuple[str, Cells]]) -> None:
@@ -149,36 +156,54 @@ class Top(App[None]):
         self._again = True
         if not self._looking and not self.ended:
             self._looking, self._again = True, False
-            self.run_worker(self._ask, thread=True)
+            self.run_worker(self._ask)
 
-    def _ask(self) -> None:
-        """Ask the source for all that is drawn, on a thread."""
+    async def _apart(self, ask: Callable[[], T]) -> T:
+        """Ask the source on a thread, which may hang there longer than anybody waits for it."""
+        reply = Reply()
+
+        def run() -> None:
+            try:
+                reply.complete(ask())
+            except Exception as error:  # noqa: BLE001 - raised where it is awaited
+                reply.fail(error)
+
+        in_background("regrow-top", run)
+        found: T = await reply
+        return found
+
+    async def _ask(self) -> None:
+        """Ask the source for all that is drawn."""
+        unfolded, text = sorted(self.chosen.unfolded), self.chosen.text
         try:
-            tree = self.source.snapshot(sorted(self.chosen.unfolded), text=self.chosen.text)
-            found = (tree, self.source.tasks(), self.source.questions())
-            self.call_later(self._seen, *found)
+            found = await self._apart(
+                lambda: (self.source.snapshot(unfolded, text=text), self.source.tasks(), self.source.questions())
+            )
         except SourceError as error:
-            self.call_later(self._failed, error)
+            self._failed(error)
+        else:
+            self._seen(*found)
 
     def _seen(self, tree: Shape, tasks: Shape, questions: Shape) -> None:
         self._tree, self._tasks, self._questions = tree, tasks, questions
-        self._looking = False
+        self._looking, self.silent = False, ""
         self._draw()
         if self._again:
             self.look()
 
     def _failed(self, error: SourceError) -> None:
         self._looking = False
-        if error.status == 503:  # noqa: PLR2004 - the source is gone
-            self._end(str(error))
+        if error.status == 503:  # noqa: PLR2004 - it is gone, or does not answer: whoever subscribes is told which
+            self.silent = f"NO ANSWER: {picture.plain(str(error))}"
+            self._draw()
         else:
             self._tell(str(error))
 
-    def _subscribe(self) -> None:
+    async def _subscribe(self) -> None:
         try:
-            self._unsubscribe = self.source.subscribe(self._heard)
+            self._unsubscribe = await self._apart(lambda: self.source.subscribe(self._heard))
         except SourceError as error:
-            self.call_later(self._failed, error)
+            self._failed(error)
 
     def _heard(self, event: Shape) -> None:
         """Look soon, on the thread of whoever tells."""
@@ -308,29 +333,29 @@ class Top(App[None]):
         self.push_screen(ConfirmScreen(text), lambda yes: self._do(act) if yes else None)
 
     def _do(self, act: Callable[[], Shape]) -> None:
-        """Do something on a thread, and look what came of it."""
+        """Do something, and look what came of it."""
 
-        def done() -> None:
+        async def done() -> None:
             try:
-                said = act().get("text")
+                said = (await self._apart(act)).get("text")
             except SourceError as error:
-                self.call_later(self._tell, str(error))
+                self._tell(str(error))
             else:
                 if said:  # by a store, where the tree is yet to take it
-                    self.call_later(self.notify, picture.plain(said), markup=False)
-            self.call_later(self.look)
+                    self.notify(picture.plain(said), markup=False)
+            self.look()
 
-        self.run_worker(done, thread=True)
+        self.run_worker(done)
 
     def _read(self, heading: str, read: Callable[[], str]) -> None:
         """Show a text, when it is there."""
 
-        def done() -> None:
+        async def done() -> None:
             try:
-                text = read()
+                text = await self._apart(read)
             except SourceError as error:
-                self.call_later(self._tell, str(error))
+                self._tell(str(error))
             else:
-                self.call_later(self.push_screen, TextScreen(heading, text))
+                self.push_screen(TextScreen(heading, text))
 
-        self.run_worker(done, thread=True)
+        self.run_worker(done)
