@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trees.host.console import ConsoleError, find, open_consoles
+from trees.host.console import ConsoleError, ConsoleGoneError, find, open_consoles
 from trees.host.console.place import root_of
 
 
@@ -17,12 +17,12 @@ def sockets_of(pid: int) -> list[Path]:
     """The sockets of a process, one for each of its trees.
 
     Raises:
-        ConsoleError: it has none.
+        ConsoleGoneError: it has none.
     """
     sockets = find(pid)
     if not sockets:
         hint = "It must run as you, with 'regrow run' or start(..., console=True), and with the same XDG_RUNTIME_DIR."
-        raise ConsoleError(f"process {pid}", "has no open console", f"{hint} {open_here()}")
+        raise ConsoleGoneError(f"process {pid}", "has no open console", f"{hint} {open_here()}")
     return sockets
 
 

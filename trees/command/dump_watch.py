@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trees.host.console import ConsoleError
+from trees.host.console import ConsoleError, ConsoleGoneError
 
 EVERY_S: Final = 1.0
 EMPTIED: Final = "\x1b[2J\x1b[H"
@@ -15,6 +15,8 @@ EMPTIED: Final = "\x1b[2J\x1b[H"
 def watch(look: Callable[[], Sequence[str]], show: Callable[[str], object], pause: Callable[[], object]) -> None:
     """Show what ``look`` finds, with a pause after each look; returns when the trees have ended, or at Ctrl-C.
 
+    What cannot be had just now (its process is stopped or busy, a part of the tree is not there) is said in its place.
+
     Raises:
         ConsoleError: there is nothing to show from the start.
     """
@@ -22,8 +24,17 @@ def watch(look: Callable[[], Sequence[str]], show: Callable[[str], object], paus
     try:
         while True:
             pause()
-            show("\n\n".join(look()))
+            show(_found(look))
     except KeyboardInterrupt:
         return
-    except ConsoleError:
+    except ConsoleGoneError:
         show("The tree has ended.")
+
+
+def _found(look: Callable[[], Sequence[str]]) -> str:
+    try:
+        return "\n\n".join(look())
+    except ConsoleGoneError:
+        raise
+    except ConsoleError as error:
+        return str(error)

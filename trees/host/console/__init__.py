@@ -6,8 +6,17 @@ caller subscribes to; ``client`` is the other side: ``regrow dump``, ``top`` and
 """
 
 from trees.host.console.client import ConsoleSource, ask
-from trees.host.console.place import ConsoleError, find, open_consoles
+from trees.host.console.place import ConsoleError, ConsoleGoneError, find, open_consoles
 from trees.host.console.protocol import ConsoleRequest
 from trees.host.console.server import Console
 
-__all__ = ["Console", "ConsoleError", "ConsoleRequest", "ConsoleSource", "ask", "find", "open_consoles"]
+__all__ = [
+    "Console",
+    "ConsoleError",
+    "ConsoleGoneError",
+    "ConsoleRequest",
+    "ConsoleSource",
+    "ask",
+    "find",
+    "open_consoles",
+]

@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 from pydantic import ValidationError
 
 from actors.concurrency.thread_state import start_thread
-from trees.host.console.place import ConsoleError, root_of
+from trees.host.console.place import ConsoleError, ConsoleGoneError, root_of
 from trees.host.console.protocol import ConsoleReply, ConsoleRequest, read_reply, request_line
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind
 
@@ -74,7 +74,7 @@ def _trouble(path: Path, timeout_s: float) -> Iterator[None]:
         yield
     except (ConnectionRefusedError, FileNotFoundError) as error:
         hint = "The tree has ended, or was started without console=True."
-        raise ConsoleError(str(path), "nobody listens there", hint) from error
+        raise ConsoleGoneError(str(path), "nobody listens there", hint) from error
     except PermissionError as error:
         raise ConsoleError(str(path), "is not yours", "Ask as the user that the program runs as.") from error
     except TimeoutError as error:

@@ -22,6 +22,10 @@ class ConsoleError(PlacedError):
     """A console could not be opened, found or asked."""
 
 
+class ConsoleGoneError(ConsoleError):
+    """There is no console: its tree has ended, or never had one. Any other error may be over at the next look."""
+
+
 def folder() -> Path:
     """The folder of this user's sockets; it is made where there is none.
 
