@@ -107,7 +107,7 @@ class Top(App[None]):
         self._rows("tree").focus()
         if self._every_s is not None:
             self.set_interval(self._every_s, self.look)
-        self.run_worker(self._subscribe)
+        self.run_worker(self._subscribe())
         self.look()
 
     def on_unmount(self) -> None:
@@ -156,7 +156,7 @@ class Top(App[None]):
         self._again = True
         if not self._looking and not self.ended:
             self._looking, self._again = True, False
-            self.run_worker(self._ask)
+            self.run_worker(self._ask())
 
     async def _apart(self, ask: Callable[[], T]) -> T:
         """Ask the source on a thread, which may hang there longer than anybody waits for it."""
@@ -345,7 +345,7 @@ class Top(App[None]):
                     self.notify(picture.plain(said), markup=False)
             self.look()
 
-        self.run_worker(done)
+        self.run_worker(done())
 
     def _read(self, heading: str, read: Callable[[], str]) -> None:
         """Show a text, when it is there."""
@@ -358,4 +358,4 @@ class Top(App[None]):
             else:
                 self.push_screen(TextScreen(heading, text))
 
-        self.run_worker(done)
+        self.run_worker(done())

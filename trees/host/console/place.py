@@ -23,7 +23,7 @@ class ConsoleError(PlacedError):
 
 
 class ConsoleGoneError(ConsoleError):
-    """There is no console: its tree has ended, or never had one. Any other error may be over at the next look."""
+    """Absence of a console: its tree has ended, or never had one. Any other error may be over at the next look."""
 
 
 def folder() -> Path:
