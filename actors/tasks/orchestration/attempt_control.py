@@ -6,6 +6,7 @@ does not end in ``GRACE_S`` is replaced with its worker's incarnation.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.supervision.supervisor_incarnation import ReplaceChild
@@ -60,6 +61,7 @@ class AttemptControl:
         if attempt.ended_by is None and incarnation is not None and getattr(incarnation, "task", None) is not None:
             incarnation.cancel_current(why)
             at_once = False
+            self._core.at(self._core.time() + GRACE_S, partial(self._look_at_threads, incarnation))
         attempt.end_for(why)
         if at_once:
             self._replace(attempt)
@@ -79,10 +81,22 @@ class AttemptControl:
     def _replace(self, attempt: Attempt) -> None:
         """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
         if not attempt.done and attempt.incarnation is not None:
-            message = ReplaceChild(attempt.incarnation, self._core.settings.max_abandoned)
-            box: Any = self._core.system.boxes.get(self._core.path)
-            if box is not None:
-                box.post(message)
+            self._order(ReplaceChild(attempt.incarnation, self._core.settings.max_abandoned))
+
+    def _look_at_threads(self, incarnation: Any) -> None:
+        """Park a worker on the loop that has left too many threads behind: what it calls off the loop may hang, too.
+
+        What was cut short has had a grace to come back by now.
+        """
+        address = incarnation.mailbox.address
+        left, boxes = self._core.system.abandoned_by_path, getattr(address, "members", (address,))
+        if sum(left[box.path] for box in tuple(boxes)) > self._core.settings.max_abandoned:
+            self._order(ReplaceChild(incarnation, 0))
+
+    def _order(self, message: ReplaceChild) -> None:
+        box: Any = self._core.system.boxes.get(self._core.path)
+        if box is not None:
+            box.post(message)
 
     # -- limits --------------------------------------------------------------------------------------------
 

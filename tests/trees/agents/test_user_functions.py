@@ -21,10 +21,23 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from actors import ref
-from actors.testing import settle
+from actors.testing import Hang, settle
+from tests.support.hardening import eventually
 from tests.trees.agents.one_agent import result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
-from trees import ModelPlanner, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
+from trees import (
+    ModelPlanner,
+    Plan,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 from trees.agents import LangChain, OpenAIAgent, PydanticAI
 
 
@@ -160,6 +173,26 @@ def test_a_prompt_that_asks_one_who_exits_has_failed_of_that_and_its_worker_live
 
         settle(tree)
         assert [tree.child(path).incarnation for path in ("office/helper", "office/w")] == [2, 1]
+
+
+@pytest.mark.parametrize("pool", [1, 2])
+def test_a_worker_whose_prompts_hang_is_parked_when_it_has_left_more_threads_behind_than_may_be(pool: int) -> None:
+    with Hang(deaf=True) as gate:
+
+        def hangs(*_: Any) -> str:
+            gate.hold()
+            return "too late"
+
+        agent = PydanticAI(Agent(FunctionModel(echo)), prompt=hangs)
+        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.05, breaker=None, pool=pool)
+        tasks = Tasks(max_abandoned=2, on_failure=[Retry(max_attempts=3, initial_s=0.0)])
+        with start(SupervisorSpec(id="office", tasks=tasks, children=[worker])) as tree:
+            with pytest.raises(TaskFailedError, match="attempt 3 ran longer"):
+                tree.run(Task("go", plan=Plan([Subtask("w", worker="w")])), timeout=60)
+
+            eventually(lambda: any(child.state == "parked" for child in tree.which_children("office")))
+            gate.release()
+            settle(tree)
 
 
 @pytest.mark.parametrize(
