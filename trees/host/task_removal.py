@@ -64,7 +64,7 @@ def _remove(runtime: TaskRuntime, id_: str) -> None:
     store.remove(id_)
     runtime.forget_former(id_)
     for port in ports:
-        port.guard.aside.discard(id_)
+        port.guard.removed(id_)
         waits = port.done.pop(id_, None)  # where it has ended nobody waits, but who came too late to hear of that
         if waits is not None:
             waits.fail(UnknownTaskError(id_))

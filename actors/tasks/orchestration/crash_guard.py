@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from actors.tasks.model.task_ids import whole_of
+
 MOST_DEATHS: Final = 2
 """Incarnations that may die at the same point of the same task; then it is the task that ends."""
 
@@ -71,3 +73,10 @@ class CrashGuard:
     def forget(self, task: str) -> None:
         """Forget the deaths of a task that has ended."""
         self._deaths.pop(task, None)
+
+    def removed(self, task: str) -> None:
+        """Forget a task that was removed, and its parts: the next one of its id is another one. From any thread."""
+        for each in {*self._deaths.copy(), *self.aside.copy()}:
+            if task in {each, whole_of(each)}:
+                self._deaths.pop(each, None)
+                self.aside.discard(each)

@@ -80,6 +80,22 @@ def test_a_task_that_has_ended_is_forgotten() -> None:
     assert watch.look("t", 6) == "go on"
 
 
+def test_a_task_that_was_removed_is_forgotten_with_its_parts_and_nothing_else_is() -> None:
+    watch = CrashGuard()
+    for id_ in ("t", "t@team/a:1.1", "t2", "u"):
+        for _ in range(crash_guard.MOST_DEATHS):
+            watch.died(id_, 6)
+        watch.look(id_, 6)
+        watch.died(id_, 6)
+        watch.look(id_, 6)
+    assert watch.aside == {"t", "t@team/a:1.1", "t2", "u"}
+
+    watch.removed("t")
+
+    assert watch.aside == {"t2", "u"}
+    assert [watch.look(id_, 6) for id_ in ("t", "t@team/a:1.1", "t2")] == ["go on", "go on", "aside"]
+
+
 class Poisoned(NotingStore):
     """Raises at a kind of record of one task, as a bug anywhere in deciding would."""
 
@@ -263,6 +279,26 @@ def test_an_undo_of_which_each_incarnation_of_a_team_dies_fails_and_a_person_is_
     asked_of_a_person()
 
     assert len(died) >= crash_guard.MOST_DEATHS
+
+
+def test_the_next_task_of_the_id_of_one_that_was_put_aside_and_removed_goes_on_where_its_orchestrator_dies() -> None:
+    hang, store = Hang(), Poisoned({"Planned", *ENDS})
+    script = AsyncScriptedExecutable(hang, "ok", by="call")
+    children = [WorkerSpec(id="w", execute=script.execute)]
+    spec = SupervisorSpec(
+        id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), max_restarts=10, children=children
+    )
+    with start(spec, store=store) as tree:
+        with pytest.raises(TaskFailedError, match="also while ending it"):
+            tree.submit(Task("bad", id="poison")).result(timeout=WAIT_S)
+        store.kinds = set()
+        tree.remove_task("poison")
+        handle = tree.submit(Task("good", id="poison"))
+        script.wait_for_calls(1)
+        kill_orchestrator(tree, "p")
+        hang.release()
+
+        assert handle.result(timeout=WAIT_S).results == {"a": "good"}
 
 
 @pytest.mark.parametrize("kinds", [{"SubtaskSucceeded", *ENDS}, {"SubtaskDelegated", *ENDS}], ids=["done", "asked"])
