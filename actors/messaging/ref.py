@@ -36,6 +36,7 @@ from actors.messaging.pool_address import PoolAddress
 from actors.messaging.proxy import Attribute, Proxy
 from actors.messaging.reply import Reply, require_thread
 from actors.messaging.reply_after import complete_after
+from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
 from actors.model.errors import UnknownPathError
@@ -307,7 +308,8 @@ class Ref(pykka.ActorRef[Any]):
         while isinstance(verdict, Room):
             room, used, verdict = verdict, False, Refusal.FULL
             try:
-                if not on_event_loop() and not self._only_here_is_room() and room.wait(deadline - monotonic()):
+                if not on_event_loop() and not waits_in_vain(self._box, envelope) and room.wait(deadline - monotonic()):
+                    sender()  # once more: it may have been given up meanwhile
                     verdict = self._put(envelope)
                     used = True  # not before: a signal handler may raise in the middle of the put
             finally:
@@ -319,9 +321,10 @@ class Ref(pykka.ActorRef[Any]):
         while isinstance(verdict, Room):
             room, used, verdict = verdict, False, Refusal.FULL
             try:
-                if not self._only_here_is_room():
+                if not waits_in_vain(self._box, envelope):
                     async with asyncio.timeout(max(0.0, deadline - monotonic())):  # wait_for may swallow a cancel
                         await room
+                    sender()
                     verdict = self._put(envelope)
                     used = True
             except TimeoutError:
@@ -329,16 +332,6 @@ class Ref(pykka.ActorRef[Any]):
             finally:
                 room.leave(used=used)
         self._give_up(envelope, self._look_again(envelope, verdict))
-
-    def _only_here_is_room(self) -> bool:
-        """True in a handler that sends to its own full mailbox: nobody makes room while it waits."""
-        current = CURRENT.get()
-        if current is None:
-            return False
-        incarnation, own = current.incarnation, current.incarnation.mailbox
-        box = self._box
-        here = box is own or (isinstance(box, PoolAddress) and box is own.pool and box.is_only(own))
-        return here and incarnation.is_handling_here
 
     def _wait_until(self, envelope: Envelope) -> float:
         """How long to wait for room: the current deadline, else ``FULL_WAIT_S``; on the machine's clock."""

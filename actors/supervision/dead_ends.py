@@ -15,8 +15,10 @@ Such an ask may come before the child goes down, or after:
 * *while*: the asker enters its wait, puts its message, and then looks. The supervisor notes that the child is down, and
   then looks. So at least one of the two sees both, and that an ask fails twice changes nothing.
 
-A group may grow: the supervisor then looks again at those that are down already. Nothing is locked: what is read of
-another supervisor's children is right at some moment during the look, and while an asker runs it has not ended.
+An ask that waits for room in a full mailbox is not in it yet: the supervisor has all in line look again
+(``actors.messaging.room_waits``). A group may grow: the supervisor then looks again at those that are down already.
+Nothing is locked: what is read of another supervisor's children is right at some moment during the look, and while an
+asker runs it has not ended.
 """
 
 from __future__ import annotations
@@ -101,6 +103,9 @@ def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:
         for reply in _replies(box):
             for current in set(reply.waiters):
                 look_again(reply, current)
+        if box.places is not None:
+            for room in box.places.everybody_in_line():
+                room.complete()  # who waits for room tries again, and looks: see ``Ref``
 
 
 def _replies(box: Mailbox | PoolAddress) -> list[Reply]:

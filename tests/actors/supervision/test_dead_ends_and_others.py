@@ -25,7 +25,7 @@ from actors.supervision.child_control import ChildControl
 from actors.testing import Hang, settle
 from tests.support.crew import LONG_S, Record, faulty, incarnations, running, shop
 from tests.support.hardening import eventually, stop_at
-from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
+from trees import Backoff, Mailbox, SupervisorSpec, Tree, WorkerSpec
 
 ECHO = WorkerSpec(id="y", handle=lambda message: message)
 
@@ -245,3 +245,73 @@ def test_an_ask_below_a_supervisor_that_starts_and_is_to_be_stopped_fails(
         settle(tree)
 
         assert [(type(each), each.stop_first) for each in came] == [(ActorStoppedError, ("shop/desk/x",))]
+
+
+@pytest.mark.parametrize("order", ["waits first", "asks later"])
+def test_an_ask_that_waits_for_room_in_the_mailbox_of_one_that_is_down_fails(order: str) -> None:
+    """The mailbox of y is full, and nobody empties it before x has stopped."""
+    came = list[Any]()
+    with Hang(deaf=True) as gate, Hang() as busy:
+        x = WorkerSpec(id="x", handle=asks("shop/y", came, gate.hold), shutdown=5.0)
+        y = WorkerSpec(id="y", handle=lambda act: act() if callable(act) else act, mailbox=Mailbox(capacity=1))
+        with running(shop(x, y, faulty("bad"), strategy="one_for_all")) as tree:
+            record = Record(tree)
+            tree.ref("shop/y").tell(busy.hold)
+            busy.wait_until_entered()
+            tree.ref("shop/y").tell(int)
+            tree.ref("shop/x").tell("hello")
+            gate.wait_until_entered()
+            line = tree._system.boxes["shop/y"]
+            if order == "waits first":
+                gate.release()
+                eventually(lambda: line.waiters, "the wait for room")
+                tree.ref("shop/bad").tell("raise ValueError")
+            else:
+                tree.ref("shop/bad").tell("raise ValueError")
+                eventually(lambda: tree.child("shop/y").state != "running", "the end of y")
+                gate.release()
+            eventually(lambda: came, "the end of the ask")
+            settle(tree)
+
+            assert [(type(each), each.stop_first) for each in came] == [(ActorStoppedError, ("shop/x",))]
+            assert record.of(ChildStopAbnormal) == []
+            assert set(incarnations(tree).values()) == {2}
+
+
+@pytest.mark.parametrize("how", ["tell", "ask"])
+def test_code_that_is_abandoned_while_it_waits_for_room_sends_nothing_once_there_is_some(how: str) -> None:
+    """Room comes when its successor may be at work."""
+    heard, ended = list[Any](), threading.Event()
+    with Hang(deaf=True) as busy:
+
+        def sends(message: Any) -> None:
+            if message != "go":
+                return
+            try:
+                ref = actors.ref("shop/y")
+                ref.ask("late", timeout=None) if how == "ask" else ref.tell("late")
+            finally:
+                ended.set()
+
+        def hears(message: Any) -> None:
+            heard.append(message)
+            if message == "first":
+                busy.hold()
+
+        x = WorkerSpec(id="x", handle=sends, shutdown=0)
+        y = WorkerSpec(id="y", handle=hears, mailbox=Mailbox(capacity=1))
+        with running(shop(x, y)) as tree:
+            tree.ref("shop/y").tell("first")
+            busy.wait_until_entered()
+            tree.ref("shop/y").tell("second")
+            tree.ref("shop/x").tell("go")
+            line = tree._system.boxes["shop/y"]
+            eventually(lambda: line.waiters, "the wait for room")
+            tree.terminate_child("shop/x")
+            tree.restart_child("shop/x")
+            assert not ended.is_set()
+            busy.release()
+            assert ended.wait(LONG_S)
+            settle(tree)
+
+            assert heard == ["first", "second"]
