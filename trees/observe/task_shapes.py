@@ -89,7 +89,7 @@ def task_page(
         "finished_at": _finished_at(state),
         "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix)],
         "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
-        "usage": _usage(each for each, _ in every),
+        "usage": _usage([view, *parts]),
         "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
         "report": _report(view) if content else None,
         "log": _log(every, content=content, errors=errors),
@@ -113,18 +113,23 @@ def _nodes(state: TaskState, prefix: str) -> Iterator[Shape]:
         }
 
 
-def _usage(views: Iterable[TaskView]) -> Shape:
-    """Return what each worker and each role has used up."""
+def _usage(views: Sequence[TaskView]) -> Shape:
+    """Return what each worker and each role has used up; a member of a team is named after it, as ``team/member``.
+
+    What the members have used is in what their team has used.
+    """
     found: dict[str, Shape] = {}
+    above = f"{views[0].state.path}/"
     for view in views:
         workers: dict[str, str] = {}
+        team = f"{view.state.path}/".removeprefix(above)
         for record in view.records:
             if isinstance(record, SubtaskStarted):
                 workers[record.subtask] = record.worker
             usage = getattr(record, "usage", None)
             if usage is None or not (usage.tokens or usage.cost):
                 continue
-            of = found.setdefault(_who(record, workers), {"tokens": 0, "cost": 0.0})
+            of = found.setdefault(f"{team}{_who(record, workers)}", {"tokens": 0, "cost": 0.0})
             of["tokens"] += usage.tokens
             of["cost"] += usage.cost
     return found

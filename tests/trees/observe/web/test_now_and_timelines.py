@@ -409,6 +409,25 @@ def test_a_timeline_has_the_attempt_that_gave_way_and_its_wait_until_it_goes_on(
         ]
 
 
+def test_usage_of_a_member_of_a_team_is_not_that_of_a_worker_of_the_same_name_beside_the_team() -> None:
+    def within(_: Any, context: Context) -> str:
+        context.use(tokens=25)
+        return "done"
+
+    def beside(_: Any, context: Context) -> str:
+        context.use(tokens=2)
+        return "done"
+
+    members = [WorkerSpec(id="w", execute=within)]
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan([Subtask("w")])), children=members)
+    tasks = Tasks(planner=StaticPlan([Subtask("team"), Subtask("w")]))
+    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=beside), team])
+    with looked_at(spec) as (tree, client):
+        assert tree.submit(Task("go", id="t")).result(LONG_S).usage.tokens == 27
+        usage = client.get("/api/tasks/t").json()["usage"]
+        assert {name: used["tokens"] for name, used in usage.items()} == {"w": 2, "team": 25, "team/w": 25}
+
+
 def test_a_timeline_shows_what_was_put_off_or_refused_as_that_and_not_as_failed() -> None:
     left = iter([Later(0.0), "done"])
 
