@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trees.host.console import ConsoleError, ConsoleGoneError, find, open_consoles
-from trees.host.console.place import root_of
+from trees.host.console import ConsoleError, ConsoleGoneError, ConsoleSource, find, open_consoles
+from trees.host.console.place import LONGEST_ID, root_of
+from trees.observe.source import SourceError
 
 
 def open_here() -> str:
@@ -33,9 +34,21 @@ def the_socket(pid: int, root: str | None) -> Path:
         ConsoleError: it has none, or several and the name of the root does not say which.
     """
     sockets = sockets_of(pid)
-    found = [each for each in sockets if root is None or root_of(each) == root]
+    roots = {each: _root(each) for each in sockets} if len(sockets) > 1 or root is not None else {}
+    found = [each for each in sockets if root is None or roots[each] == root]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(root_of(each) for each in sockets)
+    names = ", ".join(roots.values())
     what = f"has no tree {root!r}" if root is not None and not found else "has several trees"
     raise ConsoleError(f"process {pid}", what, f"Say which with --root: {names}.")
+
+
+def _root(socket: Path) -> str:
+    """Id of the root behind a socket; where its name may have cut it, and the tree does not answer, what is left."""
+    name = root_of(socket)
+    if len(name) < LONGEST_ID:
+        return name
+    try:
+        return str(ConsoleSource(socket).snapshot(limit=1)["name"])
+    except SourceError:
+        return name

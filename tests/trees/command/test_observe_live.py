@@ -8,7 +8,7 @@ import json
 import os
 import queue
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
@@ -20,9 +20,10 @@ from tests.support.command import runtime
 from tests.support.crew import LONG_S, faulty
 from tests.support.stores import asked
 from trees import Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees.command.consoles import the_socket
 from trees.command.top.app import Top
 from trees.command.top_command import serve_page
-from trees.host.console import ConsoleSource, find
+from trees.host.console import ConsoleError, ConsoleSource, find
 from trees.observe.source import SourceError
 
 __all__ = ["runtime"]
@@ -150,3 +151,18 @@ def test_the_page_of_a_tree_of_another_process_is_served_from_here() -> None:
         serve_page(source, 0, said.append, look)
 
     assert [row["path"] for row in seen[0]["rows"]] == ["shop", "shop/orchestrator", "shop/mail", "shop/pay"]
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_tree_of_several_is_chosen_by_its_whole_id_however_long_that_is() -> None:
+    ids = [f"{'a-tree-with-a-long-name-' * 2}{end}" for end in ("north", "south")] + ["short"]
+    with ExitStack() as trees:
+        for id_ in ids:
+            spec = SupervisorSpec(id=id_, children=[WorkerSpec(id="w", handle=str)])
+            trees.enter_context(start(spec, console=True))
+        for id_ in ids:
+            assert ConsoleSource(the_socket(os.getpid(), id_)).snapshot()["name"] == id_
+        with pytest.raises(ConsoleError, match=f"has several trees.*{ids[0]}, {ids[1]}, short"):
+            the_socket(os.getpid(), None)
+        with pytest.raises(ConsoleError, match="has no tree 'shor'"):
+            the_socket(os.getpid(), "shor")
