@@ -16,7 +16,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure
 from actors.tasks.model.task import NO_USAGE
-from actors.tasks.recovery.classify import NEUTRAL, classify
+from actors.tasks.recovery.classify import NEUTRAL, classify, was_cut_off
 from actors.tasks.scheduling.ready_queue import LaneKey, Rank
 from actors.tasks.scheduling.selection import choose_worker, is_awaited, no_worker_failure
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -93,6 +93,8 @@ class AttemptDispatcher:
             if core.begins_nothing_of(state.id):
                 parts.queue.left.add(node)
                 continue
+            if parts.queue.is_paused(node):
+                continue
             is_failure = isinstance(served, Failure)
             if not is_failure and parts.queue.unsettled.must_wait(state.id, node):
                 continue
@@ -146,6 +148,10 @@ class AttemptDispatcher:
             outcome = classify(attempt, limit_of, before, is_ending=core.is_ending)
             if outcome is NEUTRAL:
                 core.is_broken_off(state.id)
+                if was_cut_off(attempt, is_ending=False):
+                    parts.queue.pause(state, node)
+            else:
+                core.goes_on(node)
             counted, turned = parts.breakers.ended(row, entry, outcome)
             parts.deciding.ended(state, node, attempt, outcome, counted=counted)
             if turned is not None and entry is not None:

@@ -9,7 +9,7 @@ orchestrator's own message handling touches it, so there is no lock.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.orchestration.attempt_table import AttemptTable
 from actors.tasks.orchestration.messages import TimerFired
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.fetching import Effect
     from actors.tasks.orchestration.task_runtime import TaskRuntime
     from actors.tasks.planning.task_settings import Tasks
+
+
+FIRST_PAUSE_S: Final = 0.05
+"""How soon something begins once more that was cut off."""
+MOST_PAUSE_S: Final = 1.0
 
 
 class OrchestratorCore:
@@ -59,6 +64,8 @@ class OrchestratorCore:
         """True once all is being stopped: nothing new begins."""
         self.left: set[str] = set()
         """Tasks of which something was broken off while the tree ends: the next process goes on with them."""
+        self._pauses: dict[object, float] = {}
+        """By what was cut off once or more in a row, the last pause after that, in seconds."""
         self.task: str | None = None
         """Task that the present message is about, as far as that is known."""
         self.effects: dict[str | None, list[Effect]] = {}
@@ -80,6 +87,15 @@ class OrchestratorCore:
     def begins_nothing_of(self, task: str) -> bool:
         """True if nothing more of a task begins here."""
         return self.closing or task in self.left
+
+    def pause_s(self, of: object) -> float:
+        """Seconds until what was cut off begins once more: longer each time, as whom it needs may be down for long."""
+        pause = self._pauses[of] = min(2 * self._pauses.get(of, FIRST_PAUSE_S / 2), MOST_PAUSE_S)
+        return pause
+
+    def goes_on(self, of: object) -> None:
+        """Note that something was not cut off this time."""
+        self._pauses.pop(of, None)
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""

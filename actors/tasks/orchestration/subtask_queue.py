@@ -35,6 +35,8 @@ class SubtaskQueue:
         self.unsettled: Unsettled[SubtaskState] = Unsettled()
         self.left: set[SubtaskState] = set()
         """Subtasks of tasks of which nothing more begins here."""
+        self._paused: set[SubtaskState] = set()
+        """Subtasks that were cut off, and begin once more in a moment."""
 
     def push(self, state: TaskState, node: SubtaskState) -> None:
         """Put a subtask in line that is recorded as queued.
@@ -75,6 +77,7 @@ class SubtaskQueue:
         """Forget the places of a task that is over."""
         for node in state.nodes.values():
             self.tickets.pop(node, None)
+            self._core.goes_on(node)
 
     def requeue(self, state: TaskState, node: SubtaskState) -> None:
         """Put one subtask in line anew, where it waits to be begun."""
@@ -100,7 +103,21 @@ class SubtaskQueue:
 
     def is_put_off(self, node: SubtaskState) -> bool:
         """True if it could run, and waits: for another suspect of killing processes, the store, or the next process."""
-        return self._core.suspects.has(node) or self.unsettled.has(node) or node in self.left
+        return self._core.suspects.has(node) or self.unsettled.has(node) or node in self.left or self.is_paused(node)
+
+    def pause(self, state: TaskState, node: SubtaskState) -> None:
+        """Have one that was cut off wait for a moment: the group of its worker is being restarted, which may take long."""
+        core = self._core
+        self._paused.add(node)
+        core.at(core.time() + core.pause_s(node), lambda: self._go_on(state, node))
+
+    def is_paused(self, node: SubtaskState) -> bool:
+        """True if it is not to begin yet."""
+        return node in self._paused
+
+    def _go_on(self, state: TaskState, node: SubtaskState) -> None:
+        self._paused.discard(node)
+        self.requeue(state, node)
 
     def settle(self, state: TaskState) -> None:
         """A result is large: choose nobody for what follows from it before it is written."""

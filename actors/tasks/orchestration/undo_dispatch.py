@@ -300,8 +300,9 @@ class UndoDispatch:
         if isinstance(outcome, Neutral):
             self._parts.turns.put_back(state, STOPPED if self._core.is_ending else ENDED)
             self._core.runtime.forget(attempt)
-            self._core.at(self._core.time() + NEUTRAL_S, lambda: self.advance(state))
+            self._core.at(self._core.time() + self._core.pause_s(act), lambda: self.advance(state))
             return
+        self._core.goes_on(act)
         if isinstance(outcome, Failure) and outcome.kind is FailureKind.TIMEOUT:
             limit = self._core.settings.step_timeout_s or 0.0
             outcome = Failure(FailureKind.TIMEOUT, AttemptTimeoutError(node.id, node.undo_attempt, "step", limit))
@@ -337,10 +338,6 @@ def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
         said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
         raise Failed(said, retryable=False) from error
     return found(task, result, context)
-
-
-NEUTRAL_S = 0.05
-"""How soon an undo is called again whose worker was just being stopped."""
 
 
 def _told(act: EffectRecord, work: dict[str, Any]) -> Revision:
