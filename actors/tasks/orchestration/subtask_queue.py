@@ -106,7 +106,7 @@ class SubtaskQueue:
         return self._core.suspects.has(node) or self.unsettled.has(node) or node in self.left or self.is_paused(node)
 
     def pause(self, state: TaskState, node: SubtaskState) -> None:
-        """Have one that was cut off wait for a moment: the group of its worker is being restarted, which may take long."""
+        """Have one that was cut off wait a moment: the group of its worker is being restarted, which may take long."""
         core = self._core
         self._paused.add(node)
         core.at(core.time() + core.pause_s(node), lambda: self._go_on(state, node))
