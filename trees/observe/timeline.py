@@ -11,7 +11,8 @@ Comes in: records in order, of a task or of a team's part of one. Goes out: bars
     StepStarted                         review begins; of a planner or a synthesizer, running
     TaskFinished                        all that is open ends
 
-So a subtask has at most one open bar of each of two lanes: its work, and its undo.
+So a subtask has at most one open bar of each of two lanes: its work, and its undo. The bar of an attempt that was lost
+with its process ends with the last record of that process, as the report counts it: nothing ran in between.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from actors.tasks.journal.subtask_state import LOST
 from actors.tasks.model import task_events as told
-from actors.tasks.model.outcome import UNCOUNTED
+from actors.tasks.model.outcome import UNCOUNTED, FailureKind
 from actors.tasks.model.step_events import ROLES
 from actors.tasks.model.task_events import TaskEvent
 
@@ -52,12 +54,15 @@ class _Timeline:
         self._prefix = prefix
         self._open: dict[tuple[str, str], Bar] = {}
         """By subtask and lane."""
+        self._last_at = 0.0
+        """Time of the record before."""
 
     def take(self, event: TaskEvent) -> None:
         """Take the next record."""
         act = next((_ACTS[kind] for kind in type(event).__mro__ if kind in _ACTS), None)
         if act is not None:
             act(self, event)
+        self._last_at = event.at
 
     def begin(
         self, subtask: str, at: float, kind: str, *, worker: str | None = None, attempt: int = 0, lane: str = "work"
@@ -88,13 +93,20 @@ class _Timeline:
 
     def failed(self, subtask: str, event: Any, kind: str, *, lane: str = "work") -> None:
         """Close a bar with the error of an event."""
-        self.close(subtask, event.at, "failed", error_type(event.error, kind), lane=lane)
+        self.close(subtask, self._end_of(subtask, event.at, kind), "failed", error_type(event.error, kind), lane=lane)
+
+    def _end_of(self, subtask: str, at: float, why: str) -> float:
+        """Return when the attempt has ended of which it is recorded now that it has."""
+        bar = self._open.get((subtask, "work"))
+        is_lost = why in {LOST, FailureKind.LOST} and bar is not None and bar["kind"] == "running"
+        return self._last_at if is_lost else at
 
     # -- kinds of records that do more than to close a bar --------------------------------------------------
 
     def queued(self, event: told.SubtaskQueued) -> None:
         """Begin to wait for a worker."""
-        last = self.close(event.subtask, event.at, "queued again" if event.reason else "done")
+        ended_at = self._end_of(event.subtask, event.at, event.reason)
+        last = self.close(event.subtask, ended_at, "queued again" if event.reason else "done")
         self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(last))
 
     def started(self, event: told.SubtaskStarted) -> None:

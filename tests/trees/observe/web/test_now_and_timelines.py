@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from actors import ActorStoppedError, Context, Event, Later, Rejected
+from actors.tasks.model import task_events
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
@@ -407,6 +408,22 @@ def test_a_timeline_has_the_attempt_that_gave_way_and_its_wait_until_it_goes_on(
             ("queued", "done"),
             ("running", "succeeded"),
         ]
+
+
+@pytest.mark.parametrize("how", ["queued again", "failed"])
+def test_the_bar_of_an_attempt_that_was_lost_ends_with_the_last_record_of_its_process(how: str) -> None:
+    lost: Event = task_events.SubtaskQueued("shop", "t", 3600.0, "a", "nothing is known of its attempt")
+    if how == "failed":
+        error = "it takes its process with it"
+        lost = task_events.SubtaskFailed("shop", "t", 3600.0, "a", "a", 1, "lost", error)
+    records = [
+        task_events.SubtaskQueued("shop", "t", 3.0, "a"),
+        task_events.SubtaskStarted("shop", "t", 4.0, "a", "a", 1, 1),
+        task_events.SubtaskQueued("shop", "t", 5.0, "b"),  # the last that the process has recorded
+        lost,
+    ]
+    ran = [bar for bar in bars_of_records(records) if bar["kind"] == "running"]
+    assert [(bar["from"], bar["to"], bar["status"]) for bar in ran] == [(4.0, 5.0, how)]
 
 
 def test_usage_of_a_member_of_a_team_is_not_that_of_a_worker_of_the_same_name_beside_the_team() -> None:
