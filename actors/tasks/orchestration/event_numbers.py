@@ -17,15 +17,20 @@ which nobody else knows at that moment. Others only look: each operation on the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from actors.model.events import Event
 from actors.tasks.model.event_base import TaskEvent, give_seq
+from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_events import SubtaskStarted
 from actors.tasks.model.task_ids import MARK, whole_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 FIRST: Final = 1
+_NONE: Final = -1
 STRIDE: Final = 1_000_000
 """Numbers that a process has for a task before those of the next one begin; a few more are no harm."""
 
@@ -96,13 +101,8 @@ class EventNumbers:
 
     def before(self, whole: str) -> int:
         """Return a number that all records of earlier processes have at most, and none of this one."""
-        runtime = self._runtime
-        records = runtime.outline(whole)
-        unfinished = runtime.before.get(whole)
-        if unfinished is None:
-            old = bool(records) and isinstance(records[-1], TaskEvent) and records[-1].at < runtime.opened_at
-            unfinished = len(records) if old else 0
-        return first_after(_seq_of(records[unfinished - 1])) - 1 if unfinished else 0
+        last = max(map(self._last_before, self._family(whole)), default=_NONE)
+        return first_after(last) - 1 if last != _NONE else 0
 
     def forget(self, task: str) -> None:
         """Note that a task has ended, and that this is kept. A part that goes on all the same begins a new stride."""
@@ -117,9 +117,39 @@ class EventNumbers:
 
     def _first_here(self, whole: str, task: str) -> int:
         store = self._runtime.store
-        known = [store.last(each) for each in {whole, task}]
-        return first_after(max((_seq_of(each) for each in known), default=0))
+        standing = store.standing(whole)
+        # A task that has ended is not at hand, and nothing more is recorded of it; of a part of it there may be.
+        known = self._family(whole) if standing is not None and standing.is_ == "unfinished" else {whole}
+        return first_after(max(_seq_of(store.last(each)) for each in {*known, task}))
+
+    def _family(self, whole: str) -> set[str]:
+        """Return the ids of a task and of all parts that its teams have had, of which its journals tell."""
+        found, left = {whole}, [whole]
+        while left:
+            parts = {each.part for each in self._records(left.pop()) if isinstance(each, SubtaskStarted) and each.part}
+            left += parts - found
+            found |= parts
+        return found
+
+    def _records(self, task: str) -> Sequence[Event]:
+        try:
+            return self._runtime.outline(task)
+        except StoreError:
+            return ()  # it is damaged: nothing goes on with it
+
+    def _last_before(self, task: str) -> int:
+        """Return the number of the last record of a task that earlier processes have made; ``_NONE``: none."""
+        records, opened_at = self._records(task), self._runtime.opened_at
+        unfinished = self._runtime.before.get(task)
+        if unfinished is not None:
+            records = records[:unfinished]
+        old = (each for each in reversed(records) if unfinished is not None or _is_before(each, opened_at))
+        return next(map(_seq_of, old), _NONE)
 
 
 def _seq_of(record: object) -> int:
     return record.seq if isinstance(record, TaskEvent) else 0
+
+
+def _is_before(record: object, opened_at: float) -> bool:
+    return isinstance(record, TaskEvent) and record.at < opened_at

@@ -211,6 +211,34 @@ def test_what_was_lost_with_its_process_before_it_was_kept_gives_its_number_to_n
         assert fresh <= {*numbers_of(after)}
 
 
+def numbers_in(store: NotingStore) -> set[int]:
+    return {record.seq for journal in store.journals.values() for record in journal if isinstance(record, TaskEvent)}
+
+
+def test_no_number_comes_again_in_a_third_process_where_the_second_had_gone_on_with_parts_only() -> None:
+    first = NotingStore()
+    with start(house(), store=first) as tree:
+        tree.submit(Task("go", id="t")).result(LONG_S)
+    begun = first.changes_when(SubtaskStarted, "t@left:1.1")
+    second = NotingStore(begun)
+    with start(house(), store=second) as tree:
+        tree.task("t").result(LONG_S)
+    seen = numbers_in(second)
+    for at in range(len(begun) + 1, len(second.changes)):  # of the second one some records are kept
+        third = NotingStore(second.changes[:at])
+        known = numbers_in(third)
+        with start(house(), store=third) as tree:
+            handle = tree.task("t")
+            handle.result(LONG_S)
+            everything = list(handle.events())
+            new = list(handle.events(new=True))
+
+        require_numbered(everything)
+        assert {*numbers_of(everything)} == numbers_in(third), at
+        assert not ({*numbers_of(everything)} - known) & seen, at
+        assert {*numbers_of(new)} == {*numbers_of(everything)} - known, at
+
+
 @pytest.mark.parametrize(
     ("last", "first"),
     [(0, STRIDE), (1, STRIDE), (STRIDE // 2 - 1, STRIDE), (STRIDE // 2, 2 * STRIDE), (STRIDE, 2 * STRIDE)],
