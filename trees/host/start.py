@@ -24,7 +24,7 @@ from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
 from actors.runtime.system import System
 from actors.tasks.journal.store import Store
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from actors.tasks.orchestration.task_runtime import attach
 from trees.declaration.build import build
 from trees.declaration.check import require_root
@@ -34,7 +34,7 @@ from trees.ha.ha_settings import HA
 from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
-from trees.host.store_binding import bind, close_store, require_alone
+from trees.host.store_binding import bind, busy_here, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -244,8 +244,11 @@ class _Launch:
                 keep=options.keep,
                 opened=options.ha is None,
             )
-        except BaseException:
+        except BaseException as error:
             self.close()
+            ours = busy_here(error) if isinstance(error, StoreBusyError) else None
+            if ours is not None:
+                raise ours from error
             raise
         return self._store
 

@@ -184,11 +184,27 @@ def require_alone(system: System, store: Store) -> None:
     Raises:
         StoreBusyError: another tree has it.
     """
-    for other in living_trees.LIVING.snapshot():
-        runtime = cast("System", other).services.get(SERVICE)
-        if other is not system and not other.is_down and isinstance(runtime, TaskRuntime) and runtime.has(store):
-            name = task_runtime_of(system).store_name
-            raise StoreBusyError(name, other.root_path, "another tree of this process, and a store serves one of them")
+    for runtime in _runtimes():
+        if runtime.system is not system and runtime.has(store):
+            holder = "another tree of this process, and a store serves one of them"
+            raise StoreBusyError(runtime.store_name, runtime.system.root_path, holder)
+
+
+def busy_here(error: StoreBusyError) -> StoreBusyError | None:
+    """Return the refusal in words of this process, where a tree of it has the root; None: another process has it."""
+    for runtime in _runtimes():
+        if (runtime.store_name, runtime.system.root_path) == (error.args[0], error.root):
+            holder = "another tree of this process, which runs or is still being stopped"
+            return StoreBusyError(runtime.store_name, error.root, holder)
+    return None
+
+
+def _runtimes() -> Iterator[TaskRuntime]:
+    """Yield what the orchestrators of a tree share, for each tree of this process that is not down."""
+    for tree in living_trees.LIVING.snapshot():
+        runtime = cast("System", tree).services.get(SERVICE)
+        if not tree.is_down and isinstance(runtime, TaskRuntime):
+            yield runtime
 
 
 def _readable(read: Callable[[str], Sequence[Event]], stream: str) -> Sequence[Event]:

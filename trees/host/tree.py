@@ -92,7 +92,7 @@ class Tree(TreeChildren, TreeHealth, TreePage):
 
     @takes_a_task
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
-        """Do this on an event loop, without holding it up."""
+        """Do this without holding an event loop up. Cancelled, it takes back what is not just being written."""
         return await self._tasks.asubmit(task, path)
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
