@@ -116,7 +116,10 @@ class DetachedCall:
             result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
             if not self.incarnation.was_killed:
-                self._attempt.fail(for_asker(self._attempt.spec.path, error))
+                path = self._attempt.spec.path
+                # As of a worker: the records of a task have its type and text, and only this says where it was raised.
+                self._host.system.reports.request_failed(path, error, asked=True)
+                self._attempt.fail(for_asker(path, error))
             raise
         finally:
             current.end()
