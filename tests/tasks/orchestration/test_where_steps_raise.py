@@ -43,9 +43,7 @@ def said_by(spec: SupervisorSpec, last: str) -> list[RequestFailed]:
 
 
 @pytest.mark.parametrize("code", [broken, broken_too])
-@pytest.mark.parametrize(
-    ("role", "path"), [("planner", "p/plan"), ("reviewer", "p/review"), ("synthesizer", "p/combine")]
-)
+@pytest.mark.parametrize(("role", "step"), [("planner", "plan"), ("reviewer", "review"), ("synthesizer", "combine")])
 def test_the_log_says_in_which_line_a_planner_reviewer_or_synthesizer_has_raised(
     role: str, step: str, code: Any
 ) -> None:
