@@ -28,6 +28,7 @@ from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
     from trees.store.reader import StoredTask
+    from trees.store.remote_commands import RemoteCommand
     from trees.store.stored_roots import StoredRoot
 
 LOOK_S: Final = 0.1
@@ -85,6 +86,10 @@ class StoreClient:
     def roots(self) -> list[StoredRoot]:
         """Every tree of the store, and who leads it."""
         return self._store.roots()
+
+    def waiting(self) -> list[tuple[str, str]]:
+        """What was ordered and no tree has carried out yet, the oldest first: root, and command without its content."""
+        return [(row.root, _ordered(each)) for row in self._store.roots() for each in self._store.waiting(row.root)]
 
     def mark(self) -> int:
         """Return a number that changes with what is in the store."""
@@ -319,3 +324,11 @@ def _who(by: str) -> str:
 
 def _waits(task: TaskView | StoredTask) -> str:
     return f"no tree has taken this yet. It waits in the store, and is done when {task.root!r} runs"
+
+
+def _ordered(order: RemoteCommand) -> str:
+    """A command as it is typed."""
+    if order.kind == RESPOND:
+        return f"respond {order.body.get('escalation')} {order.body.get('answer')}"
+    priority = f" {order.body.get('priority')}" if order.kind == PRIORITY else ""
+    return f"{order.kind} {order.task}{priority}"

@@ -59,6 +59,8 @@ def tasks(
         typer.echo(listing(listed.tasks, SystemClock().wall()) if listed.tasks else "no tasks")
         if listed.left_out:
             typer.echo(f"... and {listed.left_out:,} older ones that have ended; --all lists them")
+        for root_, ordered in outside.waiting():
+            typer.echo(f"waits until {root_!r} takes it: {ordered}")
         for line in listed.damaged:
             typer.echo(line, err=True)
 

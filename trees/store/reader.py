@@ -169,10 +169,14 @@ class StoreReader:
                 return None
             return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
 
+    def waiting(self, root: str) -> list[remote_commands.RemoteCommand]:
+        """Return the commands that are still to be carried out, the oldest first; of those that can be read."""
+        found = self._database.read(lambda connection: remote_commands.waiting(connection, root))
+        return [each for each in found if isinstance(each, remote_commands.RemoteCommand)]
+
     def is_waiting(self, root: str, order: int) -> bool:
         """True if a command is still to be carried out."""
-        waiting = self._database.read(lambda connection: remote_commands.waiting(connection, root))
-        return any(each.id == order for each in waiting)
+        return any(each.id == order for each in self.waiting(root))
 
     def close(self) -> None:
         """Let go of the database."""

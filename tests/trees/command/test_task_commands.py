@@ -266,6 +266,7 @@ def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) ->
     with asking(url) as (_, id_):
         pass
     code, said, _ = tasks(url, "respond", id_, "approve", "--wait", "0")
+    listed = tasks(url)[1]
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
         status = tree.task("t-1").result(timeout=LONG_S).status
 
@@ -274,6 +275,24 @@ def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) ->
         said == f"escalation {id_}: no tree has taken this yet. It waits in the store, and is done when 'shop' runs\n"
     )
     assert status is TaskStatus.SUCCEEDED
+    assert listed.endswith(f"waits until 'shop' takes it: respond {id_} approve\n")
+
+
+def test_the_list_has_what_was_ordered_and_waits_for_its_tree_and_nothing_that_was_carried_out(url: str) -> None:
+    with asking(url):
+        pass
+    for args in (("priority", "t-1", "2"), ("cancel", "t-1", "--reason", "private")):
+        tasks(url, *args, "--wait", "0")
+    before = tasks(url)[1].splitlines()
+    with start(spec_of(ScriptedExecutable("two")), store=url) as tree, pytest.raises(TaskCancelledError):
+        tree.task("t-1").result(timeout=LONG_S)
+    after = tasks(url)[1]
+
+    assert before[-2:] == [
+        "waits until 'shop' takes it: priority t-1 2",
+        "waits until 'shop' takes it: cancel t-1",
+    ]
+    assert "waits until" not in after
 
 
 @pytest.mark.parametrize(
