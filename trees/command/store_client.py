@@ -88,7 +88,7 @@ class StoreClient:
         return self._store.roots()
 
     def waiting(self) -> list[tuple[str, str]]:
-        """What was ordered and no tree has carried out yet, the oldest first: root, and command without its content."""
+        """Orders that no tree has carried out yet, the oldest first: root, and command without its content."""
         return [(row.root, _ordered(each)) for row in self._store.roots() for each in self._store.waiting(row.root)]
 
     def mark(self) -> int:
