@@ -11,8 +11,9 @@ Comes in: records in order, of a task or of a team's part of one. Goes out: bars
     StepStarted                         review begins; of a planner or a synthesizer, running
     TaskFinished                        all that is open ends
 
-So a subtask has at most one open bar of each of two lanes: its work, and its undo. The bar of an attempt that was lost
-with its process ends with the last record of that process, as the report counts it: nothing ran in between.
+So a subtask has at most one open bar of each of two lanes: its work, and its undo. The bar of an attempt, step or undo
+that was lost with its process ends with the last record of that process, as the report counts it: nothing ran in
+between.
 """
 
 from __future__ import annotations
@@ -93,12 +94,14 @@ class _Timeline:
 
     def failed(self, subtask: str, event: Any, kind: str, *, lane: str = "work") -> None:
         """Close a bar with the error of an event."""
-        self.close(subtask, self._end_of(subtask, event.at, kind), "failed", error_type(event.error, kind), lane=lane)
+        self.close(
+            subtask, self._end_of(subtask, event.at, kind, lane), "failed", error_type(event.error, kind), lane=lane
+        )
 
-    def _end_of(self, subtask: str, at: float, why: str) -> float:
-        """Return when the attempt has ended of which it is recorded now that it has."""
-        bar = self._open.get((subtask, "work"))
-        is_lost = why in {LOST, FailureKind.LOST} and bar is not None and bar["kind"] == "running"
+    def _end_of(self, subtask: str, at: float, why: str, lane: str = "work") -> float:
+        """Return when that has ended of which it is recorded now that it has."""
+        bar = self._open.get((subtask, lane))
+        is_lost = why in {LOST, FailureKind.LOST} and bar is not None and bar["kind"] in {"running", "review", "undo"}
         return self._last_at if is_lost else at
 
     # -- kinds of records that do more than to close a bar --------------------------------------------------
@@ -166,7 +169,7 @@ class _Timeline:
     def put_back(self, event: told.StepPutBack) -> None:
         """One of them, or an undo, will be called again."""
         place, lane = (event.subtask, "undo") if event.subtask else (_step(event.step), "work")
-        self.close(place, event.at, "put back", lane=lane)
+        self.close(place, self._end_of(place, event.at, event.reason, lane), "put back", lane=lane)
 
     def finished(self, event: told.TaskFinished) -> None:
         """End all that is open."""

@@ -426,6 +426,23 @@ def test_the_bar_of_an_attempt_that_was_lost_ends_with_the_last_record_of_its_pr
     assert [(bar["from"], bar["to"], bar["status"]) for bar in ran] == [(4.0, 5.0, how)]
 
 
+@pytest.mark.parametrize(("reason", "to"), [("nothing is known of its attempt", 5.0), ("it was stopped", 3600.0)])
+@pytest.mark.parametrize("subtask", ["", "a"], ids=["step", "undo"])
+def test_the_bar_of_a_step_or_an_undo_that_was_lost_ends_so_too_and_of_one_that_was_stopped_with_its_stop(
+    subtask: str, reason: str, to: float
+) -> None:
+    begins: Event = task_events.StepStarted("shop", "t", 4.0, "plan", 1)
+    if subtask:
+        begins = task_events.Compensating("shop", "t", 4.0, subtask, "a", 1, 1)
+    records = [
+        begins,
+        task_events.SubtaskQueued("shop", "t", 5.0, "b"),
+        task_events.StepPutBack("shop", "t", 3600.0, "undo" if subtask else "plan", reason, subtask),
+    ]
+    (ran,) = [bar for bar in bars_of_records(records) if bar["kind"] in {"running", "undo"}]
+    assert (ran["from"], ran["to"], ran["status"]) == (4.0, to, "put back")
+
+
 def test_usage_of_a_member_of_a_team_is_not_that_of_a_worker_of_the_same_name_beside_the_team() -> None:
     def within(_: Any, context: Context) -> str:
         context.use(tokens=25)
