@@ -35,7 +35,7 @@ from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.proxy import Attribute, Proxy
 from actors.messaging.reply import Reply, require_thread
-from actors.messaging.reply_after import complete_after
+from actors.messaging.reply_after import EndReply, complete_after
 from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
@@ -206,11 +206,11 @@ class Ref(pykka.ActorRef[Any]):
             BlockingAskError: called, blocking, on the thread of a tree's event loop.
             ReplyTimeoutError: it has not ended within ``timeout`` seconds.
         """
-        done = Reply(self._target(), timeout_s=timeout).hosted(self._system)
+        done = EndReply(self._target(), timeout_s=timeout).hosted(self._system)
         if block:
             require_thread(self.path, "await ref.stop(block=False)")
             self._system.refuse_own_end(self.path)
-            leave(done, enter(done, is_of_end=True))  # refused before the order where it would wait for this request
+            leave(done, enter(done))  # refused before the order where it would wait for this request
         current, attached = CURRENT.get(), self._attached()
         reason = Reason.NORMAL if current and current.incarnation in attached else Reason.SHUTDOWN
         complete_after(done, [each.request_stop(reason) for each in attached], value=bool(attached))

@@ -80,6 +80,8 @@ class Reply(pykka.Future[Any]):
                  "_timeout_s", "_traceback", "_turn", "_value", "handled_by", "is_abandoned", "is_of_batch", "is_tell",
                  "target", "waiters")  # fmt: skip
 
+    is_of_end = False  # True where it says that its target has ended: one that is down has nothing left to do
+
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two fields of a hook.
         self._turn = [None]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from actors.messaging.reply import Reply
 
-if TYPE_CHECKING:
-    from actors.messaging.reply import Reply
+
+class EndReply(Reply):
+    """The end of a target, for which somebody waits."""
+
+    __slots__ = ()
+
+    is_of_end = True
 
 
 def complete_after(done: Reply, ends: list[Reply], *, value: bool) -> None:

@@ -35,8 +35,8 @@ NOBODY: Final[Any] = frozenset()  # never changed: a set takes its place
 """Waiters of a reply that nobody has waited for so far."""
 
 
-def enter(reply: Reply, *, is_of_end: bool = False) -> CurrentMessage | None:
-    """The code that runs here is about to wait for this reply, or for the end of its target (``is_of_end``).
+def enter(reply: Reply) -> CurrentMessage | None:
+    """The code that runs here is about to wait for this reply.
 
     Returns:
         What to ``leave`` with; None where that concerns nobody: outside of a request, or for no worker's answer.
@@ -52,8 +52,7 @@ def enter(reply: Reply, *, is_of_end: bool = False) -> CurrentMessage | None:
     _waits_of(current).add(reply)
     _waiters_of(reply).add(current)
     _check(reply, current)
-    if not is_of_end:  # that of one who is down is over
-        look_again(reply, current)
+    look_again(reply, current)
     return current
 
 
@@ -106,7 +105,7 @@ def look_again(reply: Reply, current: CurrentMessage) -> None:
     ``actors.supervision.dead_ends``.
     """
     target = reply.target
-    if target is not None and not reply.done and current.in_request:
+    if target is not None and not reply.done and not reply.is_of_end and current.in_request:
         error = current.incarnation.system.dead_end(target, current)
         if error is not None:
             reply.abandon()

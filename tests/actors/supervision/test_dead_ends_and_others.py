@@ -21,6 +21,8 @@ from actors import (
     TreeDownError,
     Worker,
 )
+from actors.execution.incarnation import Exited
+from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.supervision.child_control import ChildControl
 from actors.testing import Hang, settle
 from tests.support.crew import LONG_S, Record, faulty, incarnations, running, shop
@@ -315,3 +317,41 @@ def test_code_that_is_abandoned_while_it_waits_for_room_sends_nothing_once_there
             settle(tree)
 
             assert heard == ["first", "second"]
+
+
+def test_a_wait_for_the_end_of_one_that_has_just_gone_down_is_no_dead_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor knows of the end before those do who wait for that."""
+    came, told = list[Any](), list[Reply]()
+    with Hang(deaf=True) as gate, Hang() as busy:
+
+        def stops(_: Any) -> None:
+            told.append(actors.ref("shop/y").stop(block=False))
+            gate.hold()
+            try:
+                came.append(told[0].get())
+            except ActorsError as error:
+                came.append(error)
+
+        x = WorkerSpec(id="x", handle=stops, shutdown="infinity")
+        y = WorkerSpec(id="y", handle=lambda _: busy.hold(), shutdown="infinity")
+        is_end = stop_at(SupervisorMailbox, "post", lambda _, said: is_end_of_y(said), after=True, patch=monkeypatch)
+        with running(shop(x, y, faulty("bad"), strategy="one_for_all")) as tree:
+            tree.ref("shop/y").tell("hello")
+            busy.wait_until_entered()
+            with is_end as seam:
+                tree.ref("shop/x").tell("hello")
+                gate.wait_until_entered()
+                tree.ref("shop/bad").tell("raise ValueError")
+                busy.release()
+                seam.wait_reached()
+                eventually(lambda: tree.child("shop/y").state != "running", "the end of y")
+                gate.release()
+                eventually(lambda: came or told[0].waiters, "the wait for the end")
+                assert came == []
+            settle(tree)
+
+    assert came == [True]
+
+
+def is_end_of_y(said: object) -> bool:
+    return isinstance(said, Exited) and said.incarnation.mailbox.path == "shop/y"
