@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.raised import is_a, origins_of
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
-from actors.tasks.model.attempt_end import LOST, STOP
+from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, BudgetExceededError, TimeoutPhase
@@ -52,7 +52,7 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     if error is None:
         done: Done = attempt.value
         return done
-    if attempt.is_own_error and not (attempt.ended_by == STOP and isinstance(error, ActorStoppedError)):
+    if attempt.is_own_error and not _is_of_its_end(attempt, error):
         known = attempt.code_outcome
         return known.said if known.said is not None else error_facts(known.caught or error, crashed=known.crashed)
     if attempt.ended_by in {"timeout", "idle"}:
@@ -65,6 +65,15 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
     if attempt.ended_by == LOST:
         return Failure(FailureKind.LOST, AttemptLostError(attempt.subtask.id, attempt.spec.losses), counts=True)
     return NEUTRAL
+
+
+def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:
+    """True where its code has failed because the attempt had been ended: a step of it was not made any more."""
+    if attempt.ended_by is None:
+        return False
+    if attempt.ended_by == STOP and isinstance(error, ActorStoppedError):
+        return True
+    return any(is_a(each, AttemptEnded) for each in origins_of(attempt.code_outcome.caught or error))
 
 
 def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:

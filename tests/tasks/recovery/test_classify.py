@@ -10,6 +10,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, WorkerCrashedError
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptOutcome, AttemptSpec
+from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.run_attempt import InvalidResultError
 from actors.tasks.model.outcome import Done, Failure, FailureKind
 from actors.tasks.model.task import Budget, Subtask, Usage
@@ -57,6 +58,29 @@ def test_what_was_completed_is_done() -> None:
     made.complete(Done("value"))
 
     assert classify(made) == Done("value")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("why", ["timeout", "idle", "withdrawn", "cancel", "stop"])
+def test_code_that_fails_of_a_step_which_its_end_forbade_has_ended_as_it_was_ended(why: str, wrapped: bool) -> None:
+    forbidden: Exception = AttemptEnded(why)
+    error = RuntimeError("of a framework") if wrapped else forbidden
+    error.__cause__ = forbidden if wrapped else None
+    made = attempt()
+    made.note(AttemptOutcome(error, said=error_facts(error, crashed=False)))
+    made.end_for(why)
+    made.fail(error)
+
+    outcome = classify(made, {"timeout_s": 1.0, "idle_timeout_s": 1.0}.__getitem__)
+    if why in {"timeout", "idle"}:
+        assert isinstance(outcome, Failure)
+        assert (outcome.kind, outcome.counts) == (FailureKind.TIMEOUT, True)
+    else:
+        assert outcome is NEUTRAL
+
+
+def test_code_that_fails_of_a_step_and_was_not_ended_has_failed() -> None:
+    assert failure(raised(AttemptEnded("cancel"))).kind is FailureKind.FAILED
 
 
 @pytest.mark.parametrize(

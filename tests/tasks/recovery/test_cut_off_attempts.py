@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +19,7 @@ from trees import (
     Plan,
     StaticPlan,
     Subtask,
+    SubtaskFailed,
     SubtaskStarted,
     SupervisorSpec,
     Task,
@@ -48,6 +51,41 @@ def test_an_attempt_that_fails_of_a_helper_which_the_restart_of_its_group_has_st
 
             assert handle.result(timeout=LONG_S).results == {"work": "hello"}
     assert tries == [1, 1]
+
+
+def steps_until_ended(context: Any) -> None:
+    """What a thread does that is told of its end by its next step."""
+    for number in range(100_000):
+        context.step_sync(f"step {number}", int)
+
+
+@pytest.mark.parametrize("is_asked_again", [False, True])
+def test_a_thread_that_hears_by_a_step_that_nobody_waits_for_it_has_not_failed(is_asked_again: bool) -> None:
+    begun, tries = threading.Event(), list[int]()
+
+    def help_(_: Any, context: Any) -> str:
+        tries.append(context.attempt)
+        if len(tries) == 1:
+            begun.set()
+            steps_until_ended(context)
+        return "helped"
+
+    async def work(_: Any, context: Any) -> Any:
+        asked = asyncio.ensure_future(context.ask("helper", "help"))
+        await asyncio.to_thread(begun.wait, LONG_S)
+        asked.cancel()
+        await asyncio.wait([asked])
+        return await context.ask("helper", "help") if is_asked_again else "alone"
+
+    children = [WorkerSpec(id="work", execute=work), WorkerSpec(id="helper", execute=help_)]
+    plan = StaticPlan([Subtask("work")])
+    with running(SupervisorSpec(id="shop", tasks=Tasks(planner=plan, on_failure=[]), children=children)) as tree:
+        handle = tree.submit("go")
+        report = handle.result(timeout=LONG_S)
+        failures = [event for event in handle.events() if isinstance(event, SubtaskFailed)]
+
+    assert report.results == {"work": "helped" if is_asked_again else "alone"}
+    assert (failures, report.failed) == ([], {})
 
 
 FIRST_PAUSE_S = 0.05
