@@ -38,6 +38,7 @@ class Dispatchers:
             lost: the loop of the host, on which async workers are to run, was closed. None: they run on the tree's own.
         """
         self._own = loop
+        self._is_closed = False
         self._host: HostLoop | None = None
         if lost is not None:
             self._host = HostLoop(name, blocked=reports.host_loop_blocked, lost=lost)
@@ -56,10 +57,16 @@ class Dispatchers:
         return self._own if recipe.never_waits else self._places[recipe.where]
 
     def renew(self, loop: Loop) -> None:
-        """Have what is made from now on run on another loop of the tree's own."""
+        """Have what is made from now on run on another loop of the tree's own.
+
+        *The tree ends meanwhile*: this notes the loop and then looks if all is closed; who closes says so and then
+        looks for the loop. So one of the two closes it, or both.
+        """
         if self._host is None:
             self._places[DispatcherKind.LOOP] = loop
         self._own = loop
+        if self._is_closed:
+            loop.close(0.0)
 
     def open(self) -> None:
         """Open what is not opened by the first worker.
@@ -72,6 +79,7 @@ class Dispatchers:
 
     def close(self, timeout_s: float) -> None:
         """Close the loops, because nothing of the tree runs any more; waits at most ``timeout_s`` for each."""
+        self._is_closed = True
         if self._host is not None:
             self._host.close(timeout_s)
         self._processes.close(timeout_s)

@@ -17,7 +17,17 @@ from actors.execution.residence import PlaceLostError
 from actors.model.spec import Reason
 from actors.runtime.loop_renewal import LoopRenewal
 from tests.actors.execution.test_blocked_loops import Blocker, blocked
-from tests.support.hardening import LONG_S, Gate, eventually, in_thread, obey_async, root, stop_at, worker
+from tests.support.hardening import (
+    LONG_S,
+    Gate,
+    eventually,
+    in_thread,
+    obey_async,
+    root,
+    stop_at,
+    threads_named,
+    worker,
+)
 from trees import StaticPlan, Subtask, Tasks, WorkerSpec, start
 
 
@@ -220,3 +230,15 @@ def test_an_attempt_that_a_loop_cancels_which_wakes_while_it_is_given_up_costs_n
         seam.open.set()
         assert handle.result(timeout=LONG_S).results == {"s": "done"}
     assert attempts == [1, 1]
+
+
+def test_a_loop_that_is_given_up_while_its_tree_ends_leaves_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tree has closed all of its loops when the fresh one comes."""
+    blocker = Blocker()
+    seam_of = stop_at(LoopRenewal, "_given_up", lambda *_: True, after=False, patch=monkeypatch)
+    with seam_of as seam, blocked(worker("b", obey_async), blocker=blocker) as (tree, _):
+        tree.ref("t/b").tell(blocker.once)
+        seam.wait_reached()
+        blocker.open.set()
+        eventually(lambda: not blocker.thread.is_alive())
+    eventually(lambda: not threads_named("t-loop"), "the end of the fresh loop")
