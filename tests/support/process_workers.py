@@ -291,6 +291,9 @@ class Broken(actors.Worker):
     def on_start(self) -> None:
         if self.how == "ignore":
             raise actors.Ignore
+        if self.how == "tell, and spin":
+            actors.ref("p/hears").tell("begun")
+            do("spin")
         do((self.how, 3) if self.how == "exit" else self.how)
 
 

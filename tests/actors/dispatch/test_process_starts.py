@@ -18,11 +18,12 @@ from actors import StartError
 from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.remote import dumped, loaded, packed
 from actors.dispatch.worker import worker_main
+from actors.testing import ManualClock
 from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
 from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, running, spec_of, worker
-from trees import Process, start
+from trees import Process, WorkerSpec, start
 
 
 def parent_of(pid: int) -> int:
@@ -126,8 +127,10 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def test_a_start_that_takes_too_long_says_what_it_waits_for() -> None:
-    slow = worker(actor=there.Broken, args=("spin",), start_timeout_s=0.5)
-    with pytest.raises(StartError) as caught, start(spec_of(slow)):
+    clock = ManualClock()
+    hears = WorkerSpec(id="hears", handle=lambda _: clock.advance(1.0))
+    slow = worker(actor=there.Broken, args=("tell, and spin",), start_timeout_s=0.5)
+    with pytest.raises(StartError) as caught, start(spec_of(hears, slow), clock=clock):
         pass
     assert "p/w: did not start within 0.5 s (its code is being imported there, or on_start still running)" in str(
         caught.value
