@@ -27,7 +27,7 @@ from tests.support import sizes
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = ROOT / "tests" / "data" / "costs.txt"
-LEAST_S: Final = 0.5
+LEAST_S: Final = 0.3
 """A function that needs less is no costly one."""
 BUDGETS_S: Final = {"sample": 20.0, "most": 35.0, "all": math.inf}
 """Seconds of CPU time for costly tests in a run, but for those that are taken always."""
