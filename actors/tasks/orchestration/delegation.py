@@ -21,7 +21,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaitsChanged
-from actors.tasks.orchestration.waits_of_teams import look_again, wait_cycle_from, wait_cycle_of
+from actors.tasks.orchestration.waits_of_teams import dead_end_of, look_again, wait_cycle_from, wait_cycle_of
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.delegation_calls import OpenDelegation
@@ -201,12 +201,23 @@ class Delegation:
                 self.answered(DelegationAnswered(key))
 
     def _refused(self, state: TaskState, node: SubtaskState) -> bool:
-        chain = wait_cycle_of(self._core.port, state, node)
+        port = self._core.port
+        error: BaseException | None = None
+        chain, open_ask = wait_cycle_of(port, state, node), self._core.runtime.asks.get(node.ask or "")
         if chain:
-            names = (*chain, node.spec.worker or node.spec.capability or "?")
-            self._core.act(state.id, self.answer, node.ask, None, RecursionDetectedError(names))
+            error = RecursionDetectedError((*chain, node.spec.worker or node.spec.capability or "?"))
+        elif open_ask is not None:
+            error = dead_end_of(port, state, node, open_ask.reply)
+        if error is not None:
+            self._core.act(state.id, self.answer, node.ask, None, error)
             self._lifecycle.withdraw(state, node)
-        return bool(chain)
+        return error is not None
+
+    def refuse_dead_ends(self) -> None:
+        """A worker is down: refuse what waits for such as start again only after its asker has ended."""
+        for state, node in list(self._nodes.values()):
+            if not node.is_done:
+                self._refused(state, node)
 
     def _too_late(self, state: TaskState, node: SubtaskState) -> None:
         if node.ask is not None and not node.is_done:

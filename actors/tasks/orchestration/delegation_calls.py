@@ -66,7 +66,8 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     port, host, found = _who(own, to, attempt)
     chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
     words = asked.words
-    target = next((each.path for each in found if each.path not in chain), None)
+    others = sorted((each for each in found if each.path not in chain), key=lambda each: not each.is_up)
+    target = others[0].path if others else None
     if target is None or words in attempt.spec.lineage:
         system.recursion_refused(target or found[0].path, own.addresses(chain))
         raise own.noted(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))

@@ -349,6 +349,8 @@ class Orchestrator(ManagedActor):
                 parts.team_calls.gone(entry)
             parts.handoff.changed(entry)
             parts.queue.reopen(entry)
+        if change.state != "running":
+            parts.delegation.refuse_dead_ends()
         if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
             parts.delegation.look_at_all()
 

@@ -14,6 +14,9 @@ A circle that is closed stays closed, so it is looked for when one may have been
 * a worker is gone that could have done it (``Delegation.look_at_all``);
 * an orchestrator is new (``Delegation.recheck_deadlocks``).
 
+A wait of another kind leads nowhere as well: for workers that are down, and not started again before whoever waits has
+stopped (``dead_end_of``). It is looked for in the same moments, and when a worker has gone down.
+
 Each enters what has changed first, then posts a ``WaitsChanged`` for one ask that cannot be served if the change has
 closed a circle: it is looked at in a turn of its own. Whatever waits hopelessly waits for nothing but what does, too;
 so one ask below what has changed is enough, whichever it is.
@@ -27,10 +30,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.messages import WaitsChanged
-from actors.tasks.scheduling.selection import awaited, lane_of
+from actors.tasks.scheduling.selection import awaited, in_reach, lane_of
 from actors.tasks.scheduling.wait_cycle import find_wait_cycle
 
 if TYPE_CHECKING:
+    from actors.messaging.message_errors import ActorStoppedError
+    from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.journal.task_state import TaskState
@@ -57,6 +62,28 @@ def wait_cycle_from(runtime: TaskRuntime, attempt: Attempt) -> tuple[str, ...]:
         return [attempt] if wanted is None else _holders(wanted)
 
     return find_wait_cycle(None, holders, partial(_waits_for, runtime), _path_of)
+
+
+def dead_end_of(port: OrchestratorPort, state: TaskState, node: SubtaskState, reply: Reply) -> ActorStoppedError | None:
+    """Return why nobody begins a subtask before one who waits for it has ended; None: somebody may, or has begun it.
+
+    Args:
+        port: of the orchestrator that has it.
+        state: its task.
+        node: the subtask.
+        reply: what those wait for who asked for it.
+    """
+    if node.status is SubtaskStatus.QUEUED:
+        paths = [entry.path for entry in in_reach(port.workers, lane_of(state, node, port.path), port.time())]
+    else:
+        attempt = port.attempts.of(node) if node.status is SubtaskStatus.RUNNING else None
+        paths = [] if attempt is None or attempt.started is not None else [attempt.spec.path]
+    targets = [port.system.boxes.get(path) for path in paths]
+    for current in set(reply.waiters):
+        errors = [None if target is None else port.system.dead_end(target, current) for target in targets]
+        if errors and None not in errors:
+            return errors[0]
+    return None
 
 
 def last_sign_of(runtime: TaskRuntime, attempt: Attempt, now: float) -> float:

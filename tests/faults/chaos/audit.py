@@ -242,7 +242,8 @@ def _tells(ledger: Ledger, begun: Counter[int], dead: Counter[int], *, at_the_en
             continue
         if at_the_end or number not in ledger.telling:
             missing.setdefault(path, []).append(number)
-    return [
+    unsent = [number for number in begun if number not in ledger.told and number not in ledger.asked]
+    return [f"m{number} was handled, though its sender was given up before it was sent" for number in unsent] + [
         f"{path}: {len(numbers)} tells are unaccounted for (excused: {excused[path]}): "
         + ", ".join(f"m{number}" for number in numbers[:SHOWN])
         for path, numbers in missing.items()

@@ -23,6 +23,7 @@ from actors import (
     InternalError,
     SubscriberDropped,
 )
+from actors.messaging.envelope import AbandonedThreadExit
 from actors.model.spec import Reason
 
 LAST = 80
@@ -122,6 +123,9 @@ class Ledger:
         note = self._told(sender, ref, deed)
         try:
             ref.tell(note)
+        except AbandonedThreadExit:
+            del self.told[note.number]  # it was given up before, or while it waited for room: nothing was sent
+            raise
         except Exception as error:
             self.broken(f"{ref.path}: a tell raised {error!r}")
             raise
