@@ -23,6 +23,8 @@ def stranded(orchestrator: Any) -> Iterator[str]:
     core = orchestrator.core
     if not core.begun or core.closing or core.port.orders or len(core.states) > LARGE:
         return
+    if core.system.is_ending:
+        return  # teams are down before this one is: what only they could do is left to the next process
     for state in list(islice(core.states.values(), LARGE)):
         if state.final is None and len(state.nodes) <= LARGE and not orchestrator.parts.teams.is_held(state):
             yield from _of(orchestrator, state)
