@@ -131,8 +131,8 @@ def test_whole_folders_use_four_processes_for_each_core_and_named_tests_one(tmp_
     file = tmp_path / "test_a.py"
     file.touch()
 
-    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 12, MOST, MOST]
-    assert workers([str(tmp_path)], 2) == 12
+    assert [workers([], cores) for cores in (1, 2, 3, 64)] == [0, 8, 12, MOST]
+    assert workers([str(tmp_path)], 2) == 8
     assert workers([str(file)], 2) == 0
     assert workers([f"{file}::test_b"], 2) == 0
     assert workers([str(tmp_path), str(file)], 2) == 0

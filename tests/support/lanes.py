@@ -1,6 +1,6 @@
 """Decides which tests run side by side, and looks for what they leave behind when all are done.
 
-A run of whole folders has ``PER_CORE`` processes for each core (up to ``MOST``): most of the time of a test is a wait,
+A run of whole folders has ``PER_CORE`` processes for each core (up to ``MOST``): half of the time of a test is a wait,
 for a thread, a lease or another process. They are forks of the one that collects (``tests.support.forked_run``). Three
 lanes go to one process each, one test after another, and first: tests that use the server of PostgreSQL (one server is
 enough), those that use a cluster of Ray, and all others that are marked ``serial`` (real leases, measures of time or
@@ -57,7 +57,7 @@ TOGETHER = "together"
 SLOW = "slow"
 POSTGRES = "postgres"
 CLUSTER = "cluster"
-PER_CORE = 6
+PER_CORE = 4
 LATE = {
     "langchain_core": ("langchain_core.tracers.run_collector", "trees.agents.langchain_events"),
     "langgraph": ("trees.agents.langgraph_run", "trees.agents.langgraph_state"),

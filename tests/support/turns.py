@@ -29,7 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 FILE: Final = ROOT / "tests" / "data" / "costs.txt"
 LEAST_S: Final = 0.3
 """A function that needs less is no costly one."""
-BUDGETS_S: Final = {"sample": 20.0, "most": 35.0, "all": math.inf}
+BUDGETS_S: Final = {"sample": 5.0, "most": 35.0, "all": math.inf}
 """Seconds of CPU time for costly tests in a run, but for those that are taken always."""
 ALWAYS: Final = "always"
 SOURCES: Final = ("actors", "trees", "tests", "examples")
