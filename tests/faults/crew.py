@@ -17,6 +17,7 @@ import pykka
 
 import actors
 from actors import ActorsError, Failed, Worker
+from actors.messaging.envelope import AbandonedThreadExit
 
 HANG_S = 0.15
 """Longer than any stop or start may take here, so that who hangs is killed when it is stopped."""
@@ -76,6 +77,9 @@ class Books:
         self.told.append(number)
         try:
             ref.tell((number, deed))
+        except AbandonedThreadExit:  # it was given up before, or while it waited for room: nothing was sent
+            self.told.remove(number)
+            raise
         except BaseException as error:
             self.violations.append(f"tell to {ref.path} raised {error!r}")
             raise
@@ -105,7 +109,7 @@ class Books:
             self.asks_ended.append(number)
 
     def _note_failure(self, number: int, error: BaseException) -> None:
-        if isinstance(error, (ActorsError, asyncio.CancelledError)):
+        if isinstance(error, (ActorsError, AbandonedThreadExit, asyncio.CancelledError)):
             self.asks_refused.append(number)
 
 
