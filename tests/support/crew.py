@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import pytest
+
 from actors import ChildExited, ChildRestarting, Event, SystemClock
 from actors.testing import AsyncFaultyWorker, FaultyWorker, settle
 from trees import SupervisorSpec, Tree, WorkerSpec, start
@@ -17,6 +19,16 @@ LONG_S = 60.0
 """How long a test waits for what should happen at once: on a machine that does much else, a start may take 20 s."""
 OFFSET_S = 1e5 + secrets.randbelow(10**6)
 """Added to the real clock, so that code which peeks at another clock is wrong at once."""
+TARGETS: dict[str, tuple[str, Callable[[Any], WorkerSpec | SupervisorSpec]]] = {
+    "a worker": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle)),
+    "a pool": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle, pool=2)),
+    "one of another supervisor": (
+        "shop/desk/y",
+        lambda handle: SupervisorSpec(id="desk", children=[WorkerSpec(id="y", handle=handle)]),
+    ),
+}
+EACH_TARGET = pytest.mark.parametrize(("path", "target"), TARGETS.values(), ids=list(TARGETS))
+"""Each names the path of somebody who may be asked in a ``shop``, and makes the child of that."""
 EventT = TypeVar("EventT", bound=Event)
 
 

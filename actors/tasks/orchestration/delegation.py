@@ -213,12 +213,6 @@ class Delegation:
             self._lifecycle.withdraw(state, node)
         return error is not None
 
-    def refuse_dead_ends(self) -> None:
-        """A worker is down: refuse what waits for such as start again only after its asker has ended."""
-        for state, node in list(self._nodes.values()):
-            if not node.is_done:
-                self._refused(state, node)
-
     def _too_late(self, state: TaskState, node: SubtaskState) -> None:
         if node.ask is not None and not node.is_done:
             self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))

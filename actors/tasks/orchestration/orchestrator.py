@@ -64,7 +64,6 @@ from actors.tasks.orchestration.step_records import record_made
 from actors.tasks.orchestration.step_turns import STOPPED
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
-from actors.tasks.scheduling.worker_registry import COMES_BACK
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -349,9 +348,7 @@ class Orchestrator(ManagedActor):
                 parts.team_calls.gone(entry)
             parts.handoff.changed(entry)
             parts.queue.reopen(entry)
-        if change.state != "running":
-            parts.delegation.refuse_dead_ends()
-        if change.state not in COMES_BACK or (entry is not None and entry.executable is not was):
+        if change.state != "running" or (entry is not None and entry.executable is not was):
             parts.delegation.look_at_all()
 
     def _on_shutting_down(self, closing: ShuttingDown) -> None:

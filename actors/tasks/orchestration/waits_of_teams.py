@@ -11,11 +11,11 @@ A circle that is closed stays closed, so it is looked for when one may have been
 * a part of a team, or of a task that an attempt waits for, stands in line, or has ended, and perhaps all of that waits
   (``look_below``): whoever asks a team knows not which member is to do it, only the team does, when it has a plan;
 * one of several asks of an attempt is over: perhaps the others wait for each other (``look_again``);
-* a worker is gone that could have done it (``Delegation.look_at_all``);
+* a worker is gone, or down, that could have done it (``Delegation.look_at_all``);
 * an orchestrator is new (``Delegation.recheck_deadlocks``).
 
 A wait of another kind leads nowhere as well: for workers that are down, and not started again before whoever waits has
-stopped (``dead_end_of``). It is looked for in the same moments, and when a worker has gone down.
+stopped (``dead_end_of``). It is looked for in the same moments.
 
 Each enters what has changed first, then posts a ``WaitsChanged`` for one ask that cannot be served if the change has
 closed a circle: it is looked at in a turn of its own. Whatever waits hopelessly waits for nothing but what does, too;

@@ -11,7 +11,7 @@ import actors
 from actors import ActorsError, ActorStoppedError, StartError, Worker
 from actors.messaging.envelope import CURRENT
 from actors.testing import settle
-from tests.support.crew import LONG_S, faulty, running, shop
+from tests.support.crew import EACH_TARGET, LONG_S, faulty, running, shop
 from tests.support.hardening import eventually
 from trees import SupervisorSpec, WorkerSpec, start
 
@@ -46,15 +46,6 @@ class AsyncAsker(Asker):
 
 
 ASKERS = pytest.mark.parametrize("asker", [Asker, AsyncAsker])
-TARGETS: dict[str, tuple[str, Callable[[Any], WorkerSpec | SupervisorSpec]]] = {
-    "a worker": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle)),
-    "a pool": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle, pool=2)),
-    "one of another supervisor": (
-        "shop/desk/y",
-        lambda handle: SupervisorSpec(id="desk", children=[WorkerSpec(id="y", handle=handle)]),
-    ),
-}
-EACH_TARGET = pytest.mark.parametrize(("path", "target"), TARGETS.values(), ids=list(TARGETS))
 
 
 def x(asker: type[Asker], path: str, came: list[Any]) -> WorkerSpec:

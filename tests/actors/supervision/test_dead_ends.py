@@ -12,7 +12,7 @@ import pytest
 import actors
 from actors import ActorsError, ActorStoppedError, ChildRestarting, Reply, SupervisorGaveUp, Worker
 from actors.testing import Hang, ManualClock, settle
-from tests.support.crew import LONG_S, Record, faulty, incarnations, running, shop
+from tests.support.crew import EACH_TARGET, LONG_S, Record, faulty, incarnations, running, shop
 from tests.support.hardening import eventually
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 
@@ -48,15 +48,6 @@ class AsyncAsker(Asker):
 
 ASKERS = pytest.mark.parametrize("asker", [Asker, AsyncAsker])
 GROUPS = pytest.mark.parametrize("words", [{}, {"parallel_stop": True}], ids=["in order", "at once"])
-TARGETS: dict[str, tuple[str, Callable[[Any], WorkerSpec | SupervisorSpec]]] = {
-    "a worker": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle)),
-    "a pool": ("shop/y", lambda handle: WorkerSpec(id="y", handle=handle, pool=2)),
-    "one of another supervisor": (
-        "shop/desk/y",
-        lambda handle: SupervisorSpec(id="desk", children=[WorkerSpec(id="y", handle=handle)]),
-    ),
-}
-EACH_TARGET = pytest.mark.parametrize(("path", "target"), TARGETS.values(), ids=list(TARGETS))
 
 
 def x(asker: type[Asker], path: str, came: list[Any], **words: Any) -> WorkerSpec:
