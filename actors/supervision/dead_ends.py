@@ -17,6 +17,7 @@ Such an ask may come before the child goes down, or after:
 
 An ask that waits for room in a full mailbox is not in it yet: the supervisor has all in line look again
 (``actors.messaging.room_waits``). A group may grow: the supervisor then looks again at those that are down already.
+A supervisor whose start fails ends in the middle of that: it looks at those that are started after it.
 Nothing is locked: what is read of another supervisor's children is right at some moment during the look, and while an
 asker runs it has not ended.
 """
@@ -79,9 +80,7 @@ def _comes_after(system: Registry, path: str, asker: str) -> Late | None:
     supervisor = system.supervisors.get("/".join(parts[:shared]))
     child = system.children.get("/".join(parts[: shared + 1]))
     sibling = system.children.get("/".join(others[: shared + 1]))
-    if supervisor is None or child is None or sibling is None or not child.is_down:
-        return None
-    if sibling.standing not in _RUNS:
+    if supervisor is None or child is None or sibling is None or not child.is_down or sibling.standing not in _RUNS:
         return None
     if supervisor.shutdown is not None:
         return "end"
@@ -91,10 +90,32 @@ def _comes_after(system: Registry, path: str, asker: str) -> Late | None:
     starts = sibling.standing is ChildState.STARTING
     if plan.stops_first and (not starts or plan.is_to_stop(sibling) or sibling.standing is ChildState.STOPPING):
         return "end"  # the last look finds one that has had its turn since the first
+    if starts and any(below.shutdown is not None for below in _between(system, others, shared + 1)):
+        return "end"  # the start of one of these has failed, and it ends first
     own = system.children.get(asker) if starts else None
     incarnation = None if own is None else own.incarnation
     in_its_start = incarnation is not None and not incarnation.came_up  # its supervisor hears of that later
     return "start" if in_its_start else None
+
+
+def _between(system: Registry, parts: list[str], first: int) -> Iterator[Supervisor]:
+    """Yield the supervisors above a child, from that with so many parts in its path on."""
+    for number in range(first, len(parts)):
+        below = system.supervisors.get("/".join(parts[:number]))
+        if below is not None:
+            yield below
+
+
+def refuse_dead_ends_above(supervisor: Supervisor) -> None:
+    """It ends: where it was being started, fail the asks of its children that wait for one that is started after it."""
+    system, path = supervisor.system, supervisor.path
+    while (above := system.supervisors.get(path.rpartition("/")[0])) is not None:
+        child = system.children.get(path)
+        if child is None or child.standing is not ChildState.STARTING or (plan := child.plan) is None:
+            return
+        for later in plan.starts.copy():
+            refuse_dead_ends(above, later)
+        path = above.path
 
 
 def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:

@@ -34,7 +34,7 @@ from actors.supervision.child_control import ChildControl
 from actors.supervision.child_ownership import claim, dealt_with
 from actors.supervision.child_table import ChildTable
 from actors.supervision.closing import as_ordered, begin_to_close, close_child, on_stays_down
-from actors.supervision.dead_ends import refuse_dead_ends
+from actors.supervision.dead_ends import refuse_dead_ends, refuse_dead_ends_above
 from actors.supervision.hung_children import LoopLost, abandoned, on_loop_lost, on_stalled
 from actors.supervision.procedures import (
     STEPS,
@@ -356,6 +356,7 @@ class Supervisor(ManagedActor):
         self.first = self.restarts.group = None
         self.starting.clear()
         self.shutdown = ShutdownProcedure(self, exit_, kill=kill)
+        refuse_dead_ends_above(self)
         self.carry_out(self.shutdown)
 
     def _kill_the_rest(self, plan: ShutdownProcedure) -> None:

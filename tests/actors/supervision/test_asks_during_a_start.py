@@ -164,3 +164,39 @@ def test_a_body_is_up_from_its_beginning_also_where_its_supervisor_has_not_heard
         eventually(lambda: came)
 
     assert came == [str(time)]
+
+
+@pytest.mark.parametrize("waits", ["in on_stop", "before"])
+def test_a_start_that_fails_below_is_not_held_up_by_an_ask_of_one_that_is_started_later(waits: str) -> None:
+    came: list[Any] = []
+
+    def ask() -> None:
+        try:
+            came.append(actors.ref("shop/y").ask("a message", timeout=None))
+        except ActorsError as error:
+            came.append(error)
+
+    class Asks(Worker):
+        def on_receive(self, _message: Any) -> None:
+            ask()
+
+        def on_stop(self) -> None:
+            if waits == "in on_stop":
+                ask()
+
+    class Fails(Worker):
+        def on_start(self) -> None:
+            if waits == "before":
+                actors.ref("shop/desk/x").tell("ask")
+                current: Any = CURRENT.get()
+                eventually(lambda: current.incarnation.system.boxes["shop/y"].depth)
+            raise ValueError
+
+    desk = SupervisorSpec(
+        id="desk",
+        children=[WorkerSpec(id="x", actor=Asks, shutdown="infinity"), WorkerSpec(id="fails", actor=Fails)],
+    )
+    with pytest.raises(StartError, match="shop/desk"), start(shop(desk, WorkerSpec(id="y", handle=str))):
+        pass
+
+    assert refused(came) == ["shop/y: is stopped, and not started again before 'shop/desk/x' has ended."]
