@@ -107,7 +107,7 @@ def _between(system: Registry, parts: list[str], first: int) -> Iterator[Supervi
 
 
 def refuse_dead_ends_above(supervisor: Supervisor) -> None:
-    """It ends: where it was being started, fail the asks of its children that wait for one that is started after it."""
+    """Fail the asks of the children of one that ends in its start, where they wait for one that is started after it."""
     system, path = supervisor.system, supervisor.path
     while (above := system.supervisors.get(path.rpartition("/")[0])) is not None:
         child = system.children.get(path)

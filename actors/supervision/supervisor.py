@@ -348,9 +348,8 @@ class Supervisor(ManagedActor):
         begin_to_close(self)
         if self.observer is not None:
             self.observer.closing()
-        for plan in (self.first, self.restarts.group, *self.starting):
-            if plan is not None:
-                plan.cancel()
+        for plan in filter(None, (self.first, self.restarts.group, *self.starting)):
+            plan.cancel()
         for call in self.starting:
             call.reply.fail(StartError(self.path, "was stopped while a child of it started"))
         self.first = self.restarts.group = None
