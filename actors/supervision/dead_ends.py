@@ -58,9 +58,10 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
             return None
     late: list[tuple[str, Late]] = []
     for asker in current.held_up():
-        what = {_comes_after(system, member.path, asker.path) for member in tuple(members)}
-        if None not in what and system.boxes.get(asker.path) is asker:
-            late.append((asker.path, "start" if what == {"start"} else "end"))
+        paths = _running(system, asker) if system.boxes.get(asker.path) is asker else []
+        what = {_comes_after(system, member.path, path) for member in tuple(members) for path in paths}
+        if None not in what:
+            late += [(path, "start" if what == {"start"} else "end") for path in paths]
     if not late:
         return None
     path, what_first = late[0]
@@ -71,6 +72,14 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
     error = ActorStoppedError(target.path, why)
     error.stop_first = tuple(path for path, each in late if each == "end")
     return error
+
+
+def _running(system: Registry, asker: Address) -> list[str]:
+    """Return the path of an asker; of a pool, one of which asks, those of all members that run."""
+    if not isinstance(asker, PoolAddress):
+        return [asker.path]
+    members = [(path := member.path, system.children.get(path)) for member in tuple(asker.members)]
+    return [path for path, child in members if child is not None and child.standing in _RUNS]
 
 
 def _comes_after(system: Registry, path: str, asker: str) -> Late | None:

@@ -16,7 +16,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure
 from actors.tasks.model.task import NO_USAGE
-from actors.tasks.recovery.classify import NEUTRAL, classify, was_cut_off
+from actors.tasks.recovery.classify import NEUTRAL, classify, dead_end_met
 from actors.tasks.scheduling.ready_queue import LaneKey, Rank
 from actors.tasks.scheduling.selection import choose_worker, is_awaited, no_worker_failure
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -148,8 +148,9 @@ class AttemptDispatcher:
             outcome = classify(attempt, limit_of, before, is_ending=core.is_ending)
             if outcome is NEUTRAL:
                 core.is_broken_off(state.id)
-                if was_cut_off(attempt, is_ending=False):
+                if (dead_end := dead_end_met(attempt)) is not None:
                     parts.queue.pause(state, node)
+                    parts.delegation.met_dead_end(state, node, attempt, dead_end)
             else:
                 core.goes_on(node)
             counted, turned = parts.breakers.ended(row, entry, outcome)

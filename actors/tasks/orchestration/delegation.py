@@ -24,6 +24,7 @@ from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, De
 from actors.tasks.orchestration.waits_of_teams import dead_end_of, look_again, wait_cycle_from, wait_cycle_of
 
 if TYPE_CHECKING:
+    from actors.messaging.message_errors import ActorStoppedError
     from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
@@ -212,6 +213,29 @@ class Delegation:
             self._core.act(state.id, self.answer, node.ask, None, error)
             self._lifecycle.withdraw(state, node)
         return error is not None
+
+    def met_dead_end(self, state: TaskState, node: SubtaskState, attempt: Attempt, error: ActorStoppedError) -> None:
+        """Refuse what was asked for where it was cut off by a dead end of those who wait for it.
+
+        It would begin again and again, and be cut off, until whoever is to stop first is killed.
+        """
+        own = {attempt.incarnation.mailbox.path} if attempt.incarnation is not None else set()
+        key = self._asked_above(state, node) if set(error.stop_first) - own else None
+        if key is not None:
+            self._core.act(state.id, self.answer, key, None, error)
+
+    def _asked_above(self, state: TaskState, node: SubtaskState) -> str | None:
+        """Return the ask that a subtask is done for, be it by way of teams; None: it is done for no ask."""
+        runtime, of, found = self._core.runtime, state, node
+        while found.ask is None:
+            above = runtime.attempt_of(of)
+            port = None if above is None else runtime.ports.get(above.owner.path)
+            whole = None if above is None or port is None else port.states.get(above.task)
+            further = None if above is None or whole is None else whole.nodes.get(above.subtask.id)
+            if whole is None or further is None:
+                return None
+            of, found = whole, further
+        return found.ask
 
     def _too_late(self, state: TaskState, node: SubtaskState) -> None:
         if node.ask is not None and not node.is_done:

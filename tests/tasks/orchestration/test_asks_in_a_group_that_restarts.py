@@ -126,6 +126,35 @@ def test_a_member_of_a_team_is_stopped_at_once_that_waits_for_a_helper_above(ask
 
 
 @ASKERS
+@pytest.mark.parametrize("is_team", [False, True])
+@pytest.mark.parametrize("words", [{}, {"pool": 2}], ids=["worker", "pool"])
+def test_so_is_whoever_waits_for_an_older_one_that_waits_for_the_helper(
+    asks: Any, is_team: bool, words: dict[str, Any]
+) -> None:
+    """The older one is up, and could begin again and again: each time its helper is down."""
+    helper = Helper()
+    middle: WorkerSpec | SupervisorSpec = WorkerSpec(id="middle", execute=asks, shutdown="infinity")
+    if is_team:
+        plan = StaticPlan([Subtask("of_team")])
+        of_team = WorkerSpec(id="of_team", execute=asks, shutdown="infinity")
+        middle = SupervisorSpec(id="middle", tasks=Tasks(planner=plan), children=[of_team])
+
+    def asks_middle(_: object, context: Any) -> Any:
+        return context.ask_sync("middle", "help me")
+
+    first = WorkerSpec(id="asker", execute=asks_middle, shutdown="infinity", **words)
+    with start(shop(middle, first, WorkerSpec(id="helper", execute=helper.is_broken_off))) as tree:
+        record = Record(tree)
+        handle = tree.submit(Task("go"))
+        restart(tree, helper)
+        report = handle.result(timeout=LONG_S)
+
+        assert report.results == {"asker": {"of_team": "helped"} if is_team else "helped"}
+        assert {event.reason for event in record.of(ChildExited) if event.path.startswith("shop/asker")} == {"shutdown"}
+        assert not record.of(SubtaskFailed)
+
+
+@ASKERS
 def test_whoever_waits_for_a_helper_that_is_no_part_of_the_group_has_its_answer(asks: Any) -> None:
     hang, calls = Hang(), list[str]()
 
