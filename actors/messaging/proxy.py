@@ -6,9 +6,10 @@ in a process, whose tree is elsewhere. Calls are Pykka's own ``CallableProxy``, 
 ``proxy.method.defer()`` tells.
 
 A name that neither the class nor the living object has is an ``AttributeError`` of the caller, as in Pykka: nothing is
-sent. While nothing lives, only the class is known; then the name is sent, and ``find`` looks for it in the worker. A
-name that is missing there fails the request, and never the worker (``actors.execution.pykka_bridge``): it is the
-caller's mistake.
+sent. While nothing lives, a name is what it is in the class, or was when a proxy last found it in an object of that
+class: what ``__init__`` sets may be called and traversed over a restart, too. Any other name is sent, and ``find``
+looks for it in the worker. A name that is missing there fails the request, and never the worker
+(``actors.execution.pykka_bridge``): it is the caller's mistake.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pykka
 from pykka import messages
 
 from actors.messaging.envelope import own_copy
+from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
     from actors.messaging.ref import Ref
@@ -36,13 +38,18 @@ class Attribute(Enum):
     MISSING = "missing"
     """The objects that live have no attribute of this name."""
     UNKNOWN = "unknown"
-    """No object lives, and its class has no attribute of this name: its ``__init__`` may set one."""
+    """No object lives, and no proxy has found such an attribute in its class or an object of it that has lived: its
+    ``__init__`` may set one."""
     INHERITED_STOP = "inherited_stop"
     """The ``stop`` of every actor."""
     TRAVERSABLE = "traversable"
     CALLABLE = "callable"
     VALUE = "value"
 
+
+_KNOWN: Final[WeakKeys[type[Any], dict[tuple[str, ...], Attribute]]] = WeakKeys()
+"""By class: names that were traversable or callable when a proxy last looked at an object of it. All else is sent as a
+name that nobody knows is. Each change is one step of C; of two at once the last one counts."""
 
 _NO_STOP_OF_ITS_OWN = frozenset({Attribute.MISSING, Attribute.UNKNOWN, Attribute.INHERITED_STOP})
 
@@ -104,18 +111,33 @@ class Proxy(pykka.ActorProxy[Any]):
         return ref  # type: ignore[no-any-return]
 
 
-def attribute_of(actors: Sequence[Any], actor_class: type[Any], path: tuple[str, ...]) -> Attribute:
+def attribute_of(
+    actors: Sequence[Any], actor_class: type[Any], path: tuple[str, ...], *, has_objects: bool = True
+) -> Attribute:
     """Look up what stands behind a name, as a proxy sees it. None of the actor's code runs.
 
     Args:
         actors: objects that live now, several for a pool: the first that has the attribute counts.
-        actor_class: their class, which is looked at where none lives.
+        actor_class: their class. Where none lives, that is looked at, and what was found in those that have lived.
         path: the name, after those of the attributes that lead to it.
+        has_objects: False where objects live in other processes only: what was found in one here says nothing of them.
     """
-    looked_at = actors or [actor_class]
+    found = _attribute_of(actors or [actor_class], path)
+    known = _KNOWN.get(actor_class) if has_objects else None
+    if not actors:
+        known_as = None if known is None else known.get(path)
+        return found if found is not Attribute.MISSING else known_as or Attribute.UNKNOWN
+    if found is Attribute.TRAVERSABLE or found is Attribute.CALLABLE:
+        (_KNOWN.first(actor_class, {}) if known is None else known)[path] = found
+    elif known is not None:
+        known.pop(path, None)
+    return found
+
+
+def _attribute_of(looked_at: Sequence[Any], path: tuple[str, ...]) -> Attribute:
     found = next((found for each in looked_at if (found := find(each, path)) is not MISSING), MISSING)
     if found is MISSING:
-        return Attribute.MISSING if actors else Attribute.UNKNOWN
+        return Attribute.MISSING
     if path == ("stop",) and getattr(found, "__qualname__", "") in {"ManagedActor.stop", "Actor.stop"}:
         return Attribute.INHERITED_STOP
     if any(find(found, (mark,)) is True for mark in ("_pykka_traversable", "pykka_traversable")):

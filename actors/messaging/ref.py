@@ -232,6 +232,11 @@ class Ref(pykka.ActorRef[Any]):
         """Look up what stands behind a name of the actor, after those that lead to it, as a proxy sees it."""
         return self._system.attribute(self, names)
 
+    @property
+    def crosses(self) -> bool:
+        """True where its worker runs in another process: what it is told is pickled."""
+        return self._target().pack is not None
+
     def living_actors(self) -> list[Any]:
         """The actor objects that live now: one, or in a pool those of its members."""
         return [each.actor for each in self._attached() if not each.is_elsewhere and each.actor is not None]

@@ -381,7 +381,7 @@ class System:
 
     def attribute(self, ref: Ref, names: tuple[str, ...]) -> Attribute:
         """Look up what stands behind a name of the actors at a path, as a proxy sees it."""
-        return attribute_of(ref.living_actors(), ref.actor_class, names)
+        return attribute_of(ref.living_actors(), ref.actor_class, names, has_objects=not ref.crosses)
 
     def activity(self) -> int:
         """Changes whenever a worker has handled something or anything has happened. For ``actors.testing.settle``."""

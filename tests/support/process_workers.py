@@ -224,6 +224,7 @@ class Shown(actors.Worker):
 
     def __init__(self) -> None:
         self.count = 0
+        self.own = Knob()
 
     def add(self, number: int, *, times: int = 1) -> int:
         self.count += number * times

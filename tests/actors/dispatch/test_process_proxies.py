@@ -102,3 +102,10 @@ def test_a_class_that_no_process_can_import_is_refused_with_what_to_do_and_its_m
 ) -> None:
     with pytest.raises(NotPicklableError, match=r"Hidden.*classes that stand in a module"):
         tree.ref("p/in_process").ask(("p/hidden", "class"), timeout=LONG_S)
+
+
+def test_what_init_has_set_in_a_process_is_a_value_whatever_an_object_of_its_class_here_has(tree: Tree) -> None:
+    here, elsewhere = (tree.ref(path).proxy() for path in TARGET)
+
+    assert here.own.louder(1).get(timeout=LONG_S) == 4
+    assert elsewhere.own.get(timeout=LONG_S).volume == 3

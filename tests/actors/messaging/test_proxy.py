@@ -180,6 +180,38 @@ def test_what_is_set_by_init_can_be_asked_for_while_the_worker_is_down() -> None
         assert tree.child("t/w").incarnation == 2
 
 
+def test_what_init_has_set_is_called_and_traversed_also_while_the_worker_is_down() -> None:
+    """Else a sender that does so, and knows nothing of the crash, would crash as well: a future is neither."""
+
+    class Kind(Members, Ours):
+        def __init__(self) -> None:
+            super().__init__()
+            self.double = lambda number: 2 * number
+
+    crashes = worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))
+    with start(root(crashes, worker("other", Kind)), clock=ManualClock()) as tree:
+        proxy, other = tree.ref("t/w").proxy(), tree.ref("t/other").proxy()
+        assert proxy.double(2).get(timeout=LONG_S) == 4
+        assert other.inner.louder(1).get(timeout=LONG_S) == 4  # an object of the same class is enough
+        with pytest.raises(ValueError, match="boom"):
+            proxy.crash().get(timeout=LONG_S)
+        settle(tree)
+        assert tree.child("t/w").state == "restarting"
+        doubled, louder, count = proxy.double(3), tree.ref("t/w").proxy().inner.louder(2), proxy.count
+        tree._system.clock.advance(3)
+
+        assert [pykka.get_all([doubled, louder, count], timeout=LONG_S)] == [[6, 5, 0]]
+        other.inner = 7  # no longer traversable, in the object that a proxy saw last
+        assert other.inner.get(timeout=LONG_S) == 7
+        with pytest.raises(ValueError, match="boom"):
+            proxy.crash().get(timeout=LONG_S)
+        settle(tree)
+        inner = proxy.inner
+        tree._system.clock.advance(6)
+
+        assert inner.get(timeout=LONG_S).louder(0) == 3
+
+
 def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) -> None:
     ref = tree.ref("t/w")
     proxy = ref.proxy()
