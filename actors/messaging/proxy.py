@@ -6,10 +6,11 @@ in a process, whose tree is elsewhere. Calls are Pykka's own ``CallableProxy``, 
 ``proxy.method.defer()`` tells.
 
 A name that neither the class nor the living object has is an ``AttributeError`` of the caller, as in Pykka: nothing is
-sent. While nothing lives, a name is what it is in the class, or was when a proxy last found it in an object of that
-class: what ``__init__`` sets may be called and traversed over a restart, too. Any other name is sent, and ``find``
-looks for it in the worker. A name that is missing there fails the request, and never the worker
-(``actors.execution.pykka_bridge``): it is the caller's mistake.
+sent. While nothing lives, a name is what it is in the class, or was when a proxy last looked at it in an object of that
+class. The first proxy that looks at any name takes all of them in, as Pykka's do. So what ``__init__`` sets may be
+called and traversed over a restart, too. Any other name is sent, and ``find`` looks for it in the worker. A name that
+is missing there fails the request, and never the worker (``actors.execution.pykka_bridge``): it is the caller's
+mistake.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from enum import Enum
+from types import GetSetDescriptorType
 from typing import TYPE_CHECKING, Any, Final
 
 import pykka
@@ -38,8 +40,8 @@ class Attribute(Enum):
     MISSING = "missing"
     """The objects that live have no attribute of this name."""
     UNKNOWN = "unknown"
-    """No object lives, and no proxy has found such an attribute in its class or an object of it that has lived: its
-    ``__init__`` may set one."""
+    """No object lives, and neither its class nor an object of it that has lived is known to have such an attribute:
+    its ``__init__`` may set one."""
     INHERITED_STOP = "inherited_stop"
     """The ``stop`` of every actor."""
     TRAVERSABLE = "traversable"
@@ -127,11 +129,31 @@ def attribute_of(
     if not actors:
         known_as = None if known is None else known.get(path)
         return found if found is not Attribute.MISSING else known_as or Attribute.UNKNOWN
+    if known is None:
+        known = _KNOWN.first(actor_class, {})
+        for actor in actors:
+            _take_in(known, actor, (), actor, {id(actor)})
     if found is Attribute.TRAVERSABLE or found is Attribute.CALLABLE:
-        (_KNOWN.first(actor_class, {}) if known is None else known)[path] = found
-    elif known is not None:
+        known[path] = found
+    else:
         known.pop(path, None)
     return found
+
+
+def _take_in(
+    known: dict[tuple[str, ...], Attribute], actor: Any, path: tuple[str, ...], thing: Any, seen: set[int]
+) -> None:
+    """Note what can be called or traversed of an actor, or of a traversable ``thing`` that ``path`` leads to."""
+    own = find(thing, ("__dict__",))  # a descriptor of Python's, unless the class has something else of this name
+    tables = [own.__get__(thing)] if type(own) is GetSetDescriptorType else []
+    tables += [each.__dict__ for each in type(thing).__mro__ if path]  # the class of an actor is known without this
+    for name in {name for table in tables for name in list(table)}:
+        at = (*path, name)
+        kind = MISSING if name.startswith("_") else _attribute_of([actor], at)
+        if kind is Attribute.CALLABLE or kind is Attribute.TRAVERSABLE:
+            known.setdefault(at, kind)
+        if kind is Attribute.TRAVERSABLE and id(inner := find(actor, at)) not in seen:
+            _take_in(known, actor, at, inner, seen | {id(inner)})
 
 
 def _attribute_of(looked_at: Sequence[Any], path: tuple[str, ...]) -> Attribute:

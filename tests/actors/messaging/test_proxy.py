@@ -187,29 +187,31 @@ def test_what_init_has_set_is_called_and_traversed_also_while_the_worker_is_down
         def __init__(self) -> None:
             super().__init__()
             self.double = lambda number: 2 * number
+            self.inner.deeper = Knob()
+            self.inner.deeper.back = self.inner  # in a circle
 
-    crashes = worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))
-    with start(root(crashes, worker("other", Kind)), clock=ManualClock()) as tree:
-        proxy, other = tree.ref("t/w").proxy(), tree.ref("t/other").proxy()
-        assert proxy.double(2).get(timeout=LONG_S) == 4
-        assert other.inner.louder(1).get(timeout=LONG_S) == 4  # an object of the same class is enough
-        with pytest.raises(ValueError, match="boom"):
-            proxy.crash().get(timeout=LONG_S)
-        settle(tree)
-        assert tree.child("t/w").state == "restarting"
-        doubled, louder, count = proxy.double(3), tree.ref("t/w").proxy().inner.louder(2), proxy.count
+    with start(root(worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))), clock=ManualClock()) as tree:
+        proxy = tree.ref("t/w").proxy()
+
+        def down() -> None:
+            with pytest.raises(ValueError, match="boom"):
+                proxy.crash().get(timeout=LONG_S)  # the one name that a proxy has looked at before the first crash
+            settle(tree)
+            assert tree.child("t/w").state == "restarting"
+
+        down()
+        sent = [proxy.double(3), proxy.inner.louder(2), proxy.inner.deeper.louder(4), proxy.inner.volume, proxy.count]
         tree._system.clock.advance(3)
 
-        assert [pykka.get_all([doubled, louder, count], timeout=LONG_S)] == [[6, 5, 0]]
-        other.inner = 7  # no longer traversable, in the object that a proxy saw last
-        assert other.inner.get(timeout=LONG_S) == 7
-        with pytest.raises(ValueError, match="boom"):
-            proxy.crash().get(timeout=LONG_S)
-        settle(tree)
+        assert pykka.get_all(sent, timeout=LONG_S) == [6, 5, 7, 5, 0]
+        proxy.inner = 7  # no longer traversable, in the object that a proxy has looked at last
+        assert proxy.inner.get(timeout=LONG_S) == 7
+        down()
         inner = proxy.inner
+        assert isinstance(inner, pykka.Future)
         tree._system.clock.advance(6)
 
-        assert inner.get(timeout=LONG_S).louder(0) == 3
+        assert inner.get(timeout=LONG_S).volume == 3
 
 
 def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) -> None:
