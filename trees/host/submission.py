@@ -156,7 +156,7 @@ class Submission:
         """Note that tasks are kept: from now on they are the orchestrator's."""
         runtime = self._port.runtime
         for id_ in ids:
-            self._waits[id_] = self._port.waiting(id_)
+            self._waits[id_] = self._port.begins(id_)
             runtime.numbers.begun(id_)
             runtime.carry(id_, self._port.path, self._variables, self._events[id_].trace)
         self._settle(ids)

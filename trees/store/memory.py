@@ -13,7 +13,7 @@ refused (``actors.concurrency.change_lock``): whoever is to reply may need this 
 * records are carried out of the lock, and let go of after it.
 
 Appending to a stream that exists takes no lock: a list's own append is one step of C, and only one orchestrator appends
-to a stream.
+to a stream. Nor does a look at one stream, but where it is met while it changes from one dict to the other.
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ class MemoryStore(Store):
 
     def standing(self, stream: str) -> StreamState | None:
         """How a task's stream stands; None: there is none."""
-        return self._lock.look(partial(self._standing, stream))
+        found = self._standing(stream)
+        if found is not None or stream not in self._streams:
+            return found
+        return self._lock.look(partial(self._standing, stream))  # it was begun, or went on, between two steps of that
 
     def _standing(self, stream: str) -> StreamState | None:
         owner = self._owners.get(stream)

@@ -214,34 +214,37 @@ class OrchestratorPort:
         box = self.system.boxes.get(self._orchestrator)
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
+    def begins(self, task: str) -> Reply:
+        """Return what ``waiting`` does, of a task that the store has now, and that nobody has begun yet."""
+        done = self.done.setdefault(task, Reply())
+        if self.system.is_down:
+            done.fail(self.system.down_error(self.path))
+        return done
+
     def waiting(self, task: str) -> Reply:
         """Completed with the report of a task, or failed where the tree goes down before, or there is no such task."""
         done = self.done.get(task)
         if done is not None and self._is_known(task):
             return done
         if task in self.guard.aside:
-            done = Reply()
-            done.fail(self._is_aside(task))
-            return done
-        report = self.report(task)
+            return _failed(self._is_aside(task))
+        report, done = self.report(task), Reply()
         if report is None:
             # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
             # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
             # Of one that the store has forgotten nothing is put here. Where it does so after that look, the second one
             # sees it, and what was put here stays: it may be that of the next task of this id already.
             if not self._is_known(task):
-                return _unknown(task)
-            done = self.done.setdefault(task, Reply())
+                return _failed(UnknownTaskError(task))
+            done = self.done.setdefault(task, done)
             report = self.report(task)
-        else:
-            done = Reply()
         if report is not None:
             self.done.pop(task, None)
             done.complete(report)
         elif self.system.is_down:
             done.fail(self.system.down_error(self.path))
         elif not self._is_known(task):
-            return _unknown(task)
+            return _failed(UnknownTaskError(task))
         return done
 
     def _is_known(self, task: str) -> bool:
@@ -389,7 +392,7 @@ def _hand_on(source: Reply, to: Reply) -> None:
         to.fail(error)
 
 
-def _unknown(task: str) -> Reply:
+def _failed(error: Exception) -> Reply:
     done = Reply()
-    done.fail(UnknownTaskError(task))
+    done.fail(error)
     return done
