@@ -213,7 +213,7 @@ class System:
         self.root.incarnation, self.root.standing = None, ChildState.DOWN
         self.is_down = True
         for box in list(self.boxes.values()):
-            if isinstance(box, Mailbox):
+            if isinstance(box, Mailbox) and (box.refusal is not Refusal.DOWN or box.depth):  # not closed by its owner
                 self.leftovers.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
         for service in self.services.values():
             service.close()

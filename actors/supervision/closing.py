@@ -54,12 +54,14 @@ def on_stays_down(supervisor: Supervisor, told: StaysDown) -> None:
 
 def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
     """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
-    system = supervisor.system
-    below = system.supervisors.get(child.path) if child.spec.is_supervisor else None
-    boxes = [] if below is not None else mailboxes_below(system, child)
-    if below is not None:
-        _close_all(below, refusal)
-    for box in (*boxes, child.mailbox):
+    system, boxes = supervisor.system, [child.mailbox]
+    if child.spec.is_supervisor:
+        below = system.supervisors.get(child.path)
+        if below is None:
+            boxes = [*mailboxes_below(system, child), child.mailbox]
+        else:
+            _close_all(below, refusal)
+    for box in boxes:
         system.leftovers.answer(box, box.close(refusal), refusal)
 
 
