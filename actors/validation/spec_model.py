@@ -7,7 +7,7 @@ imports or inspects the user's code. This module must never import threads, a cl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -21,6 +21,10 @@ CODE_FIELDS = ("output", "undo", "estimate", "lifespan")
 """Fields that hold, or may hold, a user's code, besides those that say what a worker does (``field_types.WORK``)."""
 _SECRET = frozenset({"args", "kwargs", "inputs", "metadata", "token"})
 """Fields that no repr shows: secrets travel there."""
+_VALUES: Final[Any] = vars(BaseModel)["__dict__"]
+_GIVEN: Final[Any] = vars(BaseModel)["__pydantic_fields_set__"]
+_OTHERS: Final[tuple[Any, ...]] = tuple(vars(BaseModel)[f"__pydantic_{name}__"] for name in ("extra", "private"))
+"""Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
 
 
 class SpecModel(BaseModel, frozen=True):
@@ -154,3 +158,20 @@ def _brief(name: str, value: Any, *, is_code: bool) -> object:
     if not is_code or value is None or isinstance(value, (str, int, float, SpecModel)):
         return value
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
+
+
+ModelT = TypeVar("ModelT", bound=SpecModel)
+
+
+def copy_with(model: ModelT, **values: Any) -> ModelT:
+    """Copy a model, with other values that need no check; for what is done for each task and each attempt.
+
+    ``model_copy`` checks all of it again, and ``copy`` copies what nobody changes.
+    """
+    cls = type(model)
+    copy = cls.__new__(cls)
+    _VALUES.__set__(copy, {**model.__dict__, **values})
+    _GIVEN.__set__(copy, model.model_fields_set.union(values))
+    for place in _OTHERS:
+        place.__set__(copy, place.__get__(model))
+    return copy

@@ -13,8 +13,9 @@ from typing import Final
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.journal.codec import to_json
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.task import Task, with_new_id
+from actors.tasks.model.task import Task
 from actors.tasks.model.task_ids import require_own
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import type_phrase
 from trees.host.submission import let_others_run
 
@@ -33,7 +34,7 @@ def with_id(task: Task) -> Task:
     id_ = uuid.uuid4().hex[:12]
     if task.inputs or task.metadata or task.plan is not None:
         return task.model_copy(update={"id": id_})
-    return with_new_id(task, id_)
+    return copy_with(task, id=id_)
 
 
 def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:

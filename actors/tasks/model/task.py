@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -19,7 +19,7 @@ from actors.tasks.model.ladder_record import RecordedLadder
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
 from actors.validation.json_form import LostInJsonError, json_form
-from actors.validation.spec_model import SpecModel
+from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "metadata_size",
     "same_instruction",
     "usage_of",
-    "with_new_id",
 ]
 """With the words of ``actors.tasks.model.usage``, which plans and tasks are made of."""
 
@@ -223,36 +222,9 @@ def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
     return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
 
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
-_VALUES: Final[Any] = vars(BaseModel)["__dict__"]
-_FIELDS_SET: Final[Any] = vars(BaseModel)["__pydantic_fields_set__"]
-_SLOTS: Final[tuple[Any, ...]] = tuple(vars(BaseModel)[name] for name in ("__pydantic_extra__", "__pydantic_private__"))
-"""Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
-
-
 def instructed(subtask: Subtask, goal: str) -> Subtask:
     """The subtask, which is to do what the whole task is about where it says nothing else."""
-    return subtask if subtask.__dict__["instruction"] else _copy_with(subtask, instruction=goal)
-
-
-def with_new_id(task: Task, id_: str) -> Task:
-    """The task, with an id that was made for it."""
-    return _copy_with(task, id=id_)
-
-
-def _copy_with(model: ModelT, **values: Any) -> ModelT:
-    """Copy a model, with other values that need no check.
-
-    Neither ``model_copy``, which checks all of it again, nor ``copy``, which copies what nobody changes: one is made
-    for each task and each attempt.
-    """
-    cls = type(model)
-    copy = cls.__new__(cls)
-    _VALUES.__set__(copy, {**model.__dict__, **values})
-    for slot in _SLOTS:
-        slot.__set__(copy, slot.__get__(model))
-    _FIELDS_SET.__set__(copy, model.model_fields_set.union(values))
-    return copy
+    return subtask if subtask.__dict__["instruction"] else copy_with(subtask, instruction=goal)
 
 
 def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from actors.validation import field_types
-from actors.validation.spec_model import SpecModel
+from actors.validation.spec_model import SpecModel, copy_with
 
 MOST_TOKENS: Final = 10**18
 """More is no count of tokens. Sums of legal values end here, so that every sum is legal as well."""
@@ -37,7 +37,8 @@ class Usage(SpecModel, frozen=True, kw_only=False):
 
 def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
     """Make a ``Usage`` of numbers counted here, not checked like a user's: each is held within its limits."""
-    return Usage.model_construct(
+    return copy_with(
+        NO_USAGE,
         tokens=min(MOST_TOKENS, max(0, tokens)),
         cost=min(field_types.MAX_AMOUNT, max(0.0, cost)),
         seconds=min(field_types.MAX_AMOUNT, max(0.0, seconds)),

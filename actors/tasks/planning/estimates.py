@@ -14,9 +14,11 @@ from typing import Any, Final
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Budget, Subtask, Usage
 from actors.validation.field_types import MAX_SECONDS
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import listed, type_phrase, value_phrase
 
 UNITS: Final = ("tokens", "cost", "seconds")
+_NO_LIMIT: Final = Budget()
 _MOST: Final = {"tokens": 1e15, "cost": MAX_SECONDS, "seconds": MAX_SECONDS}
 
 
@@ -81,7 +83,7 @@ class EstimateTotal:
     def budget(self) -> Budget:
         """The sum; None where nobody estimated a unit."""
         # Each number was checked; only their sum may be more than one of them may be.
-        return Budget.model_construct(None, **self._units)
+        return copy_with(_NO_LIMIT, **self._units) if self._units else _NO_LIMIT
 
 
 def exceedances(estimate: Budget, budget: Budget | None) -> list[str]:
