@@ -85,9 +85,8 @@ class BatchTimes(Untimed):
             if now - began > QUICK_S and not self._skips:
                 self._look(now - incarnation.since)
             if self._mailbox.attached is incarnation:  # what an abandoned one has done does not count
-                self._measures.add(self._row, number, now - began, self._slow)
-        if self._slow:
-            self._slow = []
+                self._measures.add(self._row, number, now - began, tuple(self._slow))
+        self._slow.clear()
         self._left, self._began, self._skips = left, now, False
 
 

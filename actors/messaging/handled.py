@@ -8,12 +8,14 @@ How long the oldest message waits is known at least: no message has a time of it
 many messages had come by then. Of a message that waits at a later look it is known by these marks which look has found
 it first. It has waited since then.
 
-Locking: marks with the lock of their inbox, times with that of ``Measures``.
+Locking: marks with the lock of their inbox. What was handled is handed over without one, by an append to a deque; it is
+added to the rows with the lock of ``Measures``, many batches at once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -34,6 +36,8 @@ MOST_LABELS: Final = 1000
 """Number of workers and pools of a tree that have a label of their own."""
 MOST_BELOW: Final = 100
 """Number of them below one supervisor."""
+MOST_NEWS: Final = 128
+"""Batches that are handed over before somebody adds them."""
 MOST_MARKS: Final = 32
 """Marks that are kept for one inbox."""
 
@@ -51,6 +55,8 @@ class Measures:
         """True once somebody asks how long messages take: then that is measured."""
         self.rows: dict[str, list[float]] = {}
         """By label: how many are in each bucket, those beyond all of them, and the sum of the seconds."""
+        self._news: deque[tuple[list[float], int, float, Sequence[float]]] = deque()
+        """Batches that are not added to their rows yet: row, number, seconds, the slow ones."""
         self._own: set[str] = set()
         self._shared: set[str] = set()
         """Labels of those without one of their own; each is for a supervisor that has some with one, or for all."""
@@ -101,18 +107,34 @@ class Measures:
         return self.rows.setdefault(self.label(path), [0.0] * (len(BOUNDS) + 2))
 
     def add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
-        """Add messages that a worker has handled to its row, the ``slow`` among them each by itself."""
-        self._lock.look(partial(self._add, row, number, total_s, slow))
+        """Add messages that a worker has handled to its row, the ``slow`` among them each by itself.
 
-    def _add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
-        row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
-        for seconds in slow:
-            row[bisect_left(BOUNDS, seconds)] += 1
-        row[-1] += total_s
+        To take the lock costs more than all else of it, so that is done once for ``MOST_NEWS`` batches, or when asked:
+        ``slow`` is kept, and changes no more.
+        """
+        self._news.append((row, number, total_s, slow))
+        if len(self._news) >= MOST_NEWS:
+            self._lock.look(self._add_news)
+
+    def _add_news(self) -> None:
+        """With the lock held: a look in between, on the same thread, adds what is left."""
+        while self._news:
+            try:
+                row, number, total_s, slow = self._news.popleft()
+            except IndexError:  # a look in between has added it
+                return
+            row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
+            for seconds in slow:
+                row[bisect_left(BOUNDS, seconds)] += 1
+            row[-1] += total_s
 
     def times(self) -> dict[str, list[float]]:
         """Return a copy of the rows."""
-        return self._lock.look(lambda: {label: row.copy() for label, row in self.rows.copy().items()})
+        return self._lock.look(self._times)
+
+    def _times(self) -> dict[str, list[float]]:
+        self._add_news()
+        return {label: row.copy() for label, row in self.rows.copy().items()}
 
 
 def waited_s(inbox: Inbox, now: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.messaging import handled
-from actors.messaging.handled import BOUNDS, MOST_BELOW, MOST_LABELS, MOST_MARKS, Measures, waited_s
+from actors.messaging.handled import BOUNDS, MOST_BELOW, MOST_LABELS, MOST_MARKS, MOST_NEWS, Measures, waited_s
 from actors.messaging.inbox import Inbox
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
@@ -204,8 +205,37 @@ def test_who_looks_from_another_thread_waits_until_a_batch_is_added() -> None:
 
     looks = list[Any]()
     measures.add(row, 2, 0.1, Slow([0.02, 0.3]))
+    assert sum(measures.times()["t/w"][:-1]) == 2
     looks[0]()
     assert looked == [2]
+
+
+def test_a_batch_is_added_once_also_where_a_finalizer_looks_before_the_last_one_is_taken() -> None:
+    """Both orders of the two that take what was handed over: who looks in between has all of it, and then the other."""
+    measures = Measures()
+    row, seen = measures.row_of("t/w"), list[float]()
+
+    class News(deque[Any]):
+        def __bool__(self) -> bool:
+            is_left = len(self) > 0
+            if is_left and not seen:
+                seen.append(0.0)
+                seen[0] = sum(measures.times()["t/w"][:-1])
+            return is_left
+
+    measures._news = News()
+    measures.add(row, 3, 0.1, ())
+    assert sum(measures.times()["t/w"][:-1]) == 3
+    assert seen == [3.0]
+
+
+def test_what_is_handed_over_is_bounded_while_nobody_asks() -> None:
+    measures = Measures()
+    row = measures.row_of("t/w")
+    for _ in range(3 * MOST_NEWS):
+        measures.add(row, 2, 0.1, ())
+        assert len(measures._news) < MOST_NEWS
+    assert row[0] == 2 * 3 * MOST_NEWS
 
 
 def test_a_crowd_shares_a_label_and_who_has_one_of_its_own_keeps_it() -> None:

@@ -433,6 +433,19 @@ def test_a_failed_request_and_a_crash_are_measured_and_what_comes_after_them(
     assert handled(found, "p/w") == ({"0.0001": 2, "1.0": 2, "5.0": 1, "30.0": 1}, 6, pytest.approx(27.0))
 
 
+def test_each_of_several_batches_has_its_own_slow_messages_when_somebody_asks_after_all_of_them(
+    timed: tuple[ManualClock, Gate],
+) -> None:
+    registry = CollectorRegistry()
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", actor=Timed)]), clock=timed[0]) as tree:
+        metrics(tree, registry)
+        for seconds in (0.0, 5.0, 0.0, 20.0):
+            tree.ref("p/w").tell(seconds)
+            settle(tree)
+        found = read(registry)
+    assert handled(found, "p/w") == ({"0.0001": 2, "5.0": 1, "30.0": 1}, 4, 25.0)
+
+
 def test_what_nobody_waits_for_any_more_and_what_an_order_leaves_is_not_measured(
     timed: tuple[ManualClock, Gate],
 ) -> None:
