@@ -3,8 +3,8 @@
 Crashes of the members of a pool are those of the pool.
 
 It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it to whoever
-opens one after something has crashed. It is the one thing of a page that hears events while nobody looks; whatever is
-no exit and no restart costs it a look at its type.
+opens one after something has crashed. It is the one thing of a page that hears events while nobody looks: exits and
+restarts, and no others (``wants``).
 
 It is fed before it takes over what was before it. So a crash at that moment comes both ways, in either order: it is
 one, known by its path and its time, and is kept as it was told.
@@ -48,6 +48,11 @@ class ChildHistory:
         self._crashes: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
         self._recalled: dict[str, float] = {}
         """Times of crashes that were taken over, by path, until the next end there is heard."""
+
+    @staticmethod
+    def wants(kind: type[Event]) -> bool:
+        """Say whether events of a kind are heard; all others need not be delivered."""
+        return issubclass(kind, ChildExited | ChildRestarting)
 
     def hear(self, event: Event) -> None:
         """Take an event."""

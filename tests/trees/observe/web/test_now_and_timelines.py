@@ -151,10 +151,10 @@ def test_a_crash_while_the_first_look_begins_is_shown_once(crashes: str, monkeyp
             tree.ref("shop/a").tell(ValueError("so"))
             eventually(lambda: tree.child("shop/a").incarnation == 2)
 
-        def subscribing(callback: Any) -> Any:
+        def subscribing(callback: Any, **more: Any) -> Any:
             if crashes == "before":
                 crash()
-            ending = subscribe(callback)
+            ending = subscribe(callback, **more)
             if crashes != "before":
                 crash()
             return ending

@@ -17,6 +17,7 @@ import pytest
 
 from actors import Worker
 from actors.model.errors import ActorsError, ConfigError
+from actors.model.events import ChildExited, ChildRestarting, kinds
 from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
@@ -357,6 +358,9 @@ def test_while_nobody_looks_only_exits_are_noted(tree: Tree) -> None:
     before = len(bus._subscriptions)
     page = tree.serve(port=0)
     assert len(bus._subscriptions) == before + 1
+    wants = list(bus._subscriptions)[-1].wants
+    assert wants is not None
+    assert {kind for kind in kinds() if wants(kind)} == {ChildExited, ChildRestarting}
     with _client(page) as client, client.stream("GET", "/events"):
         eventually(lambda: len(bus._subscriptions) == before + 2)
     page.stop()
