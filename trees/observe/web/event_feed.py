@@ -2,7 +2,8 @@
 
 The tree's threads put events in; each browser reads on from its own place on the loop of the server. A browser has no
 queue: one that is slow falls behind the oldest event that is kept, and is told how many it has lost. So memory is
-bounded by ``KEPT`` events and ``MOST_BYTES``, however many look, and whatever an exception has to say.
+bounded by ``KEPT`` events and ``MOST_BYTES``, however many look, and whatever an exception has to say. The feed gathers
+for all of them: its loop is called by the first event of a piece, and once more when that is to be sent.
 
 Numbers begin with the microseconds since 1970 at which the feed was made. A browser comes back by itself to a program
 that was started anew, or a server that has crashed, with a number of the one before. That is less than any of this
@@ -99,7 +100,7 @@ class EventFeed:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bells: set[asyncio.Event] = set()
         self._told = False
-        """True while the loop has been told of news, and has not rung yet."""
+        """True while the loop has been told of news, and has not rung yet: until then it gathers."""
         self._closing: asyncio.TimerHandle | None = None
         self._over = False
 
@@ -129,8 +130,6 @@ class EventFeed:
                     return
                 await bell.wait()
                 bell.clear()
-                if not self._over:
-                    await asyncio.sleep(GATHER_S)
         finally:
             self._leave(bell)
 
@@ -216,7 +215,7 @@ class EventFeed:
             loop = self._loop
         if tell and loop is not None:
             with suppress(RuntimeError):  # the loop is closed: nobody looks
-                loop.call_soon_threadsafe(self._ring_all)
+                loop.call_soon_threadsafe(loop.call_later, GATHER_S, self._ring_all)
 
     def _ring_all(self) -> None:
         with self._lock:

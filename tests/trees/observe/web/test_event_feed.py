@@ -13,6 +13,7 @@ import pytest
 from tests.browser.shop import Shop
 from tests.support.asking import LONG_S
 from trees.observe.source import SourceError
+from trees.observe.web import event_feed
 from trees.observe.web.event_feed import MOST_AT_ONCE, EventFeed
 
 
@@ -230,9 +231,45 @@ def test_a_feed_of_a_server_that_came_back_numbers_on_from_the_one_before() -> N
     assert numbers[-1] < 2**53  # JavaScript can tell them apart
 
 
+def test_events_that_are_gathered_call_the_loop_of_the_server_once_however_many_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both orders: an event before the loop has heard of the one before, and after that."""
+
+    async def main() -> None:
+        monkeypatch.setattr(event_feed, "GATHER_S", LONG_S)
+        loop, calls, shop = asyncio.get_running_loop(), list[str](), SlowShop()
+        shop.gate.set()
+        feed = EventFeed(shop)
+        looks = [await begun(feed) for _ in range(3)]
+        assert [await first for _, first in looks] == [b"", b"", b""]
+        waiting = [asyncio.ensure_future(anext(pieces)) for pieces, _ in looks]  # type: ignore[arg-type]
+        await turns()
+        call = loop.call_soon_threadsafe
+
+        def counted(*args: Any) -> asyncio.Handle:
+            calls.append("called")
+            return call(*args)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        for _ in range(3):
+            shop.tell("child_started", "shop/poller")
+            shop.tell("child_started", "shop/poller")
+            await turns()
+        assert calls == ["called"]
+        assert not any(each.done() for each in waiting)
+        feed._ring_all()  # as after GATHER_S
+        assert [(await each).count(b"event: change") for each in waiting] == [6, 6, 6]
+        shop.tell("child_started", "shop/poller")
+        assert calls == ["called", "called"]
+        feed.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("wakes", ["before the end", "after the end"])
 def test_who_looks_as_a_feed_is_closed_has_all_that_was_heard_and_has_lost_nothing(wakes: str) -> None:
-    # Two orders: the follower gathers already, or its bell has not rung yet, as the feed is closed.
+    # Two orders: the loop gathers already, or has not heard of it yet, as the feed is closed.
     async def main() -> None:
         shop = SlowShop()
         shop.gate.set()
