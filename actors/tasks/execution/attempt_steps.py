@@ -107,11 +107,8 @@ class StepCall(NamedTuple):
     number: int
     fingerprint: str
     keep: Keep
-
-    @property
-    def key(self) -> str:
-        """Key within the subtask."""
-        return step_key(self.name, self.number)
+    key: str
+    """Key within the subtask: made once, and looked up wherever the call is known by it."""
 
 
 class StepHost(Protocol):
@@ -293,7 +290,7 @@ class AttemptSteps:
             number = free.pop(0)[1] if free and free[0][0] <= made_at else self._next_number(name)
         except IndexError:  # another thread was faster
             number = self._next_number(name)
-        step = Step(self, StepCall(name, number, print_, keep))
+        step = Step(self, StepCall(name, number, print_, keep, step_key(name, number)))
         recorded = self._known.fingerprints.get(step.key)
         if recorded is not None and recorded != print_:
             raise StepMismatchError(self.host.subtask, name, number, recorded, print_)

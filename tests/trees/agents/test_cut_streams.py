@@ -20,7 +20,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from actors.tasks.execution.attempt_steps import StepCall
+from actors.tasks.journal.kept_steps import step_key
 from tests.support.hardening import Witness
 from tests.trees.agents.fake_provider import SAID, TOKENS, Provider
 from tests.trees.agents.one_agent import report_of, tree_of
@@ -142,7 +142,7 @@ def test_a_record_with_an_item_that_the_client_does_not_know_is_read_again() -> 
 
     class Context:
         async def step(self, name: str, function: Any, *args: Any) -> Any:
-            key = StepCall(name, 1, "", "attempt").key
+            key = step_key(name, 1)
             if key not in recorded:
                 recorded[key] = await function(*args)
             return recorded[key]
