@@ -55,7 +55,9 @@ class TreeHealth:
     def watch_alerts(self, alerts: Sequence[Alert]) -> AlertNotifier:
         """Watch alerts from now on, until the tree is down; ``start(..., alerts=)`` does it from the beginning."""
         leadership, system = self._leadership, self._system
-        notifier = AlertNotifier(system, alerts, lambda: capture(system, fold=True, leading=leadership.facts()))
+        notifier = AlertNotifier(
+            system, alerts, lambda tasks: capture(system, fold=True, leading=leadership.facts(), tasks=tasks)
+        )
         self._shutdown.also(notifier.stop, notifier.end)
         self._notifiers.append(notifier)
         return notifier

@@ -70,15 +70,23 @@ END_S: Final = 5.0
 
 
 class AlertNotifier:
-    """Watches the alerts of one tree."""
+    """Watches the alerts of one tree.
 
-    def __init__(self, system: System, alerts: Sequence[Alert], capture: Callable[[], TreeSnapshot]) -> None:
+    Args:
+        system: of the tree.
+        alerts: what is watched.
+        capture: looks at the tree; with its tasks where it is given True. No condition of ours reads them, and to look
+            at them takes most of a look at a tree that has many subtasks.
+    """
+
+    def __init__(self, system: System, alerts: Sequence[Alert], capture: Callable[[bool], TreeSnapshot]) -> None:
         self._system, self._capture = system, capture
         self._couriers: dict[int, Courier] = {}
         self._judges: list[Judge] = []
         self._watched: list[_Watched] = []
         for alert in alerts:
-            self._couriers.setdefault(id(alert.to), Courier(f"{system.root_path}-alert", alert.to, self._failed))
+            if id(alert.to) not in self._couriers:  # to make one starts its thread
+                self._couriers[id(alert.to)] = Courier(f"{system.root_path}-alert", alert.to, self._failed)
             self._watched.append(self._watch(alert))
         self._hearing: dict[type[Event], list[_Watched]] = {}
         """By kind of event, who hears it: found once for each, because most kinds concern nobody."""
@@ -197,10 +205,12 @@ class AlertNotifier:
 
     def _look(self) -> Look:
         ports = list(task_runtime_of(self._system).ports.values())
-        nodes = (node for port in ports for state in list(port.states.values()) for node in list(state.nodes.values()))
+        states = [state for port in ports for state in list(port.states.values())]
         asked = [port.time() - each.raised_at for port in ports for each in port.escalations()]
-        queued = sum(node.status is SubtaskStatus.QUEUED for node in nodes)
-        return Look(self._capture(), queued, max(asked, default=None))
+        queued = sum(
+            [node.status for node in list(state.nodes.values())].count(SubtaskStatus.QUEUED) for state in states
+        )
+        return Look(self._capture(bool(self._judges)), queued, max(asked, default=None))
 
     def _failed(self, name: str, error: BaseException) -> None:
         self._system.publish(AlertFailed(self._system.root_path, name, error))

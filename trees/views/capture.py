@@ -55,6 +55,7 @@ def capture(
     leading: Mapping[str, Any] = NO_FACTS,
     room: Room | None = None,
     keep: Collection[str] = (),
+    tasks: bool = True,
 ) -> TreeSnapshot:
     """Look at the tree, or at the child or pool at ``path`` and what is below it.
 
@@ -69,19 +70,20 @@ def capture(
         room: ``room(path, number)``: how many of its children a supervisor shows, or of its members a pool; the others
             are not looked at, only counted. None: all.
         keep: paths of children, and of pools, that are shown even where there is no room for them.
+        tasks: False: no task is looked at; of supervisors it is as if they had none.
 
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    tasks = task_runtime_of(system)
+    runtime = task_runtime_of(system)
     now = system.now()
-    look = _Capture(system, now, stacks, fold, streams, tasks.ports, room, keep)
+    look = _Capture(system, now, stacks, fold, streams, runtime.ports, room, keep, tasks)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
         taken_at=system.epoch + now,
         gave_up=None if system.cause is None else str(system.cause),
-        store_paused_s=None if tasks.durable is None else tasks.durable.paused_s,
+        store_paused_s=None if runtime.durable is None else runtime.durable.paused_s,
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.abandoned_by_path),
         threads=system.pool.size,
@@ -106,6 +108,7 @@ class _Capture:
     ports: Mapping[str, OrchestratorPort]
     room: Room | None = None
     keep: Collection[str] = ()
+    tasks: bool = True
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
@@ -184,8 +187,13 @@ class _Capture:
             ),
             children=children,
             hidden=hidden,
-            **capture_tasks(self.ports.get(child.path), fold=self.fold, streams=self.streams),
+            **self.tasks_of(child),
         )
+
+    def tasks_of(self, child: Child) -> dict[str, Any]:
+        """Fields of a supervisor on its tasks."""
+        port = self.ports.get(child.path) if self.tasks else None
+        return capture_tasks(port, fold=self.fold, streams=self.streams)
 
     def below(self, child: Child) -> tuple[tuple[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot, ...], int]:
         """Return those children of a supervisor that there is room for, and the number of the others."""

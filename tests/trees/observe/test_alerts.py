@@ -63,6 +63,21 @@ def test_without_resolve_its_end_is_not_told() -> None:
     assert [state.step(0.0, holds=True), state.step(1.0, holds=False)] == ["firing", None]
 
 
+OURS: list[Callable[[], Condition]] = [
+    alerts.gave_up,
+    alerts.parked,
+    alerts.breaker_open,
+    alerts.task_failed,
+    alerts.store_paused,
+    alerts.lease_lost,
+    alerts.stalled,
+    lambda: alerts.restarts_over(1, 60.0),
+    lambda: alerts.question_waiting(60.0),
+    lambda: alerts.queue_over(1, 60.0),
+    lambda: alerts.mailbox_over(1),
+]
+
+
 class Stage:
     """A tree with a manual clock, its alerts, and what was told."""
 
@@ -233,6 +248,46 @@ def test_mailbox_over_and_queue_over(monkeypatch: pytest.MonkeyPatch) -> None:
         gate.set()
         for handle in handles:
             handle.result(LONG_S)
+
+
+def test_tasks_are_looked_at_for_a_predicate_over_the_snapshot_and_for_no_condition_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of many subtasks that was most of a look, once a second for all the time that they take."""
+    begun, gate, seen = threading.Event(), threading.Event(), list[int | None]()
+
+    def waits(_: Any) -> str:
+        begun.set()
+        assert gate.wait(LONG_S)
+        return "done"
+
+    with stage(monkeypatch, working(waits), lambda snapshot: seen.append(snapshot.top.tasks_unfinished)) as played:
+        ours = played.tree.watch_alerts([Alert("other", made(), print) for made in OURS])
+        handle = played.tree.submit("go")
+        assert begun.wait(LONG_S)
+        played.notifier.look()
+        top: Any = ours._look().snapshot.top
+        gate.set()
+        handle.result(LONG_S)
+        eventually(lambda: seen[:1] == [1])
+        assert (top.tasks_unfinished, top.tasks, top.id) == (None, None, "p")
+
+
+def test_alerts_that_share_a_target_have_one_thread_for_it_which_ends_with_the_tree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = list[AlertNotice]()
+    target = told.append
+
+    def couriers() -> list[threading.Thread]:
+        return [each for each in threading.enumerate() if each.name == "p-alert"]
+
+    with stage(monkeypatch, one(), alerts.parked()) as played:
+        before = len(couriers())
+        notifier = played.tree.watch_alerts([Alert(f"a{number}", alerts.parked(), target) for number in range(3)])
+        assert len(couriers()) == before + 1
+        notifier.stop()
+        eventually(lambda: len(couriers()) == before)
 
 
 def test_what_ends_a_tree_is_told_all_the_same() -> None:
