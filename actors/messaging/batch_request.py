@@ -7,15 +7,16 @@ replaced, its asker gets the error), but counts in no restart window: ``Reply.is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
-from actors.messaging.wait_graph import enter_new, leave
+from actors.messaging.wait_graph import enter_new, leave, look_again
 
 if TYPE_CHECKING:
-    from actors.messaging.envelope import Envelope
+    from actors.messaging.envelope import CurrentMessage, Envelope
 
 
 def give_item(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
@@ -27,36 +28,42 @@ def give_item(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
     Raises:
         RecursionDetectedError: the target waits, directly or not, for this worker. Nothing was sent.
     """
-    reply, envelope, left = _request(ref, item)
+    reply, envelope, entered = _request(ref, item)
     if envelope is not None:
         try:
             ref.deliver(envelope)
         except BaseException:
-            left()
+            _leave(reply, entered)
             raise
-    return reply, left
+    return _given(reply, entered)
 
 
 async def give_item_async(ref: Ref, item: Any) -> tuple[Reply, Callable[[], None]]:
     """As ``give_item``, on an event loop: where its mailbox is full, it awaits room. Cancelled, nothing was sent."""
-    reply, envelope, left = _request(ref, item)
+    reply, envelope, entered = _request(ref, item)
     if envelope is not None:
         try:
             await ref.deliver_async(envelope)
         except BaseException:
-            left()
+            _leave(reply, entered)
             raise
-    return reply, left
+    return _given(reply, entered)
 
 
-def _request(ref: Ref, item: Any) -> tuple[Reply, Envelope | None, Callable[[], None]]:
+def _request(ref: Ref, item: Any) -> tuple[Reply, Envelope | None, CurrentMessage | None]:
     current = CURRENT.get()
     reply, envelope = ref.request(item, None, current)
     reply.is_of_batch = True
-    entered = None if current is None else enter_new(reply, current)
+    return reply, envelope, None if current is None else enter_new(reply, current)
 
-    def left() -> None:
-        leave(reply, entered)
-        reply.abandon()
 
-    return reply, envelope, left
+def _given(reply: Reply, entered: CurrentMessage | None) -> tuple[Reply, Callable[[], None]]:
+    """The item is in the mailbox of its target, which may have gone down before that: look once, as an ask does."""
+    if entered is not None:
+        look_again(reply, entered)
+    return reply, partial(_leave, reply, entered)
+
+
+def _leave(reply: Reply, entered: CurrentMessage | None) -> None:
+    leave(reply, entered)
+    reply.abandon()

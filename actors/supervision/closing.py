@@ -27,6 +27,7 @@ from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
 from actors.supervision.child_table import mailboxes_below
+from actors.supervision.dead_ends import refuse_dead_ends
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Exit
@@ -53,7 +54,10 @@ def on_stays_down(supervisor: Supervisor, told: StaysDown) -> None:
 
 
 def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
-    """A child stays down: answer all that waits in its mailbox, and in those of its subtree."""
+    """A child stays down: answer all that waits in its mailbox, and in those of its subtree.
+
+    Of a pool perhaps only members are left now that are down for a while, in a group that restarts.
+    """
     system, boxes = supervisor.system, [child.mailbox]
     if child.spec.is_supervisor:
         below = system.supervisors.get(child.path)
@@ -63,6 +67,8 @@ def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
             _close_all(below, refusal)
     for box in boxes:
         system.leftovers.answer(box, box.close(refusal), refusal)
+    if child.pool is not None and supervisor.restarts.group is not None:
+        refuse_dead_ends(supervisor, child)
 
 
 def _close_all(supervisor: Supervisor, refusal: Refusal) -> None:

@@ -53,13 +53,13 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
             return None  # as most often
         members = [target]
     else:
-        members = target.members
-        if any(member.attached is not None for member in members):
+        members = [member for member in tuple(target.members) if member.refusal is None]  # a closed one takes nothing
+        if not members or any(member.attached is not None for member in members):
             return None
     late: list[tuple[str, Late]] = []
     for asker in current.held_up():
         paths = _running(system, asker) if system.boxes.get(asker.path) is asker else []
-        what = {_comes_after(system, member.path, path) for member in tuple(members) for path in paths}
+        what = {_comes_after(system, member.path, path) for member in members for path in paths}
         if None not in what:
             late += [(path, "start" if what == {"start"} else "end") for path in paths]
     if not late:
@@ -99,12 +99,22 @@ def _comes_after(system: Registry, path: str, asker: str) -> Late | None:
     starts = sibling.standing is ChildState.STARTING
     if plan.stops_first and (not starts or plan.is_to_stop(sibling) or sibling.standing is ChildState.STOPPING):
         return "end"  # the last look finds one that has had its turn since the first
-    if starts and any(below.shutdown is not None for below in _between(system, others, shared + 1)):
+    return _comes_after_its_start(system, sibling, others, shared + 1) if starts and not sibling.is_up else None
+
+
+def _comes_after_its_start(system: Registry, sibling: Child, asker: list[str], depth: int) -> Late | None:
+    """Say after what of the asker the next one is started: ``sibling``, above him or he himself, is not up yet.
+
+    Once it is up nothing waits for it, also where its supervisor hears of that later, and whatever becomes of it.
+    """
+    if any(below.shutdown is not None for below in _between(system, asker, depth)):
         return "end"  # the start of one of these has failed, and it ends first
-    own = system.children.get(asker) if starts else None
+    own, above = system.children.get("/".join(asker)), system.supervisors.get("/".join(asker[:-1]))
     incarnation = None if own is None else own.incarnation
-    in_its_start = incarnation is not None and not incarnation.came_up  # its supervisor hears of that later
-    return "start" if in_its_start else None
+    if own is None or own.plan is None or incarnation is None or incarnation.came_up:
+        return None
+    is_waited_for = own is sibling or (above is not None and own.plan is above.first)  # and was not added meanwhile
+    return "start" if is_waited_for else None
 
 
 def _between(system: Registry, parts: list[str], first: int) -> Iterator[Supervisor]:
@@ -120,10 +130,11 @@ def refuse_dead_ends_above(supervisor: Supervisor) -> None:
     system, path = supervisor.system, supervisor.path
     while (above := system.supervisors.get(path.rpartition("/")[0])) is not None:
         child = system.children.get(path)
-        if child is None or child.standing is not ChildState.STARTING or (plan := child.plan) is None:
+        if child is None or child.standing is not ChildState.STARTING or child.is_up or (plan := child.plan) is None:
             return
         for later in plan.starts.copy():
-            refuse_dead_ends(above, later)
+            if later.plan is plan and later.is_down:  # else another plan has it, and perhaps it is at work
+                refuse_dead_ends(above, later)
         path = above.path
 
 

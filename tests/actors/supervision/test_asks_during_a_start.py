@@ -10,8 +10,8 @@ import pytest
 import actors
 from actors import ActorsError, ActorStoppedError, StartError, Worker
 from actors.messaging.envelope import CURRENT
-from actors.testing import settle
-from tests.support.crew import EACH_TARGET, LONG_S, faulty, running, shop
+from actors.testing import Hang, settle
+from tests.support.crew import EACH_TARGET, LONG_S, faulty, incarnations, meanwhile, running, shop
 from tests.support.hardening import eventually
 from trees import SupervisorSpec, WorkerSpec, start
 
@@ -200,3 +200,53 @@ def test_a_start_that_fails_below_is_not_held_up_by_an_ask_of_one_that_is_starte
         pass
 
     assert refused(came) == ["shop/y: is stopped, and not started again before 'shop/desk/x' has ended."]
+
+
+def test_one_that_came_up_and_gives_up_at_once_does_not_keep_the_next_one_from_its_start() -> None:
+    """What crashes while its supervisor starts is treated when all are up: then the next one's turn has come."""
+    came: list[Any] = []
+
+    def ask(message: str) -> None:
+        came.append(actors.ref("shop/y").ask(message, timeout=None))
+
+    class Late(Worker):
+        def on_start(self) -> None:
+            if not came:
+                system = CURRENT.get().incarnation.system  # type: ignore[union-attr]
+                actors.ref("shop/desk/up").tell("hello")
+                actors.ref("shop/desk/bad").tell("raise ValueError")
+                eventually(lambda: system.boxes["shop/y"].depth and not actors.ref("shop/desk/bad").is_alive())
+
+    up = WorkerSpec(id="up", handle=ask, shutdown="infinity")
+    desk = SupervisorSpec(
+        id="desk", max_restarts=0, children=[up, faulty("bad"), WorkerSpec(id="late", actor=Late, start_timeout_s=None)]
+    )
+
+    with start(shop(desk, WorkerSpec(id="y", handle=str))) as tree:
+        settle(tree)
+        assert came == ["hello"]
+        assert incarnations(tree, "shop/desk") == {"up": 2, "bad": 2, "late": 2}
+
+
+def test_a_child_that_is_added_while_others_of_its_supervisor_start_may_wait_for_a_younger_one() -> None:
+    came: list[Any] = []
+
+    class Late(Worker):
+        starts = 0
+
+        def on_start(self) -> None:
+            Late.starts += 1
+            if Late.starts == 2:
+                gate.hold()
+
+    with Hang() as gate:
+        desk = SupervisorSpec(id="desk", children=[WorkerSpec(id="late", actor=Late, start_timeout_s=None)])
+        young = WorkerSpec(id="y", handle=str)
+        with running(shop(faulty("culprit"), desk, young, strategy="one_for_all")) as tree:
+            tree.ref("shop/culprit").tell("raise ValueError")
+            gate.wait_until_entered()
+            with meanwhile(tree.start_child, "shop/desk", x(Asker, "shop/y", came)) as added:
+                eventually(lambda: tree.ref("shop/y").depth or came, "the ask")
+                gate.release()
+            assert added.result().path == "shop/desk/x"
+            assert came == ["a message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pytest
 import actors
 from actors import ActorsError, ActorStoppedError, ChildRestarting, Reply, SupervisorGaveUp, Worker
 from actors.testing import Hang, ManualClock, settle
-from tests.support.crew import EACH_TARGET, LONG_S, Record, faulty, incarnations, running, shop
+from tests.support.crew import EACH_TARGET, LONG_S, Record, faulty, incarnations, meanwhile, running, shop
 from tests.support.hardening import eventually
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 
@@ -105,6 +106,91 @@ def test_an_ask_to_one_that_is_down_already_fails_at_once(
 
             assert is_refused(came, path), came
             assert set(incarnations(tree).values()) == {2}
+
+
+def takes_batches(path: str, gate: Hang, came: list[Any], trees: list[Tree], *, is_async: bool) -> Callable[..., Any]:
+    def on_a_thread(_: object) -> None:
+        gate.hold()
+        came.extend(result for _, result in trees[0].map([1], path, timeout_s=math.inf))
+
+    async def on_the_loop(_: object) -> None:
+        await gate.hold_async()
+        came.extend([result async for _, result in trees[0].map([1], path, timeout_s=math.inf)])
+
+    return on_the_loop if is_async else on_a_thread
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@EACH_TARGET
+def test_an_item_of_a_batch_for_one_that_is_down_already_fails_at_once(path: str, target: Any, is_async: bool) -> None:
+    came: list[Any] = []
+    trees: list[Tree] = []
+    with Hang(deaf=True) as gate:
+        handle = takes_batches(path, gate, came, trees, is_async=is_async)
+        older = WorkerSpec(id="x", handle=handle, shutdown="infinity")
+        with running(shop(older, target(lambda item: item), faulty("bad"), strategy="one_for_all")) as tree:
+            trees.append(tree)
+            tree.ref("shop/x").tell("go")
+            gate.wait_until_entered()
+            tree.ref("shop/bad").tell("raise ValueError")
+            eventually(lambda: tree.which_children("shop")[-2].state != "running", "the end of the target")
+            gate.release()
+            settle(tree)
+
+            assert is_refused(came, path), came
+            assert set(incarnations(tree).values()) == {2}
+
+
+@ASKERS
+def test_a_member_that_is_parked_is_none_of_those_who_may_answer(asker: type[Asker]) -> None:
+    came: list[Any] = []
+    with Hang(deaf=True) as gate:
+        pool = faulty("y", pool=2, on_exhausted="park")
+        children = [x(asker, "shop/y", came, gate=gate), pool, faulty("bad")]
+        with running(shop(*children, strategy="one_for_all", max_restarts=1)) as tree:
+            for _ in range(2):
+                tree.ref("shop/y#0").tell("raise ValueError")
+                settle(tree)
+            assert tree.child("shop/y#0").state == "parked"
+            tree.ref("shop/x").tell("hello")
+            gate.wait_until_entered()
+            tree.ref("shop/bad").tell("raise ValueError")
+            eventually(lambda: tree.child("shop/y#1").state != "running", "the end of the other one")
+            gate.release()
+            settle(tree)
+
+            assert is_refused(came, "shop/y"), came
+
+
+@ASKERS
+def test_an_ask_of_a_pool_fails_when_the_only_member_that_was_up_stays_down(asker: type[Asker]) -> None:
+    came: list[Any] = []
+    with Hang() as busy, Hang(deaf=True) as last, Hang(deaf=True) as gate:
+
+        def is_slow_to_stop(message: Any) -> Any:
+            if message == "be busy":
+                busy.hold()  # until it is to stop
+                last.hold()
+            return message
+
+        pool = WorkerSpec(id="y", handle=is_slow_to_stop, pool=2, shutdown="infinity")
+        with running(shop(x(asker, "shop/y", came, gate=gate), pool, faulty("bad"), strategy="one_for_all")) as tree:
+            tree.ref("shop/x").tell("hello")
+            gate.wait_until_entered()
+            tree.ref("shop/y#1").tell("be busy")
+            busy.wait_until_entered()
+            with meanwhile(tree.terminate_child, "shop/y#1"):
+                last.wait_until_entered()
+                tree.ref("shop/bad").tell("raise ValueError")
+                eventually(lambda: tree.child("shop/y#0").state != "running", "the end of the other one")
+                gate.release()
+                eventually(lambda: tree.ref("shop/y").depth == 1, "the ask in the mailbox")
+                assert came == []
+                last.release()
+            settle(tree)
+
+            assert is_refused(came, "shop/y"), came
+            assert incarnations(tree) == {"x": 2, "y#0": 2, "y#1": 1, "bad": 2}
 
 
 def test_one_outside_of_the_group_that_is_asked_by_one_in_it_hears_of_it_too() -> None:
