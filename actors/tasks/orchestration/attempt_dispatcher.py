@@ -150,7 +150,7 @@ class AttemptDispatcher:
                 core.is_broken_off(state.id)
                 if (dead_end := dead_end_met(attempt)) is not None:
                     parts.queue.pause(state, node)
-                    parts.delegation.met_dead_end(state, node, attempt, dead_end)
+                    parts.delegation.met_dead_end(state, node, dead_end)
             else:
                 core.goes_on(node)
             counted, turned = parts.breakers.ended(row, entry, outcome)

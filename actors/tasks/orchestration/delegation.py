@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.messaging.pool_address import PoolAddress
 from actors.model.errors import ConfigError, RecursionDetectedError
 from actors.tasks.execution.attempt import STOP, Attempt
 from actors.tasks.journal.subtask_state import SubtaskState, asker_of
@@ -25,6 +26,7 @@ from actors.tasks.orchestration.waits_of_teams import dead_end_of, look_again, w
 
 if TYPE_CHECKING:
     from actors.messaging.message_errors import ActorStoppedError
+    from actors.messaging.reply import Reply
     from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
@@ -214,14 +216,15 @@ class Delegation:
             self._lifecycle.withdraw(state, node)
         return error is not None
 
-    def met_dead_end(self, state: TaskState, node: SubtaskState, attempt: Attempt, error: ActorStoppedError) -> None:
-        """Refuse what was asked for where it was cut off by a dead end of those who wait for it.
+    def met_dead_end(self, state: TaskState, node: SubtaskState, error: ActorStoppedError) -> None:
+        """Refuse what was asked for where an attempt of it was cut off by a dead end of those who wait for it.
 
-        It would begin again and again, and be cut off, until whoever is to stop first is killed.
+        It would begin again and again, and be cut off, until whoever is to stop first is killed. Where only the attempt
+        itself is to stop, or somebody whom it has asked, it begins again after that, and those who wait are answered.
         """
-        own = {attempt.incarnation.mailbox.path} if attempt.incarnation is not None else set()
-        key = self._asked_above(state, node) if set(error.stop_first) - own else None
-        if key is not None:
+        key = self._asked_above(state, node)
+        open_ask = None if key is None else self._core.runtime.asks.get(key)
+        if key is not None and open_ask is not None and not _held_up(open_ask.reply).isdisjoint(error.stop_first):
             self._core.act(state.id, self.answer, key, None, error)
 
     def _asked_above(self, state: TaskState, node: SubtaskState) -> str | None:
@@ -310,6 +313,12 @@ class Delegation:
         open_ask = self._core.runtime.asks.get(ask)
         if open_ask is not None and open_ask.attempt.owner is self._core.port:
             self._core.attempts.waits_no_longer(ask)
+
+
+def _held_up(reply: Reply) -> set[str]:
+    """Return the paths of those who wait while this reply is waited for; of a pool, those of all members."""
+    boxes = {box for current in set(reply.waiters) for box in current.held_up()}
+    return {member.path for box in boxes for member in (box.members if isinstance(box, PoolAddress) else (box,))}
 
 
 def _too_late_for(attempt: Attempt) -> SubtaskFailedError:

@@ -14,6 +14,7 @@ import actors
 from actors import ChildExited
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, faulty
+from tests.support.hardening import eventually
 from trees import (
     Retry,
     StaticPlan,
@@ -152,6 +153,47 @@ def test_so_is_whoever_waits_for_an_older_one_that_waits_for_the_helper(
         assert report.results == {"asker": {"of_team": "helped"} if is_team else "helped"}
         assert {event.reason for event in record.of(ChildExited) if event.path.startswith("shop/asker")} == {"shutdown"}
         assert not record.of(SubtaskFailed)
+
+
+def test_whoever_is_not_to_stop_has_his_answer_of_one_that_was_cut_off_with_another_one_of_its_group() -> None:
+    """The asker waits for the first, that for the second, and that for the helper: the last three are the group."""
+    begun, calls = Hang(deaf=True), list[str]()
+
+    def asks_first(_: object, context: Any) -> Any:
+        calls.append("asker")
+        return context.ask_sync("first", "help me")
+
+    def first(*_: object) -> Any:
+        calls.append("first")
+        return actors.ref("shop/second").ask("help me", timeout=None)
+
+    def second(_: object) -> Any:
+        begun.hold()
+        return actors.ref("shop/helper").ask("help", timeout=None)
+
+    spec = SupervisorSpec(
+        id="shop",
+        strategy="rest_for_one",
+        tasks=Tasks(planner=StaticPlan([Subtask("asker")]), on_failure=[]),
+        children=[
+            asker(asks_first),
+            faulty("culprit"),
+            WorkerSpec(id="second", handle=second, shutdown="infinity"),
+            WorkerSpec(id="first", execute=first, shutdown="infinity"),
+            WorkerSpec(id="helper", handle=lambda _: "helped"),
+        ],
+    )
+    with begun, start(spec) as tree:
+        handle = tree.submit(Task("go"))
+        begun.wait_until_entered(LONG_S)
+        helper = tree.ref("shop/helper")
+        tree.ref("shop/culprit").tell("raise ValueError")
+        eventually(lambda: not helper.is_alive(), "the end of the helper")
+        begun.release()
+        report = handle.result(timeout=LONG_S)
+
+        assert report.results == {"asker": "helped"}
+        assert calls == ["asker", "first", "first"]
 
 
 @ASKERS
