@@ -34,6 +34,7 @@ from actors.model.spec import UNBOUNDED, MailboxLimit, Overflow
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
+    from actors.messaging.reply import Reply
 
 
 class Refusal(StrEnum):
@@ -70,7 +71,7 @@ NOTHING: Final[Iterator[Envelope]] = iter(())
 class Inbox:
     """A queue of messages with a bound, open or closed."""
 
-    __slots__ = ("bounds", "lock", "marks", "path", "places", "plain", "queue", "refusal", "taken")
+    __slots__ = ("bounds", "lock", "marks", "path", "places", "plain", "queue", "refusal", "taken", "waits")
 
     pack: Callable[[Any], Any] | None = None
     """Makes of a message what can cross to where it is handled, in the sender; None: it is handled here. A method."""
@@ -92,6 +93,8 @@ class Inbox:
         """Messages that were taken out of the queue, or had to go."""
         self.marks: tuple[tuple[float, int], ...] = ()
         """Looks at what waits, and how many messages had come by then; see ``actors.messaging.handled``."""
+        self.waits: set[Reply] | None = None
+        """What is waited for of its worker, beside replies: see ``actors.messaging.wait_graph.list_wait``."""
 
     @property
     def rest(self) -> int:

@@ -21,6 +21,7 @@ Locking: none. Sets are changed and copied in one step of C; the first one of a 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.shared_fields import first_of
@@ -84,6 +85,19 @@ def _waits_of(current: CurrentMessage) -> set[Reply]:
 def _waiters_of(reply: Reply) -> set[CurrentMessage]:
     waiters = reply.waiters
     return first_of(reply, "waiters", set(), NOBODY) if waiters is NOBODY else waiters
+
+
+def list_wait(reply: Reply) -> None:
+    """List a reply with its target, which is to bring it and has no message of it. Before it is waited for.
+
+    So whoever brings the target down finds it, as an ask in the mailbox (``actors.supervision.dead_ends``).
+    """
+    box = reply.target
+    if box is not None:
+        waits = box.waits
+        waits = first_of(box, "waits", set()) if waits is None else waits
+        waits.add(reply)
+        reply.when_done(partial(waits.discard, reply))
 
 
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
+from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import look_again
 from actors.model.spec import SupervisorRecipe
 from actors.supervision.child import Child, ChildState
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Address, CurrentMessage
-    from actors.messaging.reply import Reply
     from actors.supervision.registry import Registry
     from actors.supervision.supervisor import Supervisor
 
@@ -150,13 +150,16 @@ def refuse_dead_ends(supervisor: Supervisor, child: Child) -> None:
 
 
 def _replies(box: Mailbox | PoolAddress) -> list[Reply]:
-    """Return the replies of the asks that wait there. Nobody takes messages meanwhile: whoever did is down."""
+    """Return the replies of the asks that wait there, and what else is waited for.
+
+    Nobody takes messages meanwhile: whoever did is down.
+    """
     with box.lock:
         waiting = list(box.queue.copy())
         if isinstance(box, Mailbox) and (batch := list(box.batch)):
             box.batch = iter(batch)
             waiting += batch
-    return [reply for _, reply, _ in waiting if reply is not None]
+    return [*(box.waits or set[Reply]()).copy(), *(reply for _, reply, _ in waiting if reply is not None)]
 
 
 def _inboxes(supervisor: Supervisor, child: Child) -> Iterator[Mailbox | PoolAddress]:

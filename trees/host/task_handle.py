@@ -162,6 +162,7 @@ class TaskHandle(TaskAddress):
             TaskTimeoutError: it has not ended within ``timeout`` seconds.
             UnknownTaskError: it was removed, or its time in the store was over, before anybody asked.
             TreeDownError: the tree is down; the task stays unfinished in its store.
+            ActorStoppedError: called by a worker that is to stop before the task's supervisor is started again.
             RecursionDetectedError: called by a worker that the task's own supervisor waits for, or that could only wait
             for ever: the task needs workers that wait for this one, or for each other.
             ValueError: ``timeout`` is no number of seconds.

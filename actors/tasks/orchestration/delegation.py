@@ -222,13 +222,13 @@ class Delegation:
         It would begin again and again, and be cut off, until whoever is to stop first is killed. Where only the attempt
         itself is to stop, or somebody whom it has asked, it begins again after that, and those who wait are answered.
         """
-        key = self._asked_above(state, node)
-        open_ask = None if key is None else self._core.runtime.asks.get(key)
-        if key is not None and open_ask is not None and not _held_up(open_ask.reply).isdisjoint(error.stop_first):
-            self._core.act(state.id, self.answer, key, None, error)
+        for key in self._asked_above(state, node):
+            open_ask = self._core.runtime.asks.get(key)
+            if open_ask is not None and not _held_up(open_ask.reply).isdisjoint(error.stop_first):
+                self._core.act(state.id, self.answer, key, None, error)
 
-    def _asked_above(self, state: TaskState, node: SubtaskState) -> str | None:
-        """Return the ask that a subtask is done for, be it by way of teams; None: it is done for no ask."""
+    def _asked_above(self, state: TaskState, node: SubtaskState) -> list[str]:
+        """Return the asks that a subtask is done for, be it by way of teams, or the waits for its task."""
         runtime, of, found = self._core.runtime, state, node
         while found.ask is None:
             above = runtime.attempt_of(of)
@@ -236,9 +236,9 @@ class Delegation:
             whole = None if above is None or port is None else port.states.get(above.task)
             further = None if above is None or whole is None else whole.nodes.get(above.subtask.id)
             if whole is None or further is None:
-                return None
+                return [key for key, ask in runtime.asks.copy().items() if ask.task == of.id]
             of, found = whole, further
-        return found.ask
+        return [found.ask]
 
     def _too_late(self, state: TaskState, node: SubtaskState) -> None:
         if node.ask is not None and not node.is_done:

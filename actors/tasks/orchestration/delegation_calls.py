@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import list_wait
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.task_errors import NoCapableWorkerError
@@ -111,27 +112,32 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
         done: completed with its end.
 
     Returns:
-        What an attempt has to wait for instead: it is completed when there is a slot for it again. To be failed by
-        whoever waits no longer. None: the present code is no attempt's.
+        What a worker has to wait for instead: it is completed when there is a slot again for an attempt, and fails
+        where the orchestrator is down, and not started again before the worker has ended. To be failed by whoever waits
+        no longer. None: the present code is no worker's.
 
     Raises:
         RecursionDetectedError: the task's own supervisor waits for the present code.
     """
     chain, lineage = waiting_chain(port)
     current = CURRENT.get()
-    attempt = current.reply if current is not None and current.in_request else None
-    if not chain or not isinstance(attempt, Attempt):
-        if chain:
-            port.tell(WaiterJoined(task, chain, lineage))
+    if not chain or current is None:
         return None
-    runtime = port.runtime
-    own, reply = runtime.port_at(attempt.owner.path), Reply(None, attempt.spec.path)
-    key = own.new_ask(attempt)
-    runtime.open_ask(key, OpenDelegation(reply, attempt, port, None, task=task))
-    reply.when_done(partial(_answered, own, key, port))
-    own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
-    port.tell(WaiterJoined(task, chain, lineage, key))
-    ended = partial(_task_ended, own, key)
+    reply = Reply(port.system.boxes.get(port.orchestrator), current.incarnation.mailbox.path)
+    list_wait(reply)
+    attempt = current.reply if current.in_request else None
+    if isinstance(attempt, Attempt):
+        runtime = port.runtime
+        own = runtime.port_at(attempt.owner.path)
+        key = own.new_ask(attempt)
+        runtime.open_ask(key, OpenDelegation(reply, attempt, port, None, task=task))
+        reply.when_done(partial(_answered, own, key, port))
+        own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
+        port.tell(WaiterJoined(task, chain, lineage, key))
+        ended = partial(_task_ended, own, key)
+    else:
+        port.tell(WaiterJoined(task, chain, lineage))
+        ended = reply.complete
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
     if port.system.is_down:

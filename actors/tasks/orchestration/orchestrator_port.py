@@ -64,7 +64,8 @@ class OrchestratorPort:
     def __init__(self, runtime: TaskRuntime, path: str, settings: Tasks) -> None:
         self.runtime, self.system, self.streams = runtime, runtime.system, runtime.streams
         self.path = path  # of the supervisor
-        self._orchestrator = f"{path}/{ORCHESTRATOR}"
+        self.orchestrator = f"{path}/{ORCHESTRATOR}"
+        """Path of the orchestrator itself."""
         self.settings = settings
         self.count_tokens: Callable[[str], int] | None = settings.count_tokens
         """Counter of tokens of the user's; None: there is none."""
@@ -211,7 +212,7 @@ class OrchestratorPort:
 
     def post(self, message: Any) -> bool:
         """Put a message into the orchestrator's mailbox: one that the next incarnation can do without."""
-        box = self.system.boxes.get(self._orchestrator)
+        box = self.system.boxes.get(self.orchestrator)
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def begins(self, task: str) -> Reply:
@@ -381,7 +382,7 @@ class OrchestratorPort:
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""
-        return self.system.stopped_error(self._orchestrator, Refusal.STOPPED)
+        return self.system.stopped_error(self.orchestrator, Refusal.STOPPED)
 
 
 def _hand_on(source: Reply, to: Reply) -> None:

@@ -1,0 +1,182 @@
+"""A worker waits for a task that it has submitted as in an ask: nobody waits so until he is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import actors
+from actors import ActorStoppedError, ChildExited, TreeDownError
+from actors.testing import Hang
+from tests.support.crew import LONG_S, Record, faulty, running
+from tests.support.hardening import eventually
+from trees import Plan, Retry, StaticPlan, Subtask, SubtaskFailed, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+
+HELPED = {"helper": "helped"}
+TO_HELPER = Plan([Subtask("helper", worker="helper")])
+
+
+class Asker:
+    """Submits a task to the desk, and waits for it; notes what came."""
+
+    def __init__(self, gate: Hang | None = None) -> None:
+        self.tree: Any = None
+        self.gate = gate
+        self.came: list[Any] = []
+
+    def waits(self, *_: object) -> Any:
+        if self.gate is not None:
+            self.gate.hold()
+        handle = self.tree.submit(Task("help", id="help", plan=TO_HELPER), "shop/desk")
+        try:
+            self.came.append(handle.result().output)
+        except Exception as error:
+            self.came.append(error)
+            raise
+        return self.came[-1]
+
+    async def awaits(self, *_: object) -> Any:
+        if self.gate is not None:
+            await self.gate.hold_async()
+        handle = await self.tree.asubmit(Task("help", id="help", plan=TO_HELPER), "shop/desk")
+        try:
+            self.came.append((await handle).output)
+        except Exception as error:
+            self.came.append(error)
+            raise
+        return self.came[-1]
+
+    def work(self, kind: str) -> Callable[..., Any]:
+        return self.awaits if "async" in kind else self.waits
+
+
+def shop(
+    asker: Asker, kind: str, helps: Callable[..., Any], *, asker_first: bool = True, **words: Any
+) -> SupervisorSpec:
+    as_what = "handle" if "handler" in kind else "execute"
+    worker = WorkerSpec(id="asker", shutdown="infinity", **{as_what: asker.work(kind)})  # type: ignore[arg-type]
+    again = Retry(3, initial_s=0.0, max_s=0.0, jitter=0.0)
+    desk = SupervisorSpec(id="desk", tasks=Tasks(on_failure=[again]), children=[WorkerSpec(id="helper", execute=helps)])
+    children = [worker, desk] if asker_first else [desk, worker]
+    if "handler" not in kind:
+        words["tasks"] = Tasks(planner=StaticPlan([Subtask("asker")]), on_failure=[])
+    return SupervisorSpec(id="shop", children=[faulty("culprit"), *children, faulty("last")], **words)
+
+
+def begin(tree: Tree, asker: Asker, kind: str) -> Any:
+    asker.tree = tree
+    if "handler" in kind:
+        return tree.ref("shop/asker").ask("go", timeout=None, block=False)
+    return tree.submit(Task("go"), "shop")
+
+
+def waits(tree: Tree) -> bool:
+    """True while somebody waits for a task of the desk."""
+    return bool(tree._system.children["shop/desk/orchestrator"].mailbox.waits)
+
+
+def is_refused(asker: Asker) -> bool:
+    return type(asker.came[0]) is ActorStoppedError and "not started again before 'shop/asker' has ended" in str(
+        asker.came[0]
+    )
+
+
+KINDS = pytest.mark.parametrize("kind", ["attempt", "async attempt", "handler", "async handler"])
+
+
+@KINDS
+@pytest.mark.parametrize("is_down", [False, True], ids=["before it is down", "when it is down"])
+def test_a_wait_for_a_task_fails_that_cannot_end_before_whoever_waits_has_stopped(kind: str, is_down: bool) -> None:
+    begun, calls = threading.Event(), list[str]()
+
+    def helps(*_: object) -> str:
+        calls.append("helper")
+        begun.set()
+        if len(calls) == 1 and not is_down:
+            while not actors.sleep(LONG_S):  # until it is to stop
+                pass
+            raise ValueError("it was stopped")
+        return "helped"
+
+    with Hang(deaf=True) as gate:
+        asker = Asker(gate if is_down else None)
+        with running(shop(asker, kind, helps, strategy="one_for_all")) as tree:
+            record = Record(tree)
+            going = begin(tree, asker, kind)
+            if is_down:
+                gate.wait_until_entered(LONG_S)
+            else:
+                assert begun.wait(LONG_S)
+                eventually(lambda: waits(tree), "the wait")
+            tree.ref("shop/culprit").tell("raise ValueError")
+            if is_down:
+                eventually(lambda: tree.child("shop/desk").state != "running", "the end of the desk")
+                gate.release()
+            if "handler" in kind:
+                with pytest.raises(ActorStoppedError):
+                    going.get(timeout=LONG_S)
+                record.wait_for(ChildExited, "shop/asker")
+            else:
+                assert going.result(timeout=LONG_S).results == {"asker": HELPED}
+
+            assert is_refused(asker), asker.came
+            assert record.exits("shop/asker") == ["shutdown"]
+            assert not record.of(SubtaskFailed)
+
+
+def test_whoever_waits_for_the_task_of_an_older_one_that_waits_for_a_helper_is_stopped_at_once() -> None:
+    """The older one could begin again and again: each time its helper is down."""
+    asker = Asker()
+    with Hang(deaf=True) as gate:
+
+        def helps(*_: object) -> Any:
+            gate.hold()
+            return actors.ref("shop/last").ask("help", timeout=None)
+
+        spec = shop(asker, "attempt", helps, asker_first=False, strategy="one_for_all")
+        last = WorkerSpec(id="last", handle=lambda _: "helped")
+        spec = spec.model_copy(update={"children": (*spec.children[:-1], last)})
+        with start(spec) as tree:
+            record = Record(tree)
+            handle = begin(tree, asker, "attempt")
+            gate.wait_until_entered(LONG_S)
+            eventually(lambda: waits(tree), "the wait")
+            helper = tree.ref("shop/last")
+            tree.ref("shop/culprit").tell("raise ValueError")
+            eventually(lambda: not helper.is_alive(), "the end of the helper")
+            gate.release()
+            handle.result(timeout=LONG_S)
+
+            assert type(asker.came[0]) is ActorStoppedError
+            assert asker.came[1:] == [HELPED]
+            assert record.exits("shop/asker") == ["shutdown"]
+            assert not record.of(SubtaskFailed)
+
+
+@pytest.mark.parametrize("kind", ["handler", "async handler"])
+def test_a_tree_that_ends_is_not_held_up_by_one_who_waits_for_a_task_of_one_that_has_ended(kind: str) -> None:
+    begun = threading.Event()
+
+    async def is_broken_off(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    asker = Asker()
+    with running(shop(asker, kind, is_broken_off)) as tree:
+        begin(tree, asker, kind)
+        assert begun.wait(LONG_S)
+        eventually(lambda: waits(tree), "the wait")
+
+    assert [type(each) for each in asker.came] == [TreeDownError]
+
+
+def test_a_wait_that_is_over_is_listed_no_more() -> None:
+    asker = Asker()
+    with running(shop(asker, "handler", lambda *_: "helped")) as tree:
+        assert begin(tree, asker, "handler").get(timeout=LONG_S) == HELPED
+
+        assert not waits(tree)
