@@ -94,7 +94,7 @@ class Inbox:
         self.marks: tuple[tuple[float, int], ...] = ()
         """Looks at what waits, and how many messages had come by then; see ``actors.messaging.handled``."""
         self.waits: set[Reply] | None = None
-        """What is waited for of its worker, beside replies: see ``actors.messaging.wait_graph.list_wait``."""
+        """Waits for its worker that are no replies to messages: see ``actors.messaging.wait_graph.list_wait``."""
 
     @property
     def rest(self) -> int:
