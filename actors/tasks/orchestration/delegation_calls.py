@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
+from actors.messaging.inbox import Refusal
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.model.errors import RecursionDetectedError
@@ -23,6 +24,7 @@ from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, De
 from actors.tasks.orchestration.waits_across_trees import circle_to
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Context as Variables
 
     from actors.tasks.execution.asked_work import AskedWork
@@ -123,9 +125,11 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
     current = CURRENT.get()
     if not chain or current is None:
         return None
-    reply = Reply(port.system.boxes.get(port.orchestrator), current.incarnation.mailbox.path)
+    target = port.system.boxes.get(port.orchestrator)
+    reply = Reply(target, current.incarnation.mailbox.path)
     list_wait(reply)
     attempt = current.reply if current.in_request else None
+    ended: Callable[[], object] = reply.complete
     if isinstance(attempt, Attempt):
         runtime = port.runtime
         own = runtime.port_at(attempt.owner.path)
@@ -137,11 +141,10 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
         ended = partial(_task_ended, own, key)
     else:
         port.tell(WaiterJoined(task, chain, lineage))
-        ended = reply.complete
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
-    if port.system.is_down:
-        reply.fail(port.system.down_error(port.path))  # nobody else will
+    if port.system.is_down or (target is not None and target.refusal is Refusal.DOWN):
+        reply.fail(port.system.down_error(port.path))  # nobody else will: it was closed before the wait was listed
     return reply
 
 

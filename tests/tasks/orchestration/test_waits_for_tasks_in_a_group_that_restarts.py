@@ -12,7 +12,7 @@ import pytest
 import actors
 from actors import ActorStoppedError, ChildExited, TreeDownError
 from actors.testing import Hang
-from tests.support.crew import LONG_S, Record, faulty, running
+from tests.support.crew import LONG_S, Record, faulty, meanwhile, running
 from tests.support.hardening import eventually
 from trees import Plan, Retry, StaticPlan, Subtask, SubtaskFailed, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 
@@ -157,21 +157,34 @@ def test_whoever_waits_for_the_task_of_an_older_one_that_waits_for_a_helper_is_s
             assert not record.of(SubtaskFailed)
 
 
-@pytest.mark.parametrize("kind", ["handler", "async handler"])
-def test_a_tree_that_ends_is_not_held_up_by_one_who_waits_for_a_task_of_one_that_has_ended(kind: str) -> None:
+@KINDS
+@pytest.mark.parametrize("is_down", [False, True], ids=["before it is down", "when it is down"])
+def test_a_tree_that_ends_is_not_held_up_by_one_who_waits_for_a_task_of_one_that_has_ended(
+    kind: str, is_down: bool
+) -> None:
     begun = threading.Event()
 
     async def is_broken_off(*_: object) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    asker = Asker()
-    with running(shop(asker, kind, is_broken_off)) as tree:
-        begin(tree, asker, kind)
-        assert begun.wait(LONG_S)
-        eventually(lambda: waits(tree), "the wait")
+    with Hang(deaf=True) as gate:
+        asker = Asker(gate if is_down else None)
+        with running(shop(asker, kind, is_broken_off)) as tree:
+            begin(tree, asker, kind)
+            if is_down:
+                gate.wait_until_entered(LONG_S)
+            else:
+                assert begun.wait(LONG_S)
+                eventually(lambda: waits(tree), "the wait")
+            with meanwhile(tree.stop):
+                if is_down:
+                    eventually(lambda: tree.child("shop/desk").state != "running", "the end of the desk")
+                gate.release()
 
-    assert [type(each) for each in asker.came] == [TreeDownError]
+    expected = (TreeDownError, ActorStoppedError) if "attempt" in kind else (TreeDownError,)
+    assert len(asker.came) == 1
+    assert type(asker.came[0]) in expected
 
 
 def test_a_wait_that_is_over_is_listed_no_more() -> None:
