@@ -15,6 +15,7 @@ Such an ask may come before the child goes down, or after:
 * *while*: the asker enters its wait, puts its message, and then looks. The supervisor notes that the child is down, and
   then looks. So at least one of the two sees both, and that an ask fails twice changes nothing.
 
+Whoever waits for a task waits for its orchestrator, and is listed with its mailbox (``wait_graph.list_wait``).
 An ask that waits for room in a full mailbox is not in it yet: the supervisor has all in line look again
 (``actors.messaging.room_waits``). A group may grow: the supervisor then looks again at those that are down already.
 A supervisor whose start fails ends in the middle of that: it looks at those that are started after it.
