@@ -7,7 +7,8 @@ to, serves all attempts; tools and everything else are the user's own objects.
 
 A model that cannot stream is asked for the whole answer, from its first refusal on. So is one that tells no usage when
 it streams, for which a model of Chat Completions is asked: such an answer cannot be counted, nor is it known to be
-whole, since what a connection has lost looks like the end of the stream.
+whole, since what a connection has lost looks like the end of the stream. One that has told its usage before has lost
+its connection: it goes on with streams (``StreamHabits``).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from openai import APIStatusError
 
 from actors.tasks.execution.attempt_steps import use_in_step
 from trees.agents.openai_steps import approved_tool, asker_of, request_step, said_of
+from trees.agents.stream_habits import StreamHabits
 
 ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run", default=None)
 """Requests of the attempt that runs; None: the model is used by somebody else."""
@@ -116,7 +118,7 @@ class AttemptModel(Model):
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self._is_chat = isinstance(inner, OpenAIChatCompletionsModel)
-        self._streams = True
+        self._habits = StreamHabits()
 
     def __getattr__(self, name: str) -> Any:
         """Anything else is the model's own."""
@@ -145,12 +147,12 @@ class AttemptModel(Model):
         """Leave the model open: it is the user's."""
 
     async def _ask(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
-        if self._streams:
+        if self._habits.streams():
             found = await self._streamed(attempt, args, kwargs)
             if found is not None:
                 return found
         response = await self._inner.get_response(*args, **kwargs)
-        self._streams = False  # not before: a request that is wrong says nothing of streams
+        self._habits.told_nothing()  # not before: a request that is wrong says nothing of streams
         attempt.says_all(response.output)
         return response
 
@@ -176,6 +178,7 @@ class AttemptModel(Model):
             return None  # servers of others may not know ``stream_options``
         if response is None or (self._is_chat and response.usage is None):
             return None
+        self._habits.told()
         whole = _response_of(response, read.items)
         if not read.has_text:  # it came in one piece
             attempt.says_all(whole.output)

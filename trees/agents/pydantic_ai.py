@@ -16,6 +16,7 @@ from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.recognise import kind_flaw
+from trees.agents.stream_habits import StreamHabits
 from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ class PydanticAI(AgentWrapper):
         self._prompt = prompt or render_prompt
         self._plain: PlainAgent | None = None
         """Made at the first attempt."""
-        self._unstreamed: set[str] = set()
-        """Models that attempts have found not to be asked for streams; each addition is one step of C."""
+        self._habits = StreamHabits()
 
     @property
     def as_role(self) -> tuple[Any, RoleOptions]:
@@ -125,7 +125,7 @@ class PydanticAI(AgentWrapper):
 
         usage = RunUsage()
         given = {**self._options, "deps": await self._deps_of(context), "infer_name": False, **options, "usage": usage}
-        requests = AttemptRequests(context, durable=self._durable, stream=self._stream, unstreamed=self._unstreamed)
+        requests = AttemptRequests(context, durable=self._durable, stream=self._stream, habits=self._habits)
         before = resumed(context)
         if self._plain is None:
             self._plain = PlainAgent(self.agent)

@@ -9,7 +9,8 @@
 
 An answer that was streamed is taken only where its provider has said that it is whole. One that ended without its last
 words (a connection that was closed in the middle, a body that is no stream) is asked for once more, not as a stream.
-From a provider that tells no usage when it streams, all later answers are asked for so: they are to be counted.
+From a provider that never tells its usage when it streams, all later answers are asked for so: they are to be counted
+(``StreamHabits``).
 
 A run itself never has to stream for that: its machinery for events costs more than all else that a run does. Where
 somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
@@ -41,6 +42,7 @@ from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.tasks.execution.attempt_steps import use_in_step
+from trees.agents.stream_habits import StreamHabits
 from trees.agents.streamed_step import StreamedStep, request_name
 
 _VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
@@ -59,7 +61,7 @@ class AttemptRequests:
         durable: True: each is a step of the attempt.
         stream: True: their text is shown.
         counts: True: what they cost is told as they are answered.
-        unstreamed: models that are not to be asked for streams (``_identity_of``); those that are found are added.
+        habits: which models are to be asked for streams (``_identity_of``); what is found is added.
         are_of_several: True: several agents may ask side by side.
     """
 
@@ -70,13 +72,13 @@ class AttemptRequests:
         durable: bool,
         stream: bool,
         counts: bool = True,
-        unstreamed: set[str] | None = None,
+        habits: StreamHabits | None = None,
         are_of_several: bool = False,
     ) -> None:
         self.context = context
         self._are_of_several = are_of_several
         self._counts = counts
-        self._unstreamed = set() if unstreamed is None else unstreamed
+        self._habits = StreamHabits() if habits is None else habits
         self.durable = durable
         self.stream = stream
         self.has_hooks = False
@@ -154,11 +156,13 @@ class AttemptRequests:
                 self.context.stream(part.content)
 
     async def _paid(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
-        if self.stream and can_stream(model) and not (self._unstreamed and _identity_of(model) in self._unstreamed):
+        if self.stream and can_stream(model) and self._habits.streams(identity := _identity_of(model)):
             response = await self._streamed(model, asked)
             self.count(response)
             if response.usage.unmeasured_requests:
-                self._unstreamed.add(_identity_of(model))
+                self._habits.told_nothing(identity, has_ended=_says_its_end(response))
+            else:
+                self._habits.told(identity)
             if _is_whole(model, response):
                 return response
         response = await model.request(*asked)
@@ -254,9 +258,13 @@ def _is_whole(model: Any, response: ModelResponse) -> bool:
     """
     if response.state in {"incomplete", "suspended"}:
         return response.state == "suspended"  # of which the framework knows how to go on
-    if "finish_reason" in (response.provider_details or ()) or not all(map(_is_of_provider, _inmost(model))):
+    if _says_its_end(response) or not all(map(_is_of_provider, _inmost(model))):
         return True
     return response.finish_reason is not None and not response.usage.unmeasured_requests
+
+
+def _says_its_end(response: ModelResponse) -> bool:
+    return "finish_reason" in (response.provider_details or ())
 
 
 def _is_of_provider(model: Any) -> bool:

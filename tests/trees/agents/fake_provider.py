@@ -25,10 +25,15 @@ _CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "
 
 
 class Provider:
-    """One server; ``streamed`` says of each request whether it was for a stream."""
+    """One server; ``streamed`` says of each request whether it was for a stream.
 
-    def __init__(self) -> None:
+    Args:
+        cuts: number of the stream that ``cut once`` cuts off.
+    """
+
+    def __init__(self, cuts: int = 0) -> None:
         self.streamed: list[bool] = []
+        self.cuts = cuts
 
     def client(self) -> AsyncOpenAI:
         """Make a client of it."""
@@ -46,7 +51,7 @@ class Provider:
         parts = (_chat if "chat" in request.url.path else _responses)(asked)
         if not streams:
             return httpx2.Response(200, json=parts[-1])
-        if asked["model"] == "cut":
+        if asked["model"] == "cut" or (asked["model"] == "cut once" and self.streamed.count(True) == self.cuts):
             parts = parts[:2]
         text = "".join(f"data: {json.dumps(part)}\n\n" for part in parts[:-1])
         return httpx2.Response(200, text=text, headers={"content-type": "text/event-stream"})
@@ -55,8 +60,8 @@ class Provider:
 def _chat(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the events of an answer, and the answer as a whole.
 
-    ``cut``: the connection is closed in the middle. ``silent``: no usage in a stream. ``strict``: the same, and no
-    request may ask for that. ``no stream``: what is no stream comes in place of one.
+    ``cut``: the connection is closed in the middle; ``cut once``: of one stream. ``silent``: no usage in a stream.
+    ``strict``: the same, and no request may ask for that. ``no stream``: what is no stream comes in place of one.
     """
     wants = asked["model"] != "silent" and (asked.get("stream_options") or {}).get("include_usage")
     words = [f"{word} " for word in SAID.split()]

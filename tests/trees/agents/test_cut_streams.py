@@ -112,6 +112,35 @@ def test_a_provider_that_tells_no_usage_when_it_streams_is_asked_for_whole_answe
     assert provider.streamed.count(True) == 1
 
 
+@pytest.mark.parametrize("made", CHATS)
+def test_a_stream_that_was_cut_off_once_is_no_reason_to_stream_no_more(made: Made) -> None:
+    """It tells no usage either. An attempt without streams gives no sign of life until its answer is there."""
+    provider = Provider(cuts=2)
+    agent = made(provider, "cut once")
+    with start(tree_of(agent)) as tree:
+        reports = [tree.run("go on", timeout=60) for _ in range(3)]
+
+    assert provider.streamed == [True, True, False, True]
+    assert [report.results["w"] for report in reports] == [SAID] * 3
+    assert [report.usage.tokens for report in reports] == [TOKENS] * 3
+
+
+def test_a_first_stream_that_nobody_has_said_to_be_whole_is_given_a_second_chance() -> None:
+    provider = Provider(cuts=1)
+    agent = chat(provider, "cut once")
+    with start(tree_of(agent)) as tree:
+        for _ in range(2):
+            tree.run("go on", timeout=60)
+    assert provider.streamed == [True, False, True]
+
+    always = Provider()
+    agent = chat(always, "cut")
+    with start(tree_of(agent)) as tree:
+        for _ in range(3):
+            tree.run("go on", timeout=60)
+    assert always.streamed == [True, False, True, False, False]
+
+
 def test_a_server_that_does_not_know_the_wish_for_usage_is_asked_without_a_stream() -> None:
     provider = Provider()
     report = report_of(sdk_chat(provider, "strict"), on_failure=[])
