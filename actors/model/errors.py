@@ -110,7 +110,8 @@ _CHILD_ERRORS: dict[str, str] = {
     "running": "is running. Use terminate_child first.",
     "restarting": "is restarting. Wait until it is up, or use terminate_child first.",
     "not_found": "is not a child. See which_children; a temporary child is forgotten when it ends.",
-    "max_children": "would be one child more than max_children allows. Raise it, or delete a child first.",
+    "max_children": "would be more children than max_children allows. Raise it, or delete a child first.",
+    "no_child": "is no path of a child: write its supervisor's before it, as 'shop/ledger'. tree.stop() ends the root.",
     "owned": "belongs to its supervisor. To end what it does use handle.cancel() of its tasks, or stop the supervisor.",
 }
 
@@ -124,7 +125,8 @@ class ChildError(ActorsError):
         self.code: ChildErrorCode = code
 
     def __str__(self) -> str:
-        return f"{self.path}: {_CHILD_ERRORS[self.code]} [{self.code}]"
+        said = "no_child" if self.code == "not_found" and "/" not in str(self.path) else self.code
+        return f"{self.path}: {_CHILD_ERRORS[said]} [{self.code}]"
 
 
 # -- the asker ---------------------------------------------------------------------------------------------

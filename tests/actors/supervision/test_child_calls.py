@@ -76,6 +76,25 @@ def test_a_child_call_with_what_is_no_path_is_refused_as_not_found(call: str, pa
         assert tree.child("shop/a").incarnation == 1
 
 
+@pytest.mark.parametrize("path", ["shop", "a"])
+@pytest.mark.parametrize("call", ["terminate_child", "restart_child", "delete_child"])
+def test_a_child_call_with_the_root_or_a_bare_id_says_what_a_path_looks_like_and_how_the_root_ends(
+    call: str, path: str
+) -> None:
+    said = rf"^{path}: is no path of a child.* 'shop/ledger'.* tree\.stop\(\)"
+    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=int)])) as tree:
+        with pytest.raises(ChildError, match=said) as refused:
+            getattr(tree, call)(path)
+        assert refused.value.code == "not_found"
+
+
+def test_a_pool_that_is_more_than_one_too_many_is_not_called_one_child_more() -> None:
+    pool = WorkerSpec(id="a", handle=int, pool=9)
+    said = "shop/a: would be more children than max_children allows"
+    with start(SupervisorSpec(id="shop", max_children=2)) as tree, pytest.raises(ChildError, match=said):
+        tree.start_child("shop", pool)
+
+
 @BOTH
 def test_start_child_appends_the_child_and_returns_its_ref(dispatch: str) -> None:
     with running(shop(faulty("a"))) as tree:
