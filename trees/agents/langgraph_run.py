@@ -37,6 +37,7 @@ from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.langchain_events import AttemptEvents
 from trees.agents.langgraph_state import HeldState
 from trees.agents.model_errors import given_up
+from trees.agents.question_state import question_state
 
 INTERRUPTS: Final = "__interrupt__"
 _RESUME: Final = "__resume__"
@@ -69,7 +70,7 @@ class GraphRun:
     def __init__(self, graph: Any, config: dict[str, Any], context: Any, events: AttemptEvents) -> None:
         self._context = context
         self._events = events
-        self._asked: dict[str, Any] = context.state or {}
+        self._asked: dict[str, Any] = question_state(context) or {}
         """State of the last question, if there was one."""
         self._mark = f"{context.revision}.{context.attempt}"
         self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}

@@ -24,6 +24,7 @@ from pydantic_core import to_json
 from actors.model.errors import Escalated
 from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.openai_models import ATTEMPT, RunRequests
+from trees.agents.question_state import question_state
 
 _MOST_CHARS = 2000
 """Characters of a tool's arguments that a question shows."""
@@ -45,7 +46,7 @@ class AgentRun:
         self._options = options
         self._requests = RunRequests(context, durable=durable)
         self._hooks = _Hooks(self._requests, self._count_rest)
-        self._asked: dict[str, Any] = context.state or {}
+        self._asked: dict[str, Any] = question_state(context) or {}
         """State of the last question, if there was one."""
         self._before = self._asked.get("tokens", 0)
         """Tokens that the run had used when it asked; attempts before this one have counted them."""

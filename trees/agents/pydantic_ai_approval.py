@@ -29,6 +29,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from actors.model.errors import Escalated
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from trees.agents.question_state import question_state
 
 QUESTION: Final = "question"
 """Name under which the metadata of a call has the question that its tool has asked."""
@@ -56,8 +57,8 @@ def resumed(context: Any) -> Resumed | None:
     Raises:
         Escalated: the last question has no answer, or another call waits for one.
     """
-    state = context.state
-    if not isinstance(state, dict) or "requests" not in state:
+    state = question_state(context)
+    if state is None or "requests" not in state:
         return None
     requests = _REQUESTS.validate_python(state["requests"])
     results = _RESULTS.validate_python(state["results"])
@@ -80,8 +81,8 @@ def question_number(context: Any) -> int:
 
     It counts the answers that the subtask had before. 0: the run asks by other means, or has not asked.
     """
-    state = context.state
-    return int(state["answers"]) if isinstance(state, dict) and "requests" in state else 0
+    state = question_state(context)
+    return int(state["answers"]) if state is not None and "requests" in state else 0
 
 
 def _asked(requests: DeferredToolRequests, messages: Any, results: DeferredToolResults, context: Any) -> Escalated:

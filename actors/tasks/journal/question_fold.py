@@ -24,10 +24,13 @@ def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
     state.raised += 1
     escalation = state.escalations[event.escalation] = Escalation(event)
     node.escalation, node.answered = escalation, None
-    node.kept = None
     if event.state is not None:
         goes_on_at = node.standing if event.resumes and not event.undoing else None
         node.kept = KeptState(event.worker, state.events - 1, event.undoing, goes_on_at)
+    elif event.undoing or event.kind == FailureKind.ESCALATED.value:
+        node.kept = None  # its worker asks something else
+    elif node.kept is not None:
+        node.kept = KeptState(*node.kept[:-1])  # its ladder asks, about what has failed since
     if event.undoing:
         node.undo_error = event.error
         step_over(state)

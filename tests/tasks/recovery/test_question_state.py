@@ -103,6 +103,16 @@ def test_an_attempt_that_fails_after_the_answer_is_tried_again_with_the_state() 
     assert code.seen == [None, STATE, STATE, STATE]
 
 
+def test_a_question_of_the_ladder_about_what_failed_since_leaves_the_state() -> None:
+    code = Asks(STATE, fails=1)
+    with shop(ONE, asks(code, Escalate(), Escalate())) as it:
+        it.submit()
+        answer(it)
+        answer(it)  # to "x failed. What now?", of the second rung
+        assert it.report().results == {"x": "did x"}
+    assert code.seen == [None, STATE, STATE]
+
+
 def test_code_that_changes_its_state_changes_its_own_copy() -> None:
     seen: list[Any] = []
 
@@ -352,6 +362,18 @@ def test_a_worker_that_resumes_and_fails_then_stands_where_it_stood_on_its_ladde
         answer(it, Reject("no"))
         assert it.report().results == {"x": ["Reject"]}
     assert len(code.keys) == 3
+
+
+@pytest.mark.parametrize("given", [Approve(), Edit(3), Reject("no")], ids=lambda each: type(each).__name__)
+def test_a_worker_that_resumes_decides_nothing_about_a_question_of_its_ladder(given: Any) -> None:
+    code = GoesOn(fails=1)
+    with shop(ONE, asks(code)) as it:
+        it.submit()
+        answer(it)
+        answer(it, given)
+        expected: dict[str, Any] = {"Approve": {"x": ["Approve", "Approve"]}, "Edit": {"x": 3}, "Reject": {}}
+        assert it.report().results == expected[type(given).__name__]
+    assert len(code.keys) == (3 if isinstance(given, Approve) else 2)
 
 
 def test_a_question_without_a_state_resumes_nothing() -> None:

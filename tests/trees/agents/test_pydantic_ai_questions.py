@@ -240,6 +240,31 @@ def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fai
     assert report.results == {"w": "told ['moved 100']"}
 
 
+@pytest.mark.parametrize(("given", "moved"), [(Approve(), 1), (Respond("Take the other account."), 2)])
+def test_a_person_who_lets_a_resumed_run_be_tried_again_does_not_pay_twice_but_one_who_says_more_is_heard(
+    given: Any, moved: int
+) -> None:
+    bank = Bank()
+    marked(bank)
+    broken = [ConnectionError("gone")]
+    answer = bank._answer
+
+    def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if bank.requests == 1 and broken:
+            raise broken.pop()
+        return answer(messages, info)
+
+    bank.agent.model = FunctionModel(flaky)
+
+    report, asked = run(bank.agent, Approve(), given, Approve())
+
+    assert asked[1] == "w failed. What now?"
+    assert len(bank.done) == moved
+    assert len(asked) == 1 + moved
+    assert ("other account" in bank.prompts[0]) is (moved == 2)
+    assert report.results == {"w": "told ['moved 100']"}
+
+
 @pytest.mark.parametrize("amounts", [(7, 7), (7, 9), (7, 7, 9)])
 def test_each_approval_is_one_call_also_where_the_model_gives_all_its_calls_the_same_id(
     amounts: tuple[int, ...],

@@ -329,6 +329,32 @@ def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(nee
     assert [each["output"] for each in model.told[-1] if "output" in each] == ["paid 7", "paid 9"]
 
 
+@pytest.mark.parametrize(("given", "paid"), [(Approve(), 1), (Respond("Take the other account."), 2)])
+def test_a_person_who_lets_a_run_of_the_sdk_be_tried_again_does_not_pay_twice_but_one_who_says_more_is_heard(
+    given: Answer, paid: int
+) -> None:
+    done: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        done.append(amount)
+        return f"paid {amount}"
+
+    asks = calls(("pay", {"amount": 7}), id_="c")
+    cuts = [ConnectionError("cut") for _ in range(QUICK.max_attempts)]
+    model = Scripted(asks, *cuts, *([asks] if paid > 1 else []), says("end"))
+    person = Person(Approve(), given, Approve())
+    report = report_of(Agent("clerk", model=model, tools=[pay]), person)
+
+    assert report.results["w"] == "end"
+    assert person.questions[1] == "w failed. What now?"
+    assert len(person.questions) == 1 + paid
+    assert done == [7] * paid
+    assert "paid 7" in str(model.told[-1])
+    assert ("other account" in str(model.told[-1])) is (paid > 1)
+
+
 class PayServer(MCPServer):
     """An MCP server with one tool, whose calls need approval."""
 
