@@ -67,6 +67,8 @@ def wait_cycle_from(runtime: TaskRuntime, attempt: Attempt) -> tuple[str, ...]:
 def dead_end_of(port: OrchestratorPort, state: TaskState, node: SubtaskState, reply: Reply) -> ActorStoppedError | None:
     """Return why nobody begins a subtask before one who waits for it has ended; None: somebody may, or has begun it.
 
+    A team that is down goes on with nothing that it has begun either, whatever it waited for.
+
     Args:
         port: of the orchestrator that has it.
         state: its task.
@@ -77,7 +79,8 @@ def dead_end_of(port: OrchestratorPort, state: TaskState, node: SubtaskState, re
         paths = [entry.path for entry in in_reach(port.workers, lane_of(state, node, port.path), port.time())]
     else:
         attempt = port.attempts.of(node) if node.status is SubtaskStatus.RUNNING else None
-        paths = [] if attempt is None or attempt.started is not None else [attempt.spec.path]
+        waits = attempt is not None and (attempt.started is None or attempt.spec.part)
+        paths = [attempt.spec.path] if attempt is not None and waits else []
     targets = [port.system.boxes.get(path) for path in paths]
     for current in set(reply.waiters):
         errors = [None if target is None else port.system.dead_end(target, current) for target in targets]

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ChildExited
+from actors import ChildExited, Escalated, EscalationRaised
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, faulty
 from tests.support.hardening import eventually
 from trees import (
+    Escalate,
+    Plan,
+    Respond,
     Retry,
     StaticPlan,
     Subtask,
@@ -194,6 +197,69 @@ def test_whoever_is_not_to_stop_has_his_answer_of_one_that_was_cut_off_with_anot
 
         assert report.results == {"asker": "helped"}
         assert calls == ["asker", "first", "first"]
+
+
+class Desk:
+    """A team that comes to one point of what it is asked for, the first time, and no further before it is stopped."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.begun = threading.Event()
+
+    async def come_to(self, where: str) -> None:
+        if where == self.where and not self.begun.is_set():
+            self.begun.set()
+            await asyncio.Event().wait()
+
+    async def plan(self, *_: object) -> Plan:
+        await self.come_to("plans")
+        return Plan([Subtask("member")])
+
+    async def work(self, _: object, context: Any) -> str:
+        await self.come_to("works")
+        if self.where == "asks" and not context.feedback:
+            raise Escalated("Who?")
+        if self.where == "waits" and not self.begun.is_set():
+            raise ConnectionError
+        return "helped"
+
+    async def review(self, *_: object) -> bool:
+        await self.come_to("reviews")
+        return True
+
+    async def combine(self, _: object, results: dict[str, Any]) -> Any:
+        await self.come_to("combines")
+        return results["member"]
+
+    def spec(self) -> SupervisorSpec:
+        ladder = [Retry(initial_s=100 * LONG_S), Escalate()]
+        tasks = Tasks(planner=self.plan, reviewer=self.review, synthesizer=self.combine)
+        member = WorkerSpec(id="member", execute=self.work, on_failure=ladder)
+        return SupervisorSpec(id="helper", tasks=tasks, children=[member])
+
+
+@ASKERS
+@pytest.mark.parametrize("where", ["plans", "works", "reviews", "combines", "asks", "waits"])
+def test_so_is_whoever_waits_for_a_team_that_was_stopped_first_whatever_it_was_doing(asks: Any, where: str) -> None:
+    desk = Desk(where)
+
+    with start(shop(asker(asks), desk.spec())) as tree:
+        record = Record(tree)
+        handle = tree.submit(Task("go"))
+        if where == "asks":
+            record.wait_for(EscalationRaised)
+        elif where == "waits":
+            record.wait_for(SubtaskRetrying)
+            desk.begun.set()
+        else:
+            assert desk.begun.wait(LONG_S)
+        tree.ref("shop/culprit").tell("raise ValueError")
+
+        assert record.wait_for(ChildExited, "shop/asker")[0].reason == "shutdown"
+        if where == "asks":
+            handle.respond(record.wait_for(EscalationRaised, count=2)[-1].escalation, Respond("you"))
+        assert handle.result(timeout=LONG_S).results == {"asker": "helped"}
+        assert not record.of(SubtaskFailed)
 
 
 @ASKERS
