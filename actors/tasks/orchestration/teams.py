@@ -159,9 +159,7 @@ class Teams:
     @staticmethod
     def _is_new(state: TaskState, attempt: Attempt, *, again: bool) -> bool:
         """True if a part that has ended is tried again, and not only asked for the end that it had."""
-        ending = state.ending
-        was_ended = ending is not None and ending.kind == "cancel" and ending.error in _FROM_ABOVE
-        return state.parent != attempt.key or (was_ended and not again)
+        return state.parent != attempt.key or (_ended_above(state) is not None and not again)
 
     def _reopen(self, state: TaskState, attempt: Attempt) -> None:
         """The ladder above tries it again: what was done stays done."""
@@ -379,12 +377,19 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
     ending = state.ending
     if ending is None or attempt.ended_by is not None:
         return
-    if ending.kind == "cancel" and ending.error in _FROM_ABOVE:
-        attempt.end_for(ending.error)
+    if (why := _ended_above(state)) is not None:
+        attempt.end_for(why)
     elif ending.kind == "deadline" and attempt.spec.timeout_s is not None and attempt.started is not None:
         deadline = attempt.spec.deadline
         if deadline is None or attempt.started + attempt.spec.timeout_s < deadline:
             attempt.end_for("timeout")
+
+
+def _ended_above(state: TaskState) -> str | None:
+    """Why a part was ended by the one above, or because nobody there wanted it any more; None: it ended by itself."""
+    ending = state.ending
+    why = ending.error if ending is not None and ending.kind == "cancel" else ""
+    return "withdrawn" if why == _WITHOUT else why if why in _FROM_ABOVE else None
 
 
 def _break_off(attempt: Attempt) -> None:

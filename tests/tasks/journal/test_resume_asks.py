@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
-from actors import Failed
-from tests.support.resuming import Books, NotingStore, Scenario, crashed, report_of, same_from_every_change
-from trees import Retry, StaticPlan, Subtask, SubtaskFailedError, SupervisorSpec, Task, Tasks, WorkerSpec, start
+import pytest
+
+from actors import Event, Failed
+from tests.support.crew import LONG_S
+from tests.support.resuming import Books, NotingStore, Scenario, crashed, records, report_of, same_from_every_change
+from trees import (
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskCancelled,
+    SubtaskFailed,
+    SubtaskFailedError,
+    SubtaskStarted,
+    SupervisorSpec,
+    Task,
+    TaskFinished,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 
 SOON = Retry(max_attempts=2, initial_s=0.001, factor=1.0, max_s=0.001, jitter=0.0)
 
@@ -113,7 +131,18 @@ def test_what_is_asked_for_in_other_words_is_new_and_the_other_one_is_not_begun_
     assert report.skipped == {"asks.1": "nobody waits for it"}
 
 
-def looking_team(books: Books, *, hangs: bool) -> SupervisorSpec:
+class Gate:
+    """A place that code comes to, and goes on from when it may."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def pass_through(self) -> None:
+        self.reached.set()
+        assert self.opened.wait(LONG_S)
+
+
+def looking_team(books: Books, *, hangs: bool, undoing: Gate | None = None) -> SupervisorSpec:
     plan = StaticPlan([Subtask("pay", worker="pay"), Subtask("look", worker="looker", depends_on=["pay"])])
 
     def pay(_: Any, context: Any) -> str:
@@ -122,6 +151,8 @@ def looking_team(books: Books, *, hangs: bool) -> SupervisorSpec:
 
     def refund(_: Any, result: Any, context: Any) -> None:
         books.undo(context, result)
+        if undoing is not None:
+            undoing.pass_through()
 
     children = [WorkerSpec(id="pay", execute=pay, undo=refund), looker(books, hangs=hangs)]
     return SupervisorSpec(
@@ -155,3 +186,64 @@ def test_a_team_that_is_asked_once_more_goes_on_with_what_it_had() -> None:
 
     assert report.results == {"asks": {"pay": "paid", "look": "found: one thing"}}
     assert new.counts == {("work", "t/asks/1", 1): 1, ("work", "t@asks.1:1.1/look/1", 1, "one thing"): 1}
+
+
+class Dropping:
+    """One asks a team; the next process takes that back before the team is given it, and the one after asks again."""
+
+    PART = "t@asks.1:1.1"
+
+    def __init__(self, process: int, *, waits_for_end: bool = False) -> None:
+        self.process, self.waits_for_end = process, waits_for_end
+        self.books, self.undoing, self.busy, self.heard = Books(), Gate(), threading.Event(), threading.Event()
+        if process < 3 or waits_for_end:
+            self.undoing.opened.set()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, SubtaskStarted) and event.subtask == "asks.1":
+            self.undoing.opened.set()  # it has been given to the team, which is ending
+
+    async def asks(self, _: Any, context: Any) -> Any:
+        if self.process == 3 and self.waits_for_end:
+            await asyncio.to_thread(self.books.store.changes_when, TaskFinished, self.PART)
+        elif self.process == 3:
+            await asyncio.to_thread(self.undoing.reached.wait, LONG_S)
+            await asyncio.to_thread(self.heard.wait, LONG_S)
+        ask = asyncio.ensure_future(context.ask("lookup", "one thing"))
+        if self.process == 2:
+            await asyncio.to_thread(self.busy.wait, LONG_S)  # it has the only slot
+            ask.cancel()
+            await asyncio.Event().wait()
+        return await ask
+
+    async def works(self, *_: Any) -> None:
+        self.busy.set()
+        if self.process < 3:
+            await asyncio.Event().wait()
+
+    def spec(self) -> SupervisorSpec:
+        plan = StaticPlan([Subtask("asks", worker="asks"), Subtask("busy", worker="busy")])
+        children = [WorkerSpec(id="asks", execute=self.asks), WorkerSpec(id="busy", execute=self.works)]
+        team = looking_team(self.books, hangs=self.process == 1, undoing=self.undoing)
+        tasks = Tasks(planner=plan, on_failure=[], max_parallel=1 if self.process == 2 else 9)
+        return SupervisorSpec(id="p", tasks=tasks, children=[*children, team])
+
+
+@pytest.mark.parametrize("waits_for_end", [False, True], ids=["while it ends", "when it has ended"])
+def test_a_team_that_nobody_asked_any_more_begins_again_for_who_asks_once_more(*, waits_for_end: bool) -> None:
+    """What it had begun ends, because nobody waited for it. That is no answer for the one who asks now."""
+    first, second, third = Dropping(1), Dropping(2), Dropping(3, waits_for_end=waits_for_end)
+    changes = crashed(first.spec(), first.books, Task("the goal", id="t"), "work", f"{first.PART}/look/1")
+    second.books.store = NotingStore(changes)
+    with start(second.spec(), store=second.books.store):
+        dropped = second.books.store.changes_when(SubtaskCancelled, "t", "asks.1")
+    third.books.store = NotingStore(dropped)
+
+    with start(third.spec(), store=third.books.store) as tree:
+        tree.subscribe(third.hear)
+        third.heard.set()
+        report = report_of(tree, "t")
+
+    assert report.results["asks"] == {"pay": "paid", "look": "found: one thing"}
+    assert third.books.counts["undo", f"{third.PART}/pay/1/undo", 1, "paid"] == 1
+    assert not records(third.books.store, "t", SubtaskFailed)
