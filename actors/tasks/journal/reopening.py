@@ -52,9 +52,19 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
         if (node.status is not SubtaskStatus.SUCCEEDED or node.was_undone) and not node.dropped:
             node.begins_anew()
             state.review.waiting.pop(node.id, None)
-    for act in [act for node in state.nodes.values() for act in node.acts or ()]:
-        act.stands = False  # should it end badly once more, its undo is called once more
+    _let_undo_again(state)  # should it end badly once more
     _count(state)
+
+
+def undone_once_more(state: TaskState) -> None:
+    """The undo of a part, which had failed, is called once more: so is what could not be undone."""
+    state.undo_errors = {}
+    _let_undo_again(state)
+
+
+def _let_undo_again(state: TaskState) -> None:
+    for act in [act for node in state.nodes.values() for act in node.acts or ()]:
+        act.stands = False
 
 
 def replan(state: TaskState, event: task_events.Planned) -> None:

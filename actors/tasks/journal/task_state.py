@@ -18,7 +18,7 @@ from actors.tasks.journal.dropped import changed
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.question_fold import APPLY_QUESTIONS, close_question
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.reopening import reopen, replan
+from actors.tasks.journal.reopening import reopen, replan, undone_once_more
 from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
 from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
 from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState
@@ -191,10 +191,12 @@ class TaskState:
         self.paused, self.deadline = False, event.deadline
 
     def _is_ending(self, event: task_events.TaskEnding) -> None:
-        self.ending, self.final = event, None
+        before, self.ending, self.final = self.ending, event, None
         end_steps(self)
         if event.parent is not None:
             self.parent, self.reported = event.parent, self.usage
+            if before is not None and before.parent is not None:
+                undone_once_more(self)
         if self.phase != "planning":
             self.phase = "undoing" if not self.open else "running"
 

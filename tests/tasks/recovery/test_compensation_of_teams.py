@@ -21,6 +21,7 @@ from trees import (
     Failover,
     Reject,
     Report,
+    Respond,
     Retry,
     StaticPlan,
     Subtask,
@@ -140,6 +141,33 @@ def test_a_member_that_cannot_be_undone_is_in_the_report_above() -> None:
     assert info.value.report is not None
     assert list(info.value.report.undo_errors) == ["only"]
     assert info.value.report.compensated == []
+
+
+@pytest.mark.parametrize("answer", [Approve(), Respond("it is back")], ids=["approve", "respond"])
+def test_an_undo_of_a_team_that_a_person_has_called_once_more_calls_that_of_the_member_that_could_not(
+    answer: Approve | Respond,
+) -> None:
+    undos: list[str] = []
+
+    def undo(task: Any, *_: Any) -> None:
+        undos.append(task.id)
+        if undos == ["y", "x"]:
+            raise Failed("not now", retryable=False)
+
+    members = [WorkerSpec(id=id_, execute=does, undo=undo) for id_ in ("x", "y")]
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    with start(above(team(*members), WorkerSpec(id="w", execute=fails), plan=plan)) as tree:
+        handle = tree.submit("the goal")
+        for subtask, said in (("x", Reject("leave it")), ("only", answer)):
+            until(lambda subtask=subtask: [each for each in tree.escalations() if each.subtask == subtask])
+            tree.respond(tree.escalations()[0].id, said)
+        until(lambda: handle.report is not None or tree.escalations())
+        report = handle.report
+
+    assert undos == ["y", "x", "x"]
+    assert report is not None
+    assert report.undo_errors == {}
+    assert report.compensated == ["only"]
 
 
 def test_a_team_that_fails_has_undone_what_it_did_before_the_task_above_goes_on() -> None:
