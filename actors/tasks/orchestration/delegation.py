@@ -245,13 +245,17 @@ class Delegation:
             self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))
 
     def withdraw(self, message: DelegationCancelled) -> None:
-        """An ask has its answer, or whoever asked waits no longer."""
+        """An ask has its answer, or whoever asked waits no longer.
+
+        Where all is being stopped, whoever asked was, too: it probably asks again, as after a loss, and what was asked
+        for stands as it is until then.
+        """
         others = self._core.attempts.waits_no_longer(message.ask)
         if others:
             look_again(self._core.runtime, next(iter(others)))  # it waits for all of them, so one says it
         self.unclaimed.pop(message.ask, None)
         state, node = self._nodes.pop(message.ask, (None, None))
-        if state is not None and node is not None and not node.is_done:
+        if state is not None and node is not None and not node.is_done and not self._core.closing:
             self._lifecycle.withdraw(state, node)
 
     def close(self) -> None:

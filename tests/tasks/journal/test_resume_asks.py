@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,6 +187,34 @@ def test_a_team_that_is_asked_once_more_goes_on_with_what_it_had() -> None:
 
     assert report.results == {"asks": {"pay": "paid", "look": "found: one thing"}}
     assert new.counts == {("work", "t/asks/1", 1): 1, ("work", "t@asks.1:1.1/look/1", 1, "one thing"): 1}
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+def test_a_team_that_was_asked_goes_on_with_what_it_had_also_after_a_clean_stop(
+    *, is_async: bool, tmp_path: Path
+) -> None:
+    """Whoever asks is stopped like everybody else: that is no word that nobody waits for it any more."""
+    old, new = Books(), Books()
+
+    async def asks(_: Any, context: Any) -> Any:
+        return await context.ask("lookup", "one thing")
+
+    def asks_sync(_: Any, context: Any) -> Any:
+        return context.ask_sync("lookup", "one thing")
+
+    def spec(books: Books, *, hangs: bool) -> SupervisorSpec:
+        asker = WorkerSpec(id="asks", execute=asks if is_async else asks_sync)
+        tasks = Tasks(planner=StaticPlan([Subtask("asks", worker="asks")]), on_failure=[])
+        return SupervisorSpec(id="p", tasks=tasks, children=[asker, looking_team(books, hangs=hangs)])
+
+    with start(spec(old, hangs=True), store=f"sqlite:///{tmp_path}/s.db") as tree:
+        tree.submit(Task("the goal", id="t"))
+        old.wait_for("work", "t@asks.1:1.1/look/1")
+    with start(spec(new, hangs=False), store=f"sqlite:///{tmp_path}/s.db") as tree:
+        report = report_of(tree, "t")
+
+    assert report.results == {"asks": {"pay": "paid", "look": "found: one thing"}}
+    assert new.counts == {("work", "t@asks.1:1.1/look/1", 1, "one thing"): 1}
 
 
 class Dropping:
