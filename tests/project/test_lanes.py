@@ -185,7 +185,7 @@ def test_it(tmp_path):
         notes.write(f"{__name__}\\n")
     if hasattr(os, "sched_getaffinity"):
         assert len(os.sched_getaffinity(0)) == 1
-    assert os.nice(0) == NICE + 5
+    assert os.nice(0) == min(19, NICE + 5)
 """
 
 

@@ -1,6 +1,6 @@
 """Chooses which of the costly tests a run takes: another part for each state of the sources, so all have their turn.
 
-One function in thirteen needs two thirds of the work of all tests. ``tests/data/costs.txt`` names those functions,
+One function in ten needs three quarters of the work of all tests. ``tests/data/costs.txt`` names those functions,
 with the seconds of CPU time that all rows of each need. A run of everything takes all other tests, and of the costly
 ones as many as its budget has room for, in an order that a digest of the sources decides: the same sources are tested
 in the same way again, and a change of a line brings others. Those that are marked ``always`` have no turn: ``.ci/run``
@@ -27,7 +27,7 @@ from tests.support import sizes
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = ROOT / "tests" / "data" / "costs.txt"
-LEAST_S: Final = 0.3
+LEAST_S: Final = 0.15
 """A function that needs less is no costly one."""
 BUDGETS_S: Final = {"sample": 5.0, "most": 35.0, "all": math.inf}
 """Seconds of CPU time for costly tests in a run, but for those that are taken always."""
