@@ -42,7 +42,8 @@ class _Here(threading.local):
     """True on the thread of a tree's own event loop, or of a store's writer: it runs nothing else. Also while a thread
     does what others would wait for in vain: see ``without_waits``."""
     in_between = False
-    """True in ``without_waits``: who would wait there is a finalizer or a signal handler."""
+    """True in ``without_waits``, and where a thread ``serves_others``: who would wait there is a finalizer or a signal
+    handler."""
     host_loops: tuple[ref[HostedWorkers], ...] = ()
     """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
     in_turn = False
@@ -83,6 +84,24 @@ def hosts_workers(loop: HostedWorkers) -> None:
 def never_waits() -> None:
     """Note that nobody may wait for a reply on this thread: it is one that replies come from."""
     HERE.never_blocks = HERE.is_tree_loop = True
+
+
+def serves_others() -> None:
+    """Note that others wait for what this thread does: a supervisor's run, a timer, a process that is read.
+
+    No code of users runs on it, but for finalizers that the collector runs. They may come in anywhere, and wait for no
+    reply here: it may need this thread.
+    """
+    HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = True
+
+
+def with_users(act: Callable[[], T]) -> T:
+    """Call it on a thread that ``serves_others``: code of users runs in it, and may wait for a reply."""
+    HERE.never_blocks, HERE.is_tree_loop, HERE.in_between = bool(HERE.host_loops), False, False
+    try:
+        return act()
+    finally:
+        serves_others()
 
 
 def without_waits(act: Callable[[], T]) -> T:

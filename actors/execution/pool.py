@@ -40,7 +40,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, join_thread, start_thread
+from actors.concurrency.thread_state import HERE, InterpreterEndsError, Job, join_thread, serves_others, start_thread
 from actors.concurrency.wakeup import Flag, Turnstile, Wakeup
 from actors.execution.pool_thread import PoolThread
 from actors.model.clock import cpu_s, monotonic
@@ -205,6 +205,7 @@ class Pool:
     # -- growing -------------------------------------------------------------------------------------------
 
     def _grow_slowly(self) -> None:
+        serves_others()
         stalled, step = 0, 1
         cpu, wall, taken = cpu_s(), monotonic(), self._taken
         while not self._closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from actors.concurrency.thread_state import HERE
+from actors.concurrency.thread_state import HERE, serves_others, with_users
 from actors.concurrency.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class PoolThread(threading.Thread):
         """Take jobs until there have been none for a while."""
         HERE.blocking = self
         HERE.soon = _Soon(self)
+        serves_others()  # also with a supervisor's job in its hands that it has not begun
         pool = self.pool
         if not self.reserve:
             pool.came(self)
@@ -43,7 +44,7 @@ class PoolThread(threading.Thread):
                 self.soon = job.urgent
                 self.in_user_code = not job.urgent
                 try:
-                    if job.run():
+                    if job.run() if job.urgent else with_users(job.run):
                         pool.again(job)
                 except BaseException as error:
                     pool.job_failed(error)

@@ -25,7 +25,7 @@ from functools import partial
 from threading import get_ident
 
 from actors.concurrency.change_lock import LookLock
-from actors.concurrency.thread_state import in_background, join_thread, start_thread
+from actors.concurrency.thread_state import in_background, join_thread, serves_others, start_thread
 from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
@@ -161,6 +161,7 @@ class Timers:
         self._purge_at = max(_PURGE, 2 * len(self._heap))
 
     def _main(self) -> None:
+        serves_others()
         while not self._closed:
             self.fire_due()
             # Under the lock: whoever purges has an empty heap for a moment. A look then would sleep past what is due.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from actors.concurrency.thread_state import HERE, on_event_loop
+from actors.concurrency.thread_state import HERE, blocks_a_loop, on_event_loop
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.crossing_refs import crossed, mark_of
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext, sender
@@ -313,7 +313,8 @@ class Ref(pykka.ActorRef[Any]):
         while isinstance(verdict, Room):
             room, used, verdict = verdict, False, Refusal.FULL
             try:
-                if not on_event_loop() and not waits_in_vain(self._box, envelope) and room.wait(deadline - monotonic()):
+                may_wait = not (on_event_loop() or blocks_a_loop() or waits_in_vain(self._box, envelope))
+                if may_wait and room.wait(deadline - monotonic()):
                     sender()  # once more: it may have been given up meanwhile
                     verdict = self._put(envelope)
                     used = True  # not before: a signal handler may raise in the middle of the put

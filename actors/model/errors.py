@@ -217,9 +217,9 @@ class BlockingAskError(MessageError):
     """A blocking call on the thread of a tree's event loop, or on that of its store.
 
     It would hold up every async worker of the tree, or wait for what only this thread can do. So would one in a
-    finalizer, or in a signal handler, that runs in the middle of a change or a look of this library
-    (``is_in_between``): whoever is to reply may need what is being changed, and it goes on only when that code returns.
-    There a task is not submitted either while its thread changes the store.
+    finalizer, or in a signal handler, that runs in the middle of a change or a look of this library, or on a thread
+    that runs a supervisor or serves the whole tree (``is_in_between``): whoever is to reply may need that, and it goes
+    on only when that code returns. A task is not submitted either where its thread changes the store.
     """
 
     def __init__(self, path: str, instead: str = "await ref.ask_async(...)", is_in_between: bool = False) -> None:
@@ -232,8 +232,8 @@ class BlockingAskError(MessageError):
         if self.is_in_between:
             return (
                 f"{self.path}: this is a signal handler or a finalizer that has come in between, in the middle of a "
-                "change or a look of this library. That goes on only when it returns, and whoever it would wait for "
-                f"may need it. Write '{self.instead}', and have that thread wait."
+                "change, a look or a supervisor's run of this library. That goes on only when it returns, and whoever "
+                f"it would wait for may need it. Write '{self.instead}', and have that thread wait."
             )
         return (
             f"{self.path}: to wait for it here would hold up the event loop of all async workers of the tree, or its "

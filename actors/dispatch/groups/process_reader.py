@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.thread_state import serves_others, start_thread
 from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import monotonic
 from actors.model.raised import frames_of
@@ -110,6 +110,7 @@ class ProcessReader:
         heapq.heappush(self._times, (monotonic() + delay_s, next(self._numbers), act))
 
     def _run(self, heard: int, wakes: int) -> None:
+        serves_others()
         guardian, selector = _GuardianWatch(self), self._selector
         idle_since: float | None = None
         while True:
