@@ -300,9 +300,12 @@ class Teams:
         if attempt is None or attempt.done:
             return
         _ended_for(attempt, state)
-        attempt.use(report.usage if attempt.spec.role == "work" else used_by_undoing(state))
+        is_work = attempt.spec.role == "work"
+        is_cut_off = is_work and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None
+        if not (is_cut_off and attempt.ended_by == "preempt"):  # else the attempt that follows is told all of it
+            attempt.use(report.usage if is_work else used_by_undoing(state))
         attempt.note(AttemptOutcome(undone=tuple(report.compensated), best_effort=report.best_effort))
-        if attempt.spec.role == "work" and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
+        if is_cut_off:
             attempt.fail_as_ended()
             return
         try:

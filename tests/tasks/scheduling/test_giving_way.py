@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -246,3 +247,27 @@ def test_what_a_team_has_asked_for_beyond_all_slots_is_not_interrupted_for_one()
 
     assert [report.results for report in reports] == [{"team": {"asker": "helped"}}, {"v": "urgent"}]
     assert len(begun) == 1
+
+
+def test_the_usage_of_a_team_that_fails_by_itself_while_it_gives_way_is_counted_once() -> None:
+    begun = Reply()
+
+    async def fails_when_interrupted(_: object, context: Any) -> None:
+        context.use(tokens=5)
+        begun.complete()
+        try:
+            await Reply()
+        except asyncio.CancelledError:
+            raise ValueError("what it had begun has failed") from None
+
+    urgent = AsyncScriptedExecutable("urgent")
+    spec = paused_team(fails_when_interrupted, AsyncScriptedExecutable("two"), urgent)
+    with start(spec, clock=ManualClock()) as tree:
+        slow = tree.submit(Task("slow", priority=5))
+        begun.get(timeout=LONG_S)
+        tree.run(Task("urgent", priority=1), timeout=LONG_S)
+        with pytest.raises(TaskError, match="what it had begun has failed") as caught:
+            slow.result(timeout=LONG_S)
+
+    assert caught.value.report is not None
+    assert caught.value.report.usage.tokens == 5
