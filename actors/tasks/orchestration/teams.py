@@ -390,8 +390,7 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
 
 def _ended_above(state: TaskState) -> str | None:
     """Why a part was ended by the one above, or because nobody there wanted it any more; None: it ended by itself."""
-    ending = state.ending
-    why = ending.error if ending is not None and ending.kind == "cancel" else ""
+    why = ending.error if (ending := state.ending) is not None and ending.kind == "cancel" else ""
     return "withdrawn" if why == _WITHOUT else why if why in _FROM_ABOVE else None
 
 
