@@ -1,10 +1,10 @@
 """Chooses which of the costly tests a run takes: another part for each state of the sources, so all have their turn.
 
-One function in ten needs three quarters of the work of all tests. ``tests/data/costs.txt`` names those functions,
-with the seconds of CPU time that all rows of each need. A run of everything takes all other tests, and of the costly
-ones as many as its budget has room for, in an order that a digest of the sources decides: the same sources are tested
-in the same way again, and a change of a line brings others. Those that are marked ``always`` have no turn: ``.ci/run``
-takes them each time.
+One function in six needs four fifths of the work of all tests. ``tests/data/costs.txt`` names those functions, with
+the seconds of CPU time that all rows of each need. A run of everything takes all other tests, and of the costly ones as
+many as its budget has room for, in an order that a digest of the sources decides: the same sources are tested in the
+same way again, and a change of a line brings others. Those that are marked ``always`` have no turn: ``.ci/run`` takes
+them each time.
 
 ``REGROW_TESTS=all`` takes all of them, and so does a run of named folders or files. ``REGROW_TURN`` names a turn, as
 the head of a run shows it. ``REGROW_TESTS=most python -m pytest --costs`` measures, and writes the file anew.
