@@ -145,6 +145,16 @@ def test_a_restart_that_is_told_of_before_the_first_rows_are_drawn_counts_once(
         assert page.get_attribute(f"{LEDGER} .spark", "aria-label") == "1 restart in the last minute"
 
 
+def test_a_restart_that_was_seen_before_its_event_came_is_counted_once(page: Any, shop: Shop) -> None:
+    row_ = next(each for each in shop.rows if each["path"] == "shop/billing/ledger")
+    row_.update(restarted_at=[shop.at])
+    shop.tell("child_started", "shop/poller", incarnation=1)
+    page.wait_for_selector(f"{LEDGER} .spark[aria-label='1 restart in the last minute']")
+    shop.crash("shop/billing/ledger", "no number")
+    page.wait_for_selector(f"{LEDGER} [data-state=restarting]")
+    assert page.get_attribute(f"{LEDGER} .spark", "aria-label") == "1 restart in the last minute"
+
+
 def test_an_alert_that_fires_is_shown_now_and_goes_when_it_is_over(browser: Any) -> None:
     spec = SupervisorSpec(id="shop", children=[WorkerSpec(id="parse", handle=int)])
     too_few = Alert("too few children", lambda snapshot: len(snapshot.top.children) < 2, Log())

@@ -170,7 +170,12 @@ export class Recent {
     if (this.#times.size > this.most) this.#times.delete(this.#times.keys().next().value);
   }
 
-  /** Take over what happened; what an event has told counts once. Returns how many were new. */
+  /** An event tells of it; a look may have been sooner. */
+  hear(path, at) {
+    this.recall(path, [at]);
+  }
+
+  /** Take over what happened; what an event or a look has told counts once. Returns how many were new. */
   recall(path, times) {
     if (!times.length) return 0;
     const known = new Set(this.#times.get(path));

@@ -84,7 +84,7 @@ class App {
     const at = event.at ?? this.now();
     this.flows.add("events", at);
     if (event.name === "subtask_succeeded") this.flows.add("subtasks", at);
-    if (event.name === "child_restarting") this.restarts.add(event.path, at);
+    if (event.name === "child_restarting") this.restarts.hear(event.path, at);
     this.feed.push(event);
     if (this.feed.length > FEED) this.feed.shift();
     this.view?.event?.(event);

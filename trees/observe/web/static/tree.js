@@ -108,7 +108,7 @@ export class TreeView {
     const restarts = event.name === "child_restarting";
     if (restarts || (event.name === "child_exited" && !CLEAN.has(event.reason))) {
       const at = this.#flash(event.path);
-      if (restarts && at && at !== event.path) this.app.restarts.add(at, event.at ?? this.app.now());
+      if (restarts && at && at !== event.path) this.app.restarts.hear(at, event.at ?? this.app.now());
     }
     if (own) this.#redraw(own);
   }
