@@ -15,7 +15,6 @@ from actors.tasks.journal.codec import to_json
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_ids import require_own
-from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import type_phrase
 from trees.host.submission import let_others_run
 
@@ -28,13 +27,8 @@ AT_ONCE: Final = 256
 
 
 def with_id(task: Task) -> Task:
-    """Return a task that has an id; what its caller may change in a new one is copied."""
-    if task.id is not None:
-        return task
-    id_ = uuid.uuid4().hex[:12]
-    if task.inputs or task.metadata or task.plan is not None:
-        return task.model_copy(update={"id": id_})
-    return copy_with(task, id=id_)
+    """Return a task that has an id."""
+    return task if task.id is not None else task.model_copy(update={"id": uuid.uuid4().hex[:12]})
 
 
 def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 from typing import Any
 
@@ -14,6 +15,7 @@ from trees import (
     StaticPlan,
     Subtask,
     SupervisorSpec,
+    Task,
     TaskError,
     TaskFailedError,
     Tasks,
@@ -169,3 +171,14 @@ def test_to_wait_on_the_loop_of_the_tree_is_refused_and_nothing_hangs(way: str) 
 
     assert caught.value.report is not None
     assert BlockingAskError.__name__ in caught.value.report.failed["s"]
+
+
+@pytest.mark.parametrize("inputs", [{}, {"n": [0]}])
+def test_what_is_changed_in_a_task_without_an_id_after_it_was_submitted_is_no_part_of_it(inputs: Any) -> None:
+    with start(spec_of(ScriptedExecutable("done"))) as tree:
+        task = Task("go", inputs=copy.deepcopy(inputs))
+        handle = tree.submit(task)
+        task.inputs["n"] = 1
+        task.metadata["m"] = 1
+
+        assert (handle.task.inputs, handle.task.metadata) == (inputs, {})
