@@ -29,8 +29,8 @@ def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
         node.kept = KeptState(event.worker, state.events - 1, event.undoing, goes_on_at)
     elif event.undoing or event.kind == FailureKind.ESCALATED.value:
         node.kept = None  # its worker asks something else
-    elif node.kept is not None:
-        node.kept = KeptState(*node.kept[:-1])  # its ladder asks, about what has failed since
+    elif (kept := node.kept) is not None:
+        node.kept = KeptState(kept.worker, kept.record, kept.undoing)  # its ladder asks, about what has failed since
     if event.undoing:
         node.undo_error = event.error
         step_over(state)

@@ -87,6 +87,16 @@ def test_an_ask_that_waits_in_the_mailbox_fails_when_its_target_is_down(
         assert tree.ref(path).ask("again") == "again"
 
 
+def asks_one_that_is_down(tree: Tree, gate: Hang) -> None:
+    """Have ``x`` go on once its target is down, in a restart of their group."""
+    tree.ref("shop/x").tell("hello")
+    gate.wait_until_entered()
+    tree.ref("shop/bad").tell("raise ValueError")
+    eventually(lambda: tree.which_children("shop")[-2].state != "running", "the end of the target")
+    gate.release()
+    settle(tree)
+
+
 @GROUPS
 @ASKERS
 @EACH_TARGET
@@ -97,12 +107,7 @@ def test_an_ask_to_one_that_is_down_already_fails_at_once(
     with Hang(deaf=True) as gate:
         children = [x(asker, path, came, gate=gate), target(lambda message: message), faulty("bad")]
         with running(shop(*children, strategy="one_for_all", **words)) as tree:
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            eventually(lambda: tree.which_children("shop")[-2].state != "running", "the end of the target")
-            gate.release()
-            settle(tree)
+            asks_one_that_is_down(tree, gate)
 
             assert is_refused(came, path), came
             assert set(incarnations(tree).values()) == {2}
@@ -130,12 +135,7 @@ def test_an_item_of_a_batch_for_one_that_is_down_already_fails_at_once(path: str
         older = WorkerSpec(id="x", handle=handle, shutdown="infinity")
         with running(shop(older, target(lambda item: item), faulty("bad"), strategy="one_for_all")) as tree:
             trees.append(tree)
-            tree.ref("shop/x").tell("go")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            eventually(lambda: tree.which_children("shop")[-2].state != "running", "the end of the target")
-            gate.release()
-            settle(tree)
+            asks_one_that_is_down(tree, gate)
 
             assert is_refused(came, path), came
             assert set(incarnations(tree).values()) == {2}

@@ -219,18 +219,24 @@ def test_an_agent_whose_output_is_checked_by_a_function_asks_with_the_output_tha
     assert report.results == {"w": "TOLD ['MOVED 100']"}
 
 
-def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fails() -> None:
-    bank = Bank()
+def breaks_after_its_question(bank: Bank, times: int) -> list[ConnectionError]:
+    """Have its model fail so often once a person has answered; what it has yet to fail with."""
     marked(bank)
-    broken = [ConnectionError("gone"), ConnectionError("gone")]
+    left = [ConnectionError("gone") for _ in range(times)]
     answer = bank._answer
 
     def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if bank.requests == 1 and broken:
-            raise broken.pop()
+        if bank.requests == 1 and left:
+            raise left.pop()
         return answer(messages, info)
 
     bank.agent.model = FunctionModel(flaky)
+    return left
+
+
+def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fails() -> None:
+    bank = Bank()
+    broken = breaks_after_its_question(bank, times=2)
 
     report, asked = run(bank.agent, Approve(), rungs=(Retry(max_attempts=3, initial_s=0.01), Escalate()))
 
@@ -245,16 +251,7 @@ def test_a_person_who_lets_a_resumed_run_be_tried_again_does_not_pay_twice_but_o
     given: Any, moved: int
 ) -> None:
     bank = Bank()
-    marked(bank)
-    broken = [ConnectionError("gone")]
-    answer = bank._answer
-
-    def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if bank.requests == 1 and broken:
-            raise broken.pop()
-        return answer(messages, info)
-
-    bank.agent.model = FunctionModel(flaky)
+    breaks_after_its_question(bank, times=1)
 
     report, asked = run(bank.agent, Approve(), given, Approve())
 
