@@ -16,6 +16,7 @@ mistake.
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from types import GetSetDescriptorType
@@ -53,6 +54,8 @@ _KNOWN: Final[WeakKeys[type[Any], dict[tuple[str, ...], Attribute]]] = WeakKeys(
 """By class: names that were traversable or callable when a proxy last looked at an object of it. All else is sent as a
 name that nobody knows is. Each change is one step of C; of two at once the last one counts."""
 
+_MOST_TAKEN_IN: Final = 1000
+"""Names of a class that are noted at its first look; later ones are noted as they are looked at."""
 _NO_STOP_OF_ITS_OWN = frozenset({Attribute.MISSING, Attribute.UNKNOWN, Attribute.INHERITED_STOP})
 
 
@@ -132,7 +135,7 @@ def attribute_of(
     if known is None:
         known = _KNOWN.first(actor_class, {})
         for actor in actors:
-            _take_in(known, actor, (), actor, {id(actor)})
+            _take_in(known, actor)
     if found is Attribute.TRAVERSABLE or found is Attribute.CALLABLE:
         known[path] = found
     else:
@@ -140,26 +143,33 @@ def attribute_of(
     return found
 
 
-def _take_in(
-    known: dict[tuple[str, ...], Attribute], actor: Any, path: tuple[str, ...], thing: Any, seen: set[int]
-) -> None:
-    """Note what can be called or traversed of an actor, or of a traversable ``thing`` that ``path`` leads to."""
-    own = find(thing, ("__dict__",))  # a descriptor of Python's, unless the class has something else of this name
-    tables = [own.__get__(thing)] if type(own) is GetSetDescriptorType else []
-    tables += [each.__dict__ for each in type(thing).__mro__ if path]  # the class of an actor is known without this
-    for name in {name for table in tables for name in list(table)}:
-        at = (*path, name)
-        kind = MISSING if name.startswith("_") else _attribute_of([actor], at)
-        if kind is Attribute.CALLABLE or kind is Attribute.TRAVERSABLE:
-            known.setdefault(at, kind)
-        if kind is Attribute.TRAVERSABLE and id(inner := find(actor, at)) not in seen:
-            _take_in(known, actor, at, inner, seen | {id(inner)})
+def _take_in(known: dict[tuple[str, ...], Attribute], actor: Any) -> None:
+    """Note what can be called or traversed of an actor, and of what it leads to: the nearest first.
+
+    Traversable objects that know each other are met on many ways, so there is a limit.
+    """
+    waiting: deque[tuple[tuple[str, ...], Any, set[int]]] = deque([((), actor, {id(actor)})])
+    while waiting and len(known) < _MOST_TAKEN_IN:
+        path, thing, seen = waiting.popleft()
+        own = find(thing, ("__dict__",))  # a descriptor of Python's, unless the class has something else of this name
+        tables = [own.__get__(thing)] if type(own) is GetSetDescriptorType else []
+        tables += [each.__dict__ for each in type(thing).__mro__ if path]  # the class of an actor is known without this
+        for name in {name for table in tables for name in list(table) if isinstance(name, str)}:
+            at = (*path, name)
+            inner = MISSING if name.startswith("_") else find(thing, (name,))
+            kind = Attribute.MISSING if inner is MISSING else _kind_of(inner, at)
+            if kind is Attribute.CALLABLE or kind is Attribute.TRAVERSABLE:
+                known.setdefault(at, kind)
+            if kind is Attribute.TRAVERSABLE and id(inner) not in seen:
+                waiting.append((at, inner, seen | {id(inner)}))
 
 
 def _attribute_of(looked_at: Sequence[Any], path: tuple[str, ...]) -> Attribute:
     found = next((found for each in looked_at if (found := find(each, path)) is not MISSING), MISSING)
-    if found is MISSING:
-        return Attribute.MISSING
+    return Attribute.MISSING if found is MISSING else _kind_of(found, path)
+
+
+def _kind_of(found: Any, path: tuple[str, ...]) -> Attribute:
     if path == ("stop",) and getattr(found, "__qualname__", "") in {"ManagedActor.stop", "Actor.stop"}:
         return Attribute.INHERITED_STOP
     if any(find(found, (mark,)) is True for mark in ("_pykka_traversable", "pykka_traversable")):

@@ -14,6 +14,7 @@ import pytest
 from actors import ActorStoppedError, ChildStarted, RequestFailed
 from actors.testing import ManualClock, settle
 from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
+from tests.support.operations import counted_here
 from tests.support.process_workers import Knob
 from trees import Backoff, Tree, start
 
@@ -212,6 +213,25 @@ def test_what_init_has_set_is_called_and_traversed_also_while_the_worker_is_down
         tree._system.clock.advance(6)
 
         assert inner.get(timeout=LONG_S).volume == 3
+
+
+def test_the_first_look_at_traversable_objects_that_all_know_each_other_is_short() -> None:
+    class Friends(Members, Ours):
+        def __init__(self) -> None:
+            super().__init__()
+            friends = [Knob() for _ in range(10)]
+            for friend in friends:
+                vars(friend).update((f"friend{at}", other) for at, other in enumerate(friends) if other is not friend)
+            self.first = friends[0]
+            vars(self)[7] = "an entry that is no name"  # type: ignore[index]
+
+    with start(root(worker("w", Friends))) as tree:
+        settle(tree)
+        with counted_here() as operations:
+            louder = tree.ref("t/w").proxy().first.friend5.louder
+
+        assert louder(4).get(timeout=LONG_S) == 7
+        assert operations.count < 5_000_000  # there are 10! ways
 
 
 def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) -> None:
