@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.command import Process
 from tests.support.hatchery import python
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.always
 
@@ -52,9 +53,7 @@ def test_ctrl_c_with_an_open_client_of_events_ends_the_fastapi_example_at_once(t
 @contextmanager
 def _served(tmp: Path) -> Iterator[tuple[Process, str]]:
     """The example as a server, on a port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with python(EXAMPLE, "--serve", "--port", port, cwd=tmp) as program:
         try:
             until = time.monotonic() + 60

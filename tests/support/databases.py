@@ -13,7 +13,6 @@ import itertools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +21,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from tests.support.ports import free_port
 
 PATIENCE_S = 60
 REMOVED_WITHIN_S = 600
@@ -101,7 +102,7 @@ class Cluster:
             os.chown(self._folder, account.pw_uid, account.pw_gid)
             self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
         self._ender = self._set_up_ender()
-        self.port = _free_port()
+        self.port = free_port()
         self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", self.user, "-E", "UTF8", "--no-sync")
         self.start()
 
@@ -202,13 +203,6 @@ class Cluster:
     def close(self) -> None:
         """Leave nothing of it."""
         self._ender.communicate(timeout=REMOVED_WITHIN_S)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.hatchery import python
+from tests.support.ports import free_port
 from trees import Plan, Retry, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
 from trees.agents import MCP
 
@@ -82,13 +83,6 @@ def http_server(port: int | None = None) -> Iterator[str]:
             yield f"http://127.0.0.1:{number}/mcp"
         finally:
             process.kill()
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def listens(port: int) -> bool:

@@ -25,7 +25,6 @@ from tests.support.mcp_trees import (
     command,
     eventually,
     failure,
-    free_port,
     http_server,
     is_alive,
     of_kind,
@@ -33,6 +32,7 @@ from tests.support.mcp_trees import (
     row,
 )
 from tests.support.plain_mcp_server import DEATHS
+from tests.support.ports import free_port
 from trees import (
     Backoff,
     Plan,

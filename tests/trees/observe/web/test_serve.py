@@ -23,6 +23,7 @@ from tests.browser.conftest import serve
 from tests.browser.shop import Shop
 from tests.support.hardening import LONG_S, eventually
 from tests.support.hatchery import ran
+from tests.support.ports import free_port
 from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
@@ -211,7 +212,7 @@ def test_events_come_with_ids_and_go_on_after_the_last_that_was_seen(tree: Tree)
 
 def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port() -> None:
     with start(_shop()) as tree:
-        page = tree.serve(port=0)
+        page = tree.serve(port=free_port())
         client = httpx.Client(base_url=page.address)
         with closing(client), client.stream("GET", "/events") as response:
             tree.stop()
@@ -256,7 +257,7 @@ def test_a_call_that_never_returns_keeps_neither_its_page_nor_the_interpreter_fr
 
 
 def test_a_page_may_be_stopped_and_opened_anew_on_its_port(tree: Tree) -> None:
-    first = tree.serve(port=0)
+    first = tree.serve(port=free_port())
     first.stop()
     first.stop()
     second = tree.serve(port=first.port)
@@ -338,7 +339,7 @@ def _missing(name: str) -> str:
 def test_a_crash_of_the_server_is_an_event_and_it_comes_back_on_its_port(tree: Tree) -> None:
     heard: list[object] = []
     tree.subscribe(heard.append)
-    page = tree.serve(port=0)
+    page = tree.serve(port=free_port())
     with _client(page) as client:
         client.get("/healthz")
     server = page._server
@@ -370,7 +371,7 @@ def test_while_nobody_looks_only_exits_are_noted(tree: Tree) -> None:
 def test_a_tree_may_be_started_with_its_page_and_a_start_that_fails_leaves_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with start(_shop(), web=Web(port=0)) as tree:
+    with start(_shop(), web=Web(port=free_port())) as tree:
         page = tree.page
         assert page is not None
         assert page.url in capsys.readouterr().err
