@@ -25,6 +25,8 @@ _VALUES: Final[Any] = vars(BaseModel)["__dict__"]
 _GIVEN: Final[Any] = vars(BaseModel)["__pydantic_fields_set__"]
 _OTHERS: Final[tuple[Any, ...]] = tuple(vars(BaseModel)[f"__pydantic_{name}__"] for name in ("extra", "private"))
 """Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
+_SHARED_NAMES: Final[dict[frozenset[str], set[str]]] = {}
+"""Names of fields that copies were given: nobody changes those of a spec, so all that have the same ones share them."""
 
 
 class SpecModel(BaseModel, frozen=True):
@@ -171,7 +173,8 @@ def copy_with(model: ModelT, **values: Any) -> ModelT:
     cls = type(model)
     copy = cls.__new__(cls)
     _VALUES.__set__(copy, {**model.__dict__, **values})
-    _GIVEN.__set__(copy, model.model_fields_set.union(values))
+    given = model.model_fields_set.union(values)
+    _GIVEN.__set__(copy, _SHARED_NAMES.setdefault(frozenset(given), given))
     for place in _OTHERS:
         place.__set__(copy, place.__get__(model))
     return copy

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import json
 import math
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from secrets import token_hex
 from typing import Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -46,10 +46,13 @@ from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_ids import require_own
 from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import require_seconds, value_phrase
+from trees.host.bulk import own_copy
 from trees.host.task_api import TaskApi
 
 MESSAGE_S: Final = 10.0
@@ -275,22 +278,23 @@ class TaskTarget(_InTree):
             ConfigError: no JSON can be made of it.
         """
         if isinstance(item, Task):
-            own = {"plan": item.plan or self._plan, "id": item.id or uuid.uuid4().hex[:12]}
-            return item.model_copy(update=own)
+            require_own(item.id)
+            own = own_copy(item)
+            return own if own.plan is not None or self._plan is None else copy_with(own, plan=self._plan)
         inputs = {ITEM: item}
         if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
             inputs.update(item)
-        return Task(_words(item), inputs=inputs, plan=self._plan, id=uuid.uuid4().hex[:12])
+        return Task(_words(item), inputs=inputs, plan=self._plan, id=token_hex(6))
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
-        submission, _ = self._api.submission(prepared, self.path, joined=True)
+        submission = self._api.submission_of([prepared], self.path, joined=True)
         with waiting(submission.across):
             return self._given(item, prepared, submission.run(), submission.across)
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
-        submission, _ = self._api.submission(prepared, self.path, joined=True)
+        submission = self._api.submission_of([prepared], self.path, joined=True)
         with waiting(submission.across):
             return self._given(item, prepared, await submission.arun(), submission.across)
 

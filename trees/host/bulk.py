@@ -6,8 +6,8 @@ places. Nothing is submitted here.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
+from secrets import token_hex
 from typing import Final
 
 from actors.model.errors import ConfigError, Problem
@@ -15,20 +15,31 @@ from actors.tasks.journal.codec import to_json
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_ids import require_own
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import type_phrase
 from trees.host.submission import let_others_run
 
 MOST_CHARACTERS: Final = 1_000_000
 """Limit of one of many tasks, in characters of JSON: all of them are written in one transaction."""
-
-
+_CHANGEABLE: Final = ("inputs", "metadata")
+"""Fields of a task that can be changed in place."""
 AT_ONCE: Final = 256
 """Tasks that are looked at before an event loop may do something else."""
 
 
-def with_id(task: Task) -> Task:
-    """Return a task that has an id."""
-    return task if task.id is not None else task.model_copy(update={"id": uuid.uuid4().hex[:12]})
+def own_copy(task: Task) -> Task:
+    """Return the task as it is now, with an id: what its caller changes of it later is no part of what runs.
+
+    Raises:
+        ConfigError: its caller has put into it what no JSON can be made of.
+    """
+    values, id_ = task.__dict__, task.id or token_hex(6)
+    held = {name: values[name] for name in _CHANGEABLE if values[name]}
+    if held:
+        return task.model_copy(update={**held, "id": id_})
+    copy = copy_with(task, id=id_)
+    copy.__dict__.update({name: {} for name in _CHANGEABLE})  # not as given by its caller: the journal would say so
+    return copy
 
 
 def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:
@@ -78,7 +89,7 @@ class _Checking:
         if self._found[first:] and self._found[first] != task:
             what = f"is that of tasks[{first}] as well, which is another task"
             self._problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
-        self._found.append(self._found[first] if first != place else with_id(task))
+        self._found.append(self._found[first] if first != place else own_copy(task))
 
     def all_right(self) -> list[Task]:
         """Return all of them."""

@@ -19,8 +19,6 @@ from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from typing import Final
 
-from actors.messaging.caller_variables import caller_variables
-from actors.messaging.envelope import CURRENT
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
@@ -29,7 +27,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from actors.tasks.orchestration.waits_across_trees import carried, waits_from_here
+from actors.tasks.orchestration.waits_across_trees import variables_with, waits_from_here
 
 STORE_WAIT_S = 10.0
 """How long a submission waits for the store."""
@@ -41,13 +39,13 @@ class Submission:
     """Tasks on their way into the journal: all of them are kept, or none."""
 
     def __init__(self, port: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
-        self._port = port
+        self.port = port
+        """Of the orchestrator that is to have them."""
         self._store = port.runtime.store
         self._events = {event.task: event for event in events}
         self.across = waits_from_here(port)
         """Waits for them from other trees."""
-        with carried(self.across):
-            self._variables = caller_variables(CURRENT)
+        self._variables = variables_with(self.across)
         self._mine = Reply()
         """Completed when the tasks are kept, failed where they were not taken."""
         self._waits: dict[str, Reply] = {}
@@ -66,7 +64,7 @@ class Submission:
             reply = next(steps)
             while True:
                 if reply is not None:
-                    require_thread(self._port.path, "await tree.asubmit(...)")
+                    require_thread(self.port.path, "await tree.asubmit(...)")
                 reply = steps.send(reply is None or reply.wait(self._left()))
         except StopIteration:
             return self._waits
@@ -103,9 +101,10 @@ class Submission:
                 self._trace_no_more(self._events.keys() - new, "known")
         except BaseException:
             self._trace_no_more(self._events.keys(), "refused")
-            self._settle(mine, StoreError(self._port.runtime.store_name, f"{self._named(mine)} not taken"))
+            self._settle(mine, StoreError(self.port.runtime.store_name, f"{self._named(mine)} not taken"))
             raise
-        self._settle([id_ for id_ in mine if id_ not in new] if len(new) < len(mine) else [])
+        if len(new) < len(mine):
+            self._settle([id_ for id_ in mine if id_ not in new])
         try:
             kept = self._flush(new)
             in_time = kept is None or (yield kept)
@@ -121,7 +120,7 @@ class Submission:
 
     def _take(self, id_: str) -> Generator[Reply, bool, bool]:
         """Be the one who submits an id; False where somebody else has."""
-        submitting = self._port.runtime.submitting
+        submitting = self.port.runtime.submitting
         # One step of C: of those who come at once with one id, one writes, and the others wait for it.
         while (other := submitting.setdefault(id_, self._mine)) is not self._mine:
             if not (yield other):
@@ -132,15 +131,15 @@ class Submission:
         return True
 
     def _create(self, ids: list[str]) -> list[str]:
-        path, unknown = self._port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
-        self._port.runtime.unkept.update(unknown)
+        path, unknown = self.port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
+        self.port.runtime.unkept.update(unknown)
         new = self._store.create_all([(id_, path, self._events[id_]) for id_ in unknown])
         for id_ in new:
-            self._port.runtime.forget_former(id_)
+            self.port.runtime.forget_former(id_)
         return new
 
     def _flush(self, ids: list[str]) -> Reply | None:
-        return self._port.runtime.flush(*ids) if ids else None
+        return self.port.runtime.flush(*ids) if ids else None
 
     def _begin_in_turn(self, ids: list[str]) -> Generator[None, bool, None]:
         """Begin all of them, whatever becomes of the caller meanwhile."""
@@ -154,15 +153,15 @@ class Submission:
 
     def _begin(self, ids: Sequence[str]) -> None:
         """Note that tasks are kept: from now on they are the orchestrator's."""
-        runtime = self._port.runtime
+        runtime = self.port.runtime
         for id_ in ids:
-            self._waits[id_] = self._port.begins(id_)
+            self._waits[id_] = self.port.begins(id_)
             runtime.numbers.begun(id_)
-            runtime.carry(id_, self._port.path, self._variables, self._events[id_].trace)
+            runtime.carry(id_, self.port.path, self._variables, self._events[id_].trace)
         self._settle(ids)
         for id_ in ids:
-            self._port.system.publish(self._events[id_])
-        self._port.tell(*[TaskArrived(id_) for id_ in ids])
+            self.port.system.publish(self._events[id_])
+        self.port.tell(*[TaskArrived(id_) for id_ in ids])
 
     def _take_back(self, ids: list[str]) -> bool:
         """Forget tasks that no one waits for any more; where they are being written, begin them when that is done."""
@@ -181,7 +180,7 @@ class Submission:
 
     def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
         """Note that these are not under way any more; those who wait for them look again."""
-        runtime = self._port.runtime
+        runtime = self.port.runtime
         submitting = runtime.submitting
         for id_ in ids:
             if submitting.get(id_) is self._mine:
@@ -195,7 +194,7 @@ class Submission:
 
     def _trace_no_more(self, ids: Iterable[str], status: str) -> None:
         """End the traces of those that become no task here."""
-        tracer = tracer_of(self._port.system)
+        tracer = tracer_of(self.port.system)
         if tracer is not None:
             for id_ in ids:
                 tracer.withdraw(self._events[id_].trace, status)
@@ -218,7 +217,7 @@ class Submission:
             else f"{'It was' if one else 'They were'} not taken and will not run: submit {'it' if one else 'them'} "
             "again when the store can be written"
         )
-        error = StoreError(self._port.runtime.store_name, f"{self._named(ids)} {what}. {then}")
+        error = StoreError(self.port.runtime.store_name, f"{self._named(ids)} {what}. {then}")
         error.may_be_taken = maybe
         return error
 

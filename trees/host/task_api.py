@@ -23,7 +23,7 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runti
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
-from trees.host.bulk import checked_tasks, checked_tasks_async, with_id
+from trees.host.bulk import checked_tasks, checked_tasks_async, own_copy
 from trees.host.submission import STORE_WAIT_S, Submission, came
 from trees.host.task_handle import TaskHandle, respond
 from trees.host.task_removal import remove
@@ -41,26 +41,26 @@ class TaskApi:
     def submit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Give a task to a supervisor; returns when it is in the journal, and kept."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, submission.run(), submission.across)
+        return self._handle(submission, id_, submission.run(), submission.across)
 
     async def asubmit(self, task: Task | str, path: str | None) -> TaskHandle:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=False)
-        return self._handle(id_, path, await submission.arun(), submission.across)
+        return self._handle(submission, id_, await submission.arun(), submission.across)
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Give many tasks to a supervisor, in one commit."""
         given = checked_tasks(tasks)
-        submission = self._submission_of(given, path)
+        submission = self.submission_of(given, path)
         new = submission.run()
-        return [self._handle(task.id or "", path, new) for task in given]
+        return [self._handle(submission, task.id or "", new) for task in given]
 
     async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None) -> list[TaskHandle]:
         """Do this on an event loop, without holding it up."""
         given = await checked_tasks_async(tasks)
-        submission = self._submission_of(given, path)
+        submission = self.submission_of(given, path)
         new = await submission.arun()
-        return [self._handle(task.id or "", path, new) for task in given]
+        return [self._handle(submission, task.id or "", new) for task in given]
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
@@ -68,13 +68,13 @@ class TaskApi:
         require_seconds("run", timeout)  # before anything of it is begun
         submission, id_ = self.submission(task, path, joined=True)
         with waiting(submission.across):
-            return self._handle(id_, path, submission.run()).result(timeout)
+            return self._handle(submission, id_, submission.run()).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self.submission(task, path, joined=True)
         with waiting(submission.across):
-            return await self._handle(id_, path, await submission.arun())
+            return await self._handle(submission, id_, await submission.arun())
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -157,10 +157,11 @@ class TaskApi:
         if not isinstance(task, Task):
             task = Task(goal=task)  # whatever else it is, this says what is wrong with it
         require_own(task.id)
-        task = with_id(task)
-        return self._submission_of([task], path, joined=joined), task.id or ""
+        task = own_copy(task)
+        return self.submission_of([task], path, joined=joined), task.id or ""
 
-    def _submission_of(self, tasks: Sequence[Task], path: str | None, *, joined: bool = False) -> Submission:
+    def submission_of(self, tasks: Sequence[Task], path: str | None, *, joined: bool = False) -> Submission:
+        """Return what brings tasks into the journal that nobody changes any more."""
         port, system = self.port(path), self._system
         if system.is_down:
             raise system.down_error(port.path)
@@ -169,10 +170,10 @@ class TaskApi:
         return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
     def _handle(
-        self, id_: str, path: str | None, new: Mapping[str, Reply], across: TaskWaits | None = None
+        self, submission: Submission, id_: str, new: Mapping[str, Reply], across: TaskWaits | None = None
     ) -> TaskHandle:
         """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        return TaskHandle(self.port(path), id_, new[id_], across=across) if id_ in new else self.task(id_)
+        return TaskHandle(submission.port, id_, new[id_], across=across) if id_ in new else self.task(id_)
 
     # -- within --------------------------------------------------------------------------------------------
 

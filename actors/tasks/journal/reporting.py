@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.task_state import TaskState
@@ -20,6 +20,8 @@ from actors.tasks.model.task_errors import (
     TaskError,
     TaskFailedError,
 )
+
+_ENDED_BADLY: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
 
 
 def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
@@ -50,9 +52,10 @@ def words_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> tuple[di
 
 def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any]) -> Report:
     """The report of a task that has ended, with these ``words_of`` it."""
-    nodes = state.nodes.values()
-    failed = {node.id: node.error for node in nodes if node.status is SubtaskStatus.FAILED}
-    gone = {SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED}
+    failed, skipped = dict[str, str](), dict[str, str]()
+    for node in state.nodes.values():
+        if node.status in _ENDED_BADLY:
+            (failed if node.status is SubtaskStatus.FAILED else skipped)[node.id] = node.error
     report = Report(
         task_id=state.id,
         goal=state.task.goal,
@@ -61,7 +64,7 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
         output=output["output"] if output else dict(results),
         results=results,
         failed=failed,
-        skipped={node.id: node.error for node in nodes if node.status in gone},
+        skipped=skipped,
         compensated=list(state.compensated),
         undo_errors=dict(state.undo_errors),
         iterations=state.iterations,
@@ -129,15 +132,16 @@ def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
 
 
 def _timings(state: TaskState) -> dict[str, Any]:
-    each = {
-        node.id: {"queued": node.queued_s, "running": node.running_s, "attempts": node.attempt}
-        for node in state.nodes.values()
-    }
+    each, queued, running = dict[str, dict[str, Any]](), 0.0, 0.0
+    for node in state.nodes.values():
+        each[node.id] = {"queued": node.queued_s, "running": node.running_s, "attempts": node.attempt}
+        queued += node.queued_s
+        running += node.running_s
     planned = state.planned_at - state.submitted_at if state.planned_at else state.finished_at - state.submitted_at
     return {
         "planned": planned,
-        "queued": sum(node.queued_s for node in state.nodes.values()),
-        "running": sum(node.running_s for node in state.nodes.values()),
+        "queued": queued,
+        "running": running,
         "total": state.finished_at - state.submitted_at,
         "subtasks": each,
     }

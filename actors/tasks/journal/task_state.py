@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.dropped import changed
@@ -38,7 +39,6 @@ from actors.tasks.model.task import (
 )
 from actors.tasks.model.task_ids import OLD_IDS
 
-_NUMBERS: Final = itertools.count()
 _HAVE_RESULT: Final = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 
 _NO_TASK: Final = Task(goal="?")
@@ -50,58 +50,67 @@ def _named(task: Task, id_: str) -> Task:
     return task if task.id is not None else changed(task, id=id_)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TaskState:
     """Where one task stands."""
 
-    def __init__(self, id_: str) -> None:
-        self.id = id_
-        self.born = next(_NUMBERS)  # tasks in the order in which they came
-        self.path = ""  # of the supervisor whose orchestrator has it
-        self.task = _NO_TASK
-        self.phase = "new"
-        """new, planning, running, replanning, undoing, finished: whose turn it is."""
-        self.final: TaskStatus | None = None
-        self.ending: task_events.TaskEnding | None = None
-        """Why it cannot succeed any more."""
-        self.paused = self.has_metadata = False  # has: the task, or a subtask
-        self.plan: Plan | None = None
-        self.warnings: tuple[str, ...] = ()
-        self.refusal: task_events.PlanRefused | None = None
-        self.nodes: dict[str, SubtaskState] = {}
-        self.open = 0  # nodes that are not done
-        self.ready: list[SubtaskState] = []
-        """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
-        self.barred: list[SubtaskState] = []  # likewise: they are to run, and need one that has failed before
-        self.events, self.last_at = 0, 0.0  # so far, and when the last one was
-        self.starts = 0
-        self.submitted_at = self.planned_at = self.finished_at = 0.0
-        self.deadline: float | None = None
-        self.chain: tuple[str, ...] = ()
-        self.lineage: tuple[str, ...] = ()
-        self.parent: str | None = None
-        self.hops = 0
-        self.ids = OLD_IDS
-        self.iterations = self.replans = self.refusals = 0  # reviews, further plans, plans that were refused
-        self.stage = StageState()
-        self.reviewed = False
-        """The results that there are now have passed, or are taken as they are."""
-        self.review = ReviewState()
-        self.rework: Rework | None = None  # subtasks that are void, and are undone before they run again
-        self.best_effort = False
-        self.notes: list[str] = []  # what went wrong beside the subtasks: a reviewer, a synthesizer
-        self.output: Any = None
-        self.combined = self.uncombined = False  # uncombined: taken as they are, because they could not be
-        self.usage = NO_USAGE
-        self.used_by: dict[str, Usage] = {}  # of that, by step; work: of all attempts
-        self.reported = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
-        self.running_s = 0.0
-        self.escalations: dict[str, Escalation] = {}
-        self.raised = self.delegations = 0
-        self.compensated: list[str] = []
-        self.undo_errors: dict[str, str] = {}
-        self.undoing: str | None = None  # whose undo is under way
-        self.step = ""  # begun, without a record of its end: plan, review, combine or undo
-        self.step_losses = 0  # processes that have ended one after the other with the present step, or undo
+    id: str
+    born: int = field(default_factory=itertools.count().__next__)  # tasks in the order in which they came
+    path: str = ""  # of the supervisor whose orchestrator has it
+    task: Task = _NO_TASK
+    phase: str = "new"
+    """new, planning, running, replanning, undoing, finished: whose turn it is."""
+    final: TaskStatus | None = None
+    ending: task_events.TaskEnding | None = None
+    """Why it cannot succeed any more."""
+    paused: bool = False
+    has_metadata: bool = False  # the task, or a subtask
+    plan: Plan | None = None
+    warnings: tuple[str, ...] = ()
+    refusal: task_events.PlanRefused | None = None
+    nodes: dict[str, SubtaskState] = field(default_factory=dict)
+    open: int = 0  # nodes that are not done
+    ready: list[SubtaskState] = field(default_factory=list)
+    """Nodes whose last dependency is done since somebody looked; emptied by who looks."""
+    barred: list[SubtaskState] = field(default_factory=list)
+    """Likewise: they are to run, and need one that has failed before."""
+    events: int = 0  # so far
+    last_at: float = 0.0  # when the last one was
+    starts: int = 0
+    submitted_at: float = 0.0
+    planned_at: float = 0.0
+    finished_at: float = 0.0
+    deadline: float | None = None
+    chain: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
+    parent: str | None = None
+    hops: int = 0
+    ids: int = OLD_IDS
+    iterations: int = 0  # reviews
+    replans: int = 0  # further plans
+    refusals: int = 0  # plans that were refused
+    stage: StageState = field(default_factory=StageState)
+    reviewed: bool = False
+    """The results that there are now have passed, or are taken as they are."""
+    review: ReviewState = field(default_factory=ReviewState)
+    rework: Rework | None = None  # subtasks that are void, and are undone before they run again
+    best_effort: bool = False
+    notes: list[str] = field(default_factory=list)  # what went wrong beside the subtasks: a reviewer, a synthesizer
+    output: Any = None
+    combined: bool = False
+    uncombined: bool = False  # taken as they are, because they could not be
+    usage: Usage = NO_USAGE
+    used_by: dict[str, Usage] = field(default_factory=dict)  # of that, by step; work: of all attempts
+    reported: Usage = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
+    running_s: float = 0.0
+    escalations: dict[str, Escalation] = field(default_factory=dict)
+    raised: int = 0
+    delegations: int = 0
+    compensated: list[str] = field(default_factory=list)
+    undo_errors: dict[str, str] = field(default_factory=dict)
+    undoing: str | None = None  # whose undo is under way
+    step: str = ""  # begun, without a record of its end: plan, review, combine or undo
+    step_losses: int = 0  # processes that have ended one after the other with the present step, or undo
 
     def __repr__(self) -> str:
         return f"<TaskState {self.id} {self.status}>"

@@ -6,6 +6,7 @@ import threads, a clock or Pykka.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -126,3 +127,8 @@ class ExecutableInfo:
 
 
 Catalogue: TypeAlias = tuple[ExecutableInfo, ...]
+
+
+def counted_on(rows: Iterable[ExecutableInfo], *, waiting: bool) -> Catalogue:
+    """Return the rows that a planner may count on; ``waiting``: also those whose breaker is open."""
+    return tuple(row for row in rows if row.is_available or (waiting and row.is_there))

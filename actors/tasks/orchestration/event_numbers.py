@@ -51,8 +51,8 @@ class _Row:
     def __init__(self, last: int) -> None:
         self.last = last
         """Number that was given last."""
-        self.parts: set[str] = set()
-        """Parts that have it, too, as they go on."""
+        self.parts: set[str] | None = None
+        """Parts that have it, too, as they go on; None: it has had none, as most tasks."""
 
 
 class EventNumbers:
@@ -81,6 +81,7 @@ class EventNumbers:
             row = self._rows[whole] = _Row(self._first_here(whole, task) - 1)
         if task != whole:
             self._rows[task] = row
+            row.parts = row.parts or set()
             row.parts.add(task)
         return row
 
@@ -107,7 +108,7 @@ class EventNumbers:
     def forget(self, task: str) -> None:
         """Note that a task has ended, and that this is kept. A part that goes on all the same begins a new stride."""
         row = self._rows.pop(task, None)
-        if row is None:
+        if row is None or row.parts is None:
             return
         if task in row.parts:
             row.parts.remove(task)

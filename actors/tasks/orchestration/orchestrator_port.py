@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
-    from actors.tasks.model.executable import Catalogue, ExecutableInfo, ToolInfo
+    from actors.tasks.model.executable import ExecutableInfo, ToolInfo
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.task_runtime import TaskRuntime
 
@@ -327,10 +327,6 @@ class OrchestratorPort:
         """The open question of this id that nobody has answered; looked up in its task, whose id it begins with."""
         state = self.states.get(id_.rpartition(":")[0].rpartition(":")[0])
         return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
-
-    def catalogue(self, *, waiting: bool = False) -> Catalogue:
-        """Rows of the registry that a planner may count on; ``waiting``: also those whose breaker is open."""
-        return tuple(row for row in self.rows() if row.is_available or (waiting and row.is_there))
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""

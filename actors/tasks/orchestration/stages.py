@@ -27,6 +27,7 @@ from actors.tasks.journal.reporting import total_usage
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft
+from actors.tasks.model.executable import Catalogue, counted_on
 from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, Usage
@@ -101,7 +102,8 @@ class TaskStages:
     def _plan(self, state: TaskState) -> None:
         port, own = self._port, state.task.plan
         planner = port.settings.planner if own is None else StaticPlan(own.subtasks)
-        catalogue = port.catalogue(waiting=state.id in self._waiting or isinstance(planner, KeywordPlanner))
+        rows = tuple(port.rows())  # what is called on the spot changes none of them
+        catalogue = counted_on(rows, waiting=state.id in self._waiting or isinstance(planner, KeywordPlanner))
         task = state.task
         args = (task, catalogue, self._plan_feedback(state))
         check = partial(self._checked, state)
@@ -128,8 +130,9 @@ class TaskStages:
             facts = self._results.facts(state)
             self._record(state, stage_ends.failed(state, "plan", failure, NO_USAGE, facts, is_pure=True))
             return
-        if is_quick(plan, tuple(port.rows())):
-            self._record(state, stage_ends.planned(state, check(plan), NO_USAGE, self._results.facts(state)))
+        if is_quick(plan, rows):
+            checked = self._checked(state, plan, rows)
+            self._record(state, stage_ends.planned(state, checked, NO_USAGE, self._results.facts(state)))
         else:
             self._run(state, "plan", StageCode(lambda: plan), (), lambda said: check(_plain_plan(said)))
 
@@ -146,9 +149,9 @@ class TaskStages:
         skipped = {node.id: node.error for node in gone if node.status is SubtaskStatus.SKIPPED}
         return replan_feedback(self._results.all(state), failed, skipped, refused)
 
-    def _checked(self, state: TaskState, plan: Plan) -> Checked:
+    def _checked(self, state: TaskState, plan: Plan, rows: Catalogue | None = None) -> Checked:
         """Compare a plan with the tree. Estimates and modules of users may run: not on the loop, unless it is quick."""
-        settings, rows = self._port.settings, tuple(self._port.rows())
+        settings, rows = self._port.settings, tuple(self._port.rows()) if rows is None else rows
         is_again, nodes, budget = state.phase == "replanning", state.nodes, state.task.budget
         done = {id_: nodes[id_].spec for id_ in planned_results(state)} if is_again else {}
         new = new_of(plan, done) if done else plan
@@ -303,18 +306,18 @@ class TaskStages:
         error = failure.error
         if type(error) is not NoCapableWorkerError:
             return failure
-        catalogue = self._port.catalogue(waiting=True)
-        known, hint = error.known or known_of(catalogue), error.hint
-        if away := [row for row in self._port.rows() if not row.is_there]:
+        rows = self._port.rows()
+        known, hint = error.known or known_of(counted_on(rows, waiting=True)), error.hint
+        if away := [row for row in rows if not row.is_there]:
             hint = f"{hint or NoCapableWorkerError.advice(known)} {left_out(away)}".lstrip()
         return replace(failure, error=NoCapableWorkerError(error.needed, known, task=state.id, hint=hint))
 
     def _has_others(self, state: TaskState, error: BaseException | None) -> bool:
         """True, once, where a planner found nobody without those whose breaker is open: work waits for them."""
-        port = self._port
         if type(error) is not NoCapableWorkerError or state.id in self._waiting:
             return False
-        if len(port.catalogue()) == len(port.catalogue(waiting=True)):
+        rows = self._port.rows()
+        if len(counted_on(rows, waiting=False)) == len(counted_on(rows, waiting=True)):
             return False
         self._waiting.add(state.id)
         return True

@@ -86,5 +86,6 @@ class StreamRelay:
 
     def forget(self, task: str) -> None:
         """Let go of what a task has streamed."""
-        gone = self._turns.look(partial(self._recent.pop, task, None))
-        del gone  # after the lock
+        if task in self._recent:  # of most tasks nothing was streamed, or the task is new
+            gone = self._turns.look(partial(self._recent.pop, task, None))
+            del gone  # after the lock

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT, Address, CurrentMessage
 
 if TYPE_CHECKING:
@@ -75,15 +76,19 @@ def waits_from_here(port: OrchestratorPort) -> TaskWaits | None:
     return TaskWaits(port) if is_foreign or _WORKS_FOR.get() is not None else None
 
 
-@contextmanager
-def carried(waits: TaskWaits | None) -> Iterator[None]:
-    """Have the tasks that are submitted within know of their waits, and of no others."""
-    token = _WORKS_FOR.set(waits) if waits is not None else None
+def variables_with(waits: TaskWaits | None) -> Context | None:
+    """Return what tasks carry that the present code submits: they know of their waits, and of no others.
+
+    Args:
+        waits: of their submission.
+    """
+    if waits is None:
+        return caller_variables(CURRENT)
+    token = _WORKS_FOR.set(waits)
     try:
-        yield
+        return caller_variables(CURRENT)
     finally:
-        if token is not None:
-            _WORKS_FOR.reset(token)
+        _WORKS_FOR.reset(token)
 
 
 @contextmanager

@@ -81,8 +81,9 @@ class Candidates:
 
 def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
     """A plan of resolved subtasks; the very same one where nothing was left unsaid."""
-    index = Candidates(rows)
-    subtasks = index.all_resolved(plan)
+    if all(one.worker is not None or one.capability is not None for one in plan.subtasks):
+        return plan
+    subtasks = Candidates(rows).all_resolved(plan)
     return Plan(subtasks) if any(map(is_not, subtasks, plan.subtasks)) else plan
 
 
@@ -170,7 +171,7 @@ class _PlanCheck:
         self._task = task
         self._index = index
         self._subtasks = subtasks
-        self._ids = Counter(subtask.id for subtask in subtasks)
+        self._ids = {subtask.id: None for subtask in subtasks}
         self._ancestry = ancestry
         self._waiting = frozenset(ancestry)
         self._compared = 0
@@ -204,7 +205,9 @@ class _PlanCheck:
 
     def names(self) -> None:
         """Ids are unique."""
-        for name, count in self._ids.items():
+        if len(self._ids) == len(self._subtasks):
+            return
+        for name, count in Counter(subtask.id for subtask in self._subtasks).items():
             if count > 1:
                 what = f"{count} subtasks have the id {name!r}"
                 self._add(f"{self._task}/{name}.id", what, "Give each an id of its own.")
@@ -348,6 +351,8 @@ class _PlanCheck:
         A function of the user's is given the subtask as its worker will be: with the goal where it says nothing else.
         """
         total, is_estimated = EstimateTotal(), any(row.estimate is not None for row in self._index.by_id.values())
+        if not is_estimated and all(subtask.estimate is None for subtask in self._subtasks):
+            return
         for subtask in self._subtasks:
             if not is_estimated and subtask.estimate is None:
                 continue

@@ -9,7 +9,7 @@ must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from actors.tasks.model.report import Report
 from actors.tasks.results.tokens import tokens_of, tokens_of_short
@@ -58,8 +58,7 @@ class ReportCache:
         task = report.task_id
         new = task not in self._weights or task in self._forgotten
         self._let_go(task)
-        short = tokens_of_short(report.results)
-        weight = (tokens_of(report.results) if short is None else short) + tokens_of(report.output)
+        weight = _tokens(report.results) + _tokens(report.output)
         is_held = weight <= self._most_tokens
         self._weights[task] = weight if is_held else 0
         if is_held:
@@ -86,3 +85,8 @@ class ReportCache:
         self._put_away(task)
         self._weights.pop(task, None)
         self._forgotten.discard(task)
+
+
+def _tokens(value: Any) -> int:
+    short = tokens_of_short(value) if type(value) is dict else None
+    return tokens_of(value) if short is None else short

@@ -43,7 +43,7 @@ def node_picture(node: SubtaskState) -> dict[str, Any]:
 def picture_of(state: TaskState) -> dict[str, Any]:
     """Everything of a state, to compare; but who has become ready since somebody looked."""
     left_out = {"born", "ready", "nodes", "escalations"}
-    picture = {name: value for name, value in vars(state).items() if name not in left_out}
+    picture = {name: getattr(state, name) for name in TaskState.__slots__ if name not in left_out}
     picture["nodes"] = {id_: node_picture(node) for id_, node in state.nodes.items()}
     picture["escalations"] = sorted(state.escalations)
     picture["seen"] = state.status

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,12 +174,43 @@ def test_to_wait_on_the_loop_of_the_tree_is_refused_and_nothing_hangs(way: str) 
     assert BlockingAskError.__name__ in caught.value.report.failed["s"]
 
 
+@pytest.mark.parametrize("id_", [None, "t"])
+@pytest.mark.parametrize("way", ["submit", "submit_many", "map"])
 @pytest.mark.parametrize("inputs", [{}, {"n": [0]}])
-def test_what_is_changed_in_a_task_without_an_id_after_it_was_submitted_is_no_part_of_it(inputs: Any) -> None:
+def test_what_is_changed_in_a_task_after_it_was_submitted_is_no_part_of_it(inputs: Any, way: str, id_: Any) -> None:
     with start(spec_of(ScriptedExecutable("done"))) as tree:
-        task = Task("go", inputs=copy.deepcopy(inputs))
-        handle = tree.submit(task)
-        task.inputs["n"] = 1
+        task = Task("go", inputs=copy.deepcopy(inputs), id=id_)
+        if way == "submit":
+            tree.submit(task)
+        elif way == "submit_many":
+            tree.submit_many([task])
+        else:
+            list(tree.map([task], to="p", on_error="raise"))
+        [handle] = tree.tasks()
+        task.inputs.setdefault("n", []).append(1)
         task.metadata["m"] = 1
 
         assert (handle.task.inputs, handle.task.metadata) == (inputs, {})
+
+
+@pytest.mark.parametrize("id_", [None, "t"])
+def test_what_a_task_holds_when_it_is_submitted_is_in_its_journal_also_where_it_was_put_in_late(
+    id_: Any, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/tasks.db"
+    with start(spec_of(ScriptedExecutable("done")), store=store) as tree:
+        task = Task("go", id=id_)
+        task.inputs["n"] = [0]
+        task.metadata["m"] = 1
+        tree.run(task, timeout=60)
+    with start(spec_of(ScriptedExecutable("done")), store=store) as tree:
+        [handle] = tree.tasks()
+
+        assert (handle.task.inputs, handle.task.metadata) == ({"n": [0]}, {"m": 1})
+
+
+@pytest.mark.parametrize("way", ["submit", "map"])
+def test_the_ids_of_the_library_are_refused(way: str) -> None:
+    task = Task("go", id="t@a")
+    with start(spec_of(ScriptedExecutable("done"))) as tree, pytest.raises(ConfigError, match="no id of a user"):
+        _ = tree.submit(task) if way == "submit" else list(tree.map([task], to="p", on_error="raise"))
