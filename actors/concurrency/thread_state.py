@@ -10,6 +10,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import FrameType
 from typing import Final, Protocol, TypeVar
 from weakref import ref
 
@@ -173,9 +174,14 @@ def join_thread(thread: threading.Thread, within_s: float) -> None:
         thread.join(max(0.0, within_s))
 
 
+def innermost_frames() -> dict[int, FrameType]:
+    """Return where each thread stands, by its identity."""
+    return sys._current_frames()  # noqa: SLF001 - the documented way to a thread's stack
+
+
 def stack_of(ident: int) -> str:
     """The stack of the thread with this identity, innermost call last; empty when it has ended."""
-    frame = sys._current_frames().get(ident)  # noqa: SLF001 - the documented way to a thread's stack
+    frame = innermost_frames().get(ident)
     return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 

@@ -298,7 +298,7 @@ class ProcessWorker(ManagedActor):
         if self._answered == self._number:
             return  # its answer and the order have met here: it does nothing any more
         answer = self._answer = Answer()
-        self._send(Kind.CANCEL, self._number, [b""])
+        self._send(Kind.CANCEL, self._number, [b"" if grace_s is None else b"to its end"])
         try:
             over = (answer, self._futures()[1])
             await asyncio.wait(over, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)

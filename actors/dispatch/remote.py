@@ -14,7 +14,7 @@ kind         direction   what
 ``STARTED``  to the host ``on_start`` has returned
 ``MESSAGE``  to the work one message, with what is left of its deadline; the next one follows its ``RESULT`` only
 ``RESULT``   to the host the outcome of the message with this number
-``CANCEL``   to the work the message with this number is to end
+``CANCEL``   to the work the message with this number is to end; with a payload: its threads as well
 ``CALL``     to the host a back-call: its name and arguments; number 0: nobody waits for its answer
 ``ANSWER``   to the work the outcome of the back-call with this number
 ``STOP``     to the work the worker is to end: ``stopping()`` is true, ``on_stop`` runs

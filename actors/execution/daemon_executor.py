@@ -100,6 +100,11 @@ class DaemonExecutor(ThreadPoolExecutor):
         if grow:
             self._start()
 
+    @property
+    def has_hanging_calls(self) -> bool:
+        """True while a call runs for which nobody waits any longer."""
+        return self._given_up > 0
+
     def _start(self) -> None:
         thread = threading.Thread(target=self._main, name=f"{self._name}-{next(self._numbers)}", daemon=True)
         try:

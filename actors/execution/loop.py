@@ -72,6 +72,7 @@ class Loop(LoopScheduler):
         """Paths of the workers whose code has made a task, where that does not tell its context."""
         self._starting = Turnstile()
         self._thread: threading.Thread | None = None
+        self._threads: DaemonExecutor | None = None
 
     def schedule(self, incarnation: WorkerIncarnation) -> None:
         """Run the incarnation as a task of the loop soon."""
@@ -82,6 +83,11 @@ class Loop(LoopScheduler):
             self._starting.enter(self._start)
         if self._turn != self._called:  # else it was called for this turn, and looks again before that is over
             self._wake_up()
+
+    @property
+    def has_hanging_calls(self) -> bool:
+        """True while a call of ``asyncio.to_thread`` runs for which nobody waits any longer."""
+        return self._threads is not None and self._threads.has_hanging_calls
 
     # -- given up ------------------------------------------------------------------------------------------
 
@@ -191,7 +197,8 @@ class Loop(LoopScheduler):
         self._ident = get_ident()
         self._landing = landing_of(loop)
         asyncio.set_event_loop(loop)
-        loop.set_default_executor(DaemonExecutor(f"{self.name}-to-thread", most_given_up=MOST_GIVEN_UP))
+        self._threads = DaemonExecutor(f"{self.name}-to-thread", most_given_up=MOST_GIVEN_UP)
+        loop.set_default_executor(self._threads)
         never_waits()
         try:
             self._run_until_closed(loop)

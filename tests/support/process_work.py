@@ -4,8 +4,11 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
+
+import anyio.to_thread
 
 import actors
 from actors.dispatch.ray import node_here
@@ -67,12 +70,32 @@ def part(task: Any, context: Any) -> Any:
 async def async_work(task: Any, context: Any) -> Any:
     """Do what the instruction says."""
     match task.instruction:
+        case "spin on a thread of asyncio":
+            await asyncio.to_thread(spin)
+        case "spin on a thread of anyio":
+            await anyio.to_thread.run_sync(spin)
+        case "wait in C on a thread of asyncio":
+            await asyncio.to_thread(time.sleep, 600)
+        case "be on a thread until told":
+            notes = Path(context.inputs["notes"])
+            try:
+                return await asyncio.to_thread(_be_until, notes / "told")
+            finally:
+                (notes / "async part is over").touch()
+        case "have threads that are idle":
+            await asyncio.to_thread(str)
+            await anyio.to_thread.run_sync(str)
         case "ask":
             return await context.ask("o", "see")
         case "odd":
             raise OddError(1, 2)
     await asyncio.sleep(600)
     return None
+
+
+def _be_until(told: Path) -> None:
+    while not told.exists():
+        threading.Event().wait(0.01)
 
 
 def effect(notes: str, at: Any, how: str = "") -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextvars import Context as Variables
+from functools import partial
 from typing import Any, Final
 
+from actors.concurrency.thread_state import in_background
 from actors.dispatch.log_relay import log_to_host
-from actors.dispatch.remote import Frame, Kind, dumped, loaded, pack_error, parts_of, reason
+from actors.dispatch.remote import Frame, Kind, Parts, dumped, loaded, pack_error, parts_of, reason
 from actors.dispatch.span_wire import taken_span
 from actors.dispatch.worker.back_calls import BackCallClient
+from actors.dispatch.worker.threads_at_work import threads_at_work
 from actors.dispatch.worker.worker_main import Link
 from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerSystem, run_on
 from actors.execution.crash_boundary import WorkerIncarnation
@@ -25,6 +29,8 @@ from actors.validation.introspection import type_name
 
 BEAT_S: Final = 0.005
 """Seconds between two signs of life that are sent."""
+LOOK_S: Final = 0.01
+"""Seconds between two looks at threads that outlive their work: nobody is told when they end."""
 
 
 class ReplyToHost(Reply):
@@ -102,7 +108,9 @@ class WorkerRunner:
         self._link = link
         self._path = path
         self._is_over = False
-        self._begun = self._handled = 0
+        self._begun = self._handled = self._cut_short = 0
+        self._at_work: frozenset[int] = frozenset()
+        """Threads that were at work when the message was begun: they are not its own."""
         on_loop = recipe.where is DispatcherKind.LOOP  # the main thread does nothing but read then
         calls = self._calls = BackCallClient(link, reads_itself=on_loop)
         self._place = MainThread(link.wake)
@@ -158,7 +166,20 @@ class WorkerRunner:
         else:
             born = self._incarnation.crashed_of or error
             parts = dumped((False, pack_error(born), self._incarnation.is_failure(error)))
+        if number == self._cut_short and self._leaves_threads():
+            in_background("cut short", partial(self._tell_at_end, number, parts))
+        else:
+            self._link.send(Kind.RESULT, number, parts)
+
+    def _tell_at_end(self, number: int, parts: Parts) -> None:
+        """Tell the outcome of a message that was cut short once its threads have ended; the host kills where not."""
+        pause = threading.Event()
+        while self._leaves_threads():
+            pause.wait(LOOK_S)
         self._link.send(Kind.RESULT, number, parts)
+
+    def _leaves_threads(self) -> bool:
+        return self._host.loop.has_hanging_calls or bool(threads_at_work() - self._at_work)
 
     # -- the wire ------------------------------------------------------------------------------------------
 
@@ -170,6 +191,7 @@ class WorkerRunner:
         elif frame.kind == Kind.CANCEL:
             incarnation, loop = self._incarnation, self._host.loop
             if incarnation.recipe.where is DispatcherKind.LOOP and frame.number == self._begun:
+                self._cut_short = frame.number if frame.body else 0
                 loop.call(lambda: incarnation.cancel_current("cancel"))
         elif frame.kind == Kind.STOP:
             ended = self._incarnation.stop()
@@ -178,6 +200,8 @@ class WorkerRunner:
 
     def _message(self, frame: Frame) -> None:
         self._begun = frame.number
+        if self._incarnation.recipe.where is DispatcherKind.LOOP:
+            self._at_work = threads_at_work()
         try:
             meta, *parts = parts_of(frame)
             body = loaded(parts)

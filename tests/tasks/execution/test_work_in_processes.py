@@ -131,6 +131,46 @@ def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
         assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
 
 
+@pytest.mark.parametrize(
+    "what", ["spin on a thread of asyncio", "wait in C on a thread of asyncio", "spin on a thread of anyio"]
+)
+def test_async_work_past_its_time_whose_sync_code_hangs_on_a_thread_is_killed_with_its_process(what: str) -> None:
+    """As sync tools of agents do: a cancel ends the wait for them, never the call."""
+    with start(spec_of(("a", what), timeout_s=0.5)) as tree:
+        pid = tree.child("p/a").pid or 0
+        report = report_of(tree)
+        assert "0.5 s" in str(report.failed["s0"])
+        assert eventually(lambda: tree.child("p/a").incarnation == 2)
+        assert eventually(lambda: not runs(pid))
+
+
+def test_async_work_past_its_time_has_ended_once_its_threads_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
+        monkeypatch.setattr(grace, LONG_S)
+    with start(spec_of(("a", "be on a thread until told"), timeout_s=0.2)) as tree:
+        handle = tree.submit(Task("go", inputs={"notes": str(tmp_path)}))
+        assert eventually((tmp_path / "async part is over").exists)
+        assert not threading.Event().wait(0.3)
+        assert handle.report is None, "its thread goes on"
+        (tmp_path / "told").touch()
+        with suppress(TaskFailedError):
+            handle.result(LONG_S)
+        assert report_of(tree, notes=str(tmp_path)).results == {"s0": None}
+        assert tree.child("p/a").incarnation == 1, "its process works on"
+
+
+def test_async_work_past_its_time_goes_on_in_its_process_where_its_threads_are_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
+        monkeypatch.setattr(grace, LONG_S)
+    with start(spec_of(("a", "have threads that are idle"), timeout_s=0.5)) as tree:
+        assert "0.5 s" in str(report_of(tree).failed["s0"])
+        assert tree.child("p/a").incarnation == 1
+
+
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 def test_sync_work_past_its_time_is_no_crash_so_its_worker_alone_comes_back_whatever_its_restart_type(
     restart: str,
