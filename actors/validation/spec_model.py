@@ -7,6 +7,7 @@ imports or inspects the user's code. This module must never import threads, a cl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -25,6 +26,7 @@ _VALUES: Final[Any] = vars(BaseModel)["__dict__"]
 _GIVEN: Final[Any] = vars(BaseModel)["__pydantic_fields_set__"]
 _OTHERS: Final[tuple[Any, ...]] = tuple(vars(BaseModel)[f"__pydantic_{name}__"] for name in ("extra", "private"))
 """Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SHARED_NAMES: Final[dict[frozenset[str], set[str]]] = {}
 """Names of fields that copies were given: nobody changes those of a spec, so all that have the same ones share them."""
 
@@ -165,14 +167,19 @@ def _brief(name: str, value: Any, *, is_code: bool) -> object:
 ModelT = TypeVar("ModelT", bound=SpecModel)
 
 
-def copy_with(model: ModelT, **values: Any) -> ModelT:
+def copy_with(model: ModelT, unsaid: Mapping[str, Any] = _NOTHING, /, **values: Any) -> ModelT:
     """Copy a model, with other values that need no check; for what is done for each task and each attempt.
 
     ``model_copy`` checks all of it again, and ``copy`` copies what nobody changes.
+
+    Args:
+        model: to copy.
+        unsaid: values that do not count as given: they stand for those of the model that do not.
+        values: those that do.
     """
     cls = type(model)
     copy = cls.__new__(cls)
-    _VALUES.__set__(copy, {**model.__dict__, **values})
+    _VALUES.__set__(copy, {**model.__dict__, **unsaid, **values})
     given = model.model_fields_set.union(values)
     _GIVEN.__set__(copy, _SHARED_NAMES.setdefault(frozenset(given), given))
     for place in _OTHERS:

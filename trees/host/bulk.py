@@ -37,9 +37,7 @@ def own_copy(task: Task) -> Task:
     held = {name: values[name] for name in _CHANGEABLE if values[name]}
     if held:
         return task.model_copy(update={**held, "id": id_})
-    copy = copy_with(task, id=id_)
-    copy.__dict__.update({name: {} for name in _CHANGEABLE})  # not as given by its caller: the journal would say so
-    return copy
+    return copy_with(task, {name: {} for name in _CHANGEABLE}, id=id_)
 
 
 def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:

@@ -40,7 +40,7 @@ class Submission:
 
     def __init__(self, port: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
         self.port = port
-        """Of the orchestrator that is to have them."""
+        """Port of the orchestrator that is to have them."""
         self._store = port.runtime.store
         self._events = {event.task: event for event in events}
         self.across = waits_from_here(port)
