@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, PlainValidator
@@ -17,7 +16,6 @@ from actors.model.errors import Problem
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _INSTALL: Final = "Install it: pip install 'regrow[ray]'"
 _RESERVED: Final = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory_mb"}
 _STORE: Final = "object_store_memory"
@@ -30,7 +28,7 @@ _ADDRESS: Final = re.compile(r"auto|local|([^\s:/\[\]]+|\[[0-9a-fA-F:.]+\]):\d{1
 def _resources(value: object) -> Mapping[str, float]:
     hint = "Write {'accelerator': 1}."
     if value is None:
-        return _NOTHING
+        return {}
     if not isinstance(value, Mapping):
         raise validation_error(f"expected numbers by the names of resources, got {type_phrase(value)}", hint)
     for name, number in value.items():
@@ -42,7 +40,7 @@ def _resources(value: object) -> Mapping[str, float]:
             raise validation_error(f"Ray gives no {name!r} to actors", "Leave it out; memory_mb= is what it takes.")
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST <= number < float("inf"):
             raise validation_error(f"{value_phrase(number)} is no number of {name!r}", hint)
-    return MappingProxyType(dict(value))
+    return dict(value)
 
 
 def _share(number: float) -> float:
@@ -74,11 +72,11 @@ def _address(value: str | None) -> str | None:
 
 def _runtime_env(value: object) -> Mapping[str, Any]:
     if value is None:
-        return _NOTHING
+        return {}
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         hint = "Write {'working_dir': '.', 'pip': ['numpy']}; Ray's pages say what it may hold."
         raise validation_error(f"expected settings by their names, got {type_phrase(value)}", hint)
-    return MappingProxyType(dict(value))
+    return dict(value)
 
 
 class Ray(SpecModel, frozen=True):
@@ -119,8 +117,8 @@ class Ray(SpecModel, frozen=True):
             self.num_cpus,
             self.num_gpus,
             None if self.memory_mb is None else self.memory_mb * MEGABYTE,
-            self.resources or _NOTHING,
-            self.runtime_env or _NOTHING,
+            self.resources or {},
+            self.runtime_env or {},
             self.address,
         )
 
