@@ -95,7 +95,7 @@ SUCCEEDED: Final = SubtaskStatus.SUCCEEDED
 
 def _as_json(value: object) -> object:
     """Inputs in the form in which they are kept and given to workers."""
-    if not value or not isinstance(value, dict):
+    if not isinstance(value, dict) or not value:
         return value
     try:
         return json_form(value)

@@ -19,7 +19,8 @@ from actors.validation.validation_messages import listed, type_phrase, value_phr
 
 UNITS: Final = ("tokens", "cost", "seconds")
 _NO_LIMIT: Final = Budget()
-_MOST: Final = {"tokens": 1e15, "cost": MAX_SECONDS, "seconds": MAX_SECONDS}
+MOST: Final = {"tokens": 1e15, "cost": MAX_SECONDS, "seconds": MAX_SECONDS}
+"""By unit: no estimate is more."""
 
 
 class EstimateError(ValueError):
@@ -62,7 +63,7 @@ def _as_budget(said: object, worker: str) -> Budget | None:
             continue
         if isinstance(amount, bool) or not isinstance(amount, (int, float)):
             raise EstimateError(f"the estimate of {worker!r}: expected a number of {unit}, got {type_phrase(amount)}")
-        if not 0 <= amount <= _MOST[unit]:
+        if not 0 <= amount <= MOST[unit]:
             raise EstimateError(f"the estimate of {worker!r} is {value_phrase(amount)} {unit}, which is out of range")
         fit[unit] = math.ceil(amount) if unit == "tokens" else amount
     return Budget(**fit)

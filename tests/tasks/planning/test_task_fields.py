@@ -156,6 +156,19 @@ def test_a_word_has_the_defaults_of_the_contract(word: Any, values: dict[str, An
     assert {name: getattr(word, name) for name in values} == values
 
 
+class Array:
+    """As of numpy."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth of an array is ambiguous")
+
+
+@pytest.mark.parametrize("kind", [Task, Subtask])
+def test_inputs_that_are_no_dict_are_asked_nothing(kind: Any) -> None:
+    with pytest.raises(ConfigError, match="inputs: expected a dict, got an Array"):
+        kind("a", inputs=Array())
+
+
 def test_words_may_be_given_in_the_order_of_the_contract() -> None:
     assert Task("g", {"x": 1}, 2, 3.0, Budget(tokens=4), "t1").id == "t1"
     assert Subtask("a", "do it", "w").worker == "w"

@@ -151,6 +151,8 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"undo": 5}, "undo", "an int cannot be called"),
     ({"estimate": -1}, "estimate", "-1 is out of range"),
     ({"estimate": float("nan")}, "estimate", "nan is out of range"),
+    ({"estimate": 10**400}, "estimate", "an int of 1329 bits is out of range"),
+    ({"estimate": 1e300}, "estimate", "1e+300 is out of range"),
     ({"estimate": True}, "estimate", "expected an estimate, got a bool"),
     ({"estimate": "much"}, "estimate", "expected an estimate, got a str"),
     ({"estimate": {1: 2}}, "estimate", "expected words as keys"),
