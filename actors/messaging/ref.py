@@ -41,7 +41,7 @@ from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
 from actors.model.errors import UnknownPathError
 from actors.model.spec import Reason
-from actors.validation.validation_messages import require_seconds
+from actors.validation.validation_messages import require_path, require_seconds
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import Envelope
@@ -391,6 +391,7 @@ def ref_of(system: Host, path: str) -> Ref:
     Raises:
         UnknownPathError: it is not.
     """
+    require_path(path)
     box = system.boxes.get(path)
     if box is None:
         raise UnknownPathError(path, system.near(path))

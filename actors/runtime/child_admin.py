@@ -18,6 +18,7 @@ from actors.runtime.system import System
 from actors.supervision.child import Child, ChildInfo
 from actors.supervision.child_calls import DeleteChild, RestartChild, StartChild, TerminateChild
 from actors.supervision.supervisor import Supervisor
+from actors.validation.validation_messages import require_path
 
 
 def supervisor_of(system: System, path: str) -> Supervisor:
@@ -26,6 +27,7 @@ def supervisor_of(system: System, path: str) -> Supervisor:
     Raises:
         UnknownPathError: no supervisor of this path is listed now.
     """
+    require_path(path)
     supervisor = system.supervisors.get(path)
     if supervisor is None:
         raise system.no_supervisor(path)
@@ -70,6 +72,7 @@ def members_of(system: System, path: str) -> list[Child]:
 
 def child_info(system: System, path: str) -> ChildInfo:
     """Return one child, or a pool as one, as it stands now."""
+    require_path(path)
     child = system.children.get(path)
     if child is not None:
         return child.info(system)
@@ -105,7 +108,7 @@ def delete_child(system: System, path: str) -> None:
 
 
 def _child_call(system: System, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
-    parent, _, id_ = str(path).rpartition("/")  # of what is no path there is no child
+    parent, _, id_ = path.rpartition("/") if issubclass(type(path), str) else ("", "", "")  # no path, no child
     if not system.is_down and not isinstance(system.boxes.get(parent), SupervisorMailbox):
         raise ChildError(path, "not_found")
     _call(system, parent, call(id_))

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from actors.model.errors import ActorsError, Problem
+from actors.model.errors import ActorsError, Problem, UnknownPathError
 from actors.validation.error_text import in_brief
 from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
 from actors.validation.json_form import LostInJsonError
@@ -65,6 +65,27 @@ def require_seconds(where: str, timeout: object) -> None:
         raise ValueError(
             f"{where}: expected a timeout, got {value_phrase(timeout)}. Give a number of seconds, 0 or more, or None"
         )
+
+
+def require_text(where: str, value: object, hint: str) -> str:
+    """Return a text as a plain str, also one of a class of the user's; ``hint`` says what to give instead.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not issubclass(type(value), str):  # isinstance would ask the value for its class
+        raise TypeError(f"{where} expected a str, got {value_phrase(value)}. {hint}")
+    return str.__str__(value)  # one of a subclass becomes a plain one
+
+
+def require_path(path: object) -> None:
+    """Refuse what can be no path; ``None``, a list, a ``Ref``.
+
+    Raises:
+        UnknownPathError: it is no text.
+    """
+    if not issubclass(type(path), str):
+        raise UnknownPathError(value_phrase(path))
 
 
 def require_callback(where: str, callback: object, hint: str) -> None:

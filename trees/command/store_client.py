@@ -22,8 +22,8 @@ from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
 from actors.validation.validation_messages import PlacedError, nearest
 from trees.command.stored_search import StoredSearch
+from trees.host.answers import problem_of_verdict, storable
 from trees.host.store_binding import REMOVE
-from trees.host.task_handle import problem_of_verdict, storable
 from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
 from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable, SetPriority
 from actors.tasks.orchestration.task_runtime import SERVICE, OrchestratorPort, TaskRuntime, task_runtime_of
 from trees.declaration.specs import SupervisorSpec
-from trees.host.task_handle import respond
+from trees.host.answers import respond
 from trees.host.task_removal import remove
 from trees.observe.operator_events import Operated
 

@@ -21,11 +21,12 @@ from actors.tasks.orchestration.delegation_calls import waiting_chain
 from actors.tasks.orchestration.event_numbers import FIRST
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
-from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
+from actors.validation.validation_messages import listed, require_path, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
+from trees.host.answers import require_question, respond
 from trees.host.bulk import checked_tasks, checked_tasks_async, own_copy
 from trees.host.submission import STORE_WAIT_S, Submission, came
-from trees.host.task_handle import TaskHandle, respond
+from trees.host.task_handle import TaskHandle
 from trees.host.task_removal import remove
 
 _Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], None, int, int]
@@ -64,7 +65,7 @@ class TaskApi:
 
     def run(self, task: Task | str, timeout: float | None, path: str | None) -> Report:
         """Submit a task and wait for its report."""
-        require_thread(path or self._system.root_path, "await tree.arun(...)")
+        require_thread(self._system.root_path if path is None else path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
         submission, id_ = self.submission(task, path, joined=True)
         with waiting(submission.across):
@@ -78,6 +79,7 @@ class TaskApi:
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
+        _require_id(id)
         runtime = task_runtime_of(self._system)
         standing = runtime.store.standing(id)
         if standing is None or id in runtime.unkept:  # that may yet be refused
@@ -88,11 +90,13 @@ class TaskApi:
 
     def remove(self, id: str) -> None:
         """Delete a task that has ended, is damaged, or whose supervisor is gone; returns when the store forgot it."""
+        _require_id(id)
         require_thread(self._system.root_path, "await tree.aremove_task(...)")
         self._removed(id, (kept := remove(task_runtime_of(self._system), id)) is None or kept.wait(STORE_WAIT_S), kept)
 
     async def aremove(self, id: str) -> None:
         """Do this on an event loop, without holding it up."""
+        _require_id(id)
         kept = remove(task_runtime_of(self._system), id)
         self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
 
@@ -133,6 +137,7 @@ class TaskApi:
 
     def respond(self, id: str, answer: Answer) -> None:
         """Answer a question."""
+        require_question(id)
         for port in list(task_runtime_of(self._system).ports.values()):
             if port.question(id) is not None:
                 respond(port, id, answer)
@@ -145,6 +150,7 @@ class TaskApi:
         """Find the orchestrator of the supervisor at ``path``; None: the root."""
         system = self._system
         at = system.root_path if path is None else path
+        require_path(at)
         port = task_runtime_of(system).ports.get(at)
         if port is not None:
             return port
@@ -187,6 +193,12 @@ class TaskApi:
             raise StoreError(task_runtime_of(self._system).store_name, what)
         if kept is not None:
             kept.get()
+
+
+def _require_id(id_: object) -> None:
+    """Refuse what can be no id of a task: a handle, a ``Task``."""
+    if not issubclass(type(id_), str):
+        raise UnknownTaskError(value_phrase(id_))
 
 
 def _first_record(system: System, path: str, now: float, task: Task, origin: _Origin) -> TaskSubmitted:

@@ -12,17 +12,14 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
-from actors.model.errors import ConfigError
 from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.policy import ANSWERS, Answer
+from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
@@ -30,24 +27,23 @@ from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.delegation_calls import wait_for_task
 from actors.tasks.orchestration.left_orders import settled_by_the_end
-from actors.tasks.orchestration.messages import Cancel, EscalationResponse, SetPriority
+from actors.tasks.orchestration.messages import Cancel, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
-from actors.tasks.recovery.next_step import looked_at
-from actors.tasks.results.review import as_verdict, problems_of_person
 from actors.validation.field_types import MAX_SECONDS
-from actors.validation.json_form import json_form
 from actors.validation.missing_names import missing_name
-from actors.validation.validation_messages import not_json_phrase, require_seconds, value_phrase
+from actors.validation.validation_messages import (
+    require_seconds,
+    require_text,
+    value_phrase,
+)
+from trees.host.answers import require_question, respond
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
 from trees.host.task_address import TaskAddress
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
 from trees.views.task_parts import done_of, part_of
-
-_ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
-"""By the class of an answer: its word in a record, and its field, where it has one."""
 
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
 _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(
@@ -222,13 +218,16 @@ class TaskHandle(TaskAddress):
             the tree has ended before (``TreeDownError``), and the order was not kept.
 
         Raises:
+            TypeError: ``reason`` is no text.
             TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
+        why: object = reason
+        given = "" if why is None else require_text(f"task {self.id}: cancel: reason:", why, "Say it in words")
         recorded = Reply()
         if self.report is not None:
             recorded.complete()
             return recorded
-        self._port.order(Cancel(self.id, reason, recorded=recorded))
+        self._port.order(Cancel(self.id, given, recorded=recorded))
         settled_by_the_end(recorded, self._port, self._port.waiting(self.id))
         return recorded
 
@@ -265,6 +264,7 @@ class TaskHandle(TaskAddress):
         Raises:
             EscalationError: it has no such open question, it was answered already, or this is no answer.
         """
+        require_question(id)
         ports = list(self._port.runtime.ports.values())
         asked = ((port, question) for port in ports if (question := port.question(id)) is not None)
         port, question = next(asked, (self._port, None))
@@ -335,65 +335,3 @@ def _before(runtime: TaskRuntime, id_: str) -> TaskState:
     """Where a task stood when its store was opened."""
     records = runtime.outline(id_)[: runtime.before.get(id_, 0)]
     return fold(id_, records) if records else TaskState(id_)
-
-
-def respond(
-    port: OrchestratorPort, id_: str, answer: Answer, given: float | None = None, by: RemoteCommand | None = None
-) -> None:
-    """Answer an open question of an orchestrator; ``given`` is when, by the store's clock, where that was not just now.
-
-    Raises:
-        EscalationError: there is none, or this is no answer.
-        TreeDownError: the tree has ended, and the next process asks this.
-    """
-    kind = _ANSWERS.get(type(answer))
-    if kind is None:
-        what = (
-            f"a {type(answer).__name__} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
-        )
-        raise EscalationError(id_, what, is_unfit=True)
-    found, now = port.question(id_), port.runtime.time()
-    is_late = given is None and found is not None and found.due is not None and now >= found.due
-    if found is None or is_late or port.answered.setdefault(id_, answer) is not answer:
-        raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
-    word, field = kind
-    value = getattr(answer, field) if field is not None else None
-    try:
-        value = storable(value)
-    except ValueError as error:
-        port.answered.pop(id_, None)
-        raise EscalationError(id_, str(error), is_unfit=True) from None
-    if word == "edit" and found.step == "review":
-        problem = problem_of_verdict(port.states.get(found.task), found, value)
-        if problem:
-            port.answered.pop(id_, None)
-            raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
-    try:
-        port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given, by))
-    except TreeDownError:
-        port.answered.pop(id_, None)
-        raise
-
-
-def storable(value: object) -> Any:
-    """Return the value of an answer as a journal keeps it.
-
-    Raises:
-        ValueError: it cannot be kept; the text says why.
-    """
-    try:
-        return json_form(value)
-    except Exception as error:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
-        what = (
-            f"{not_json_phrase(value, error)} cannot be stored: answers are JSON (dicts, lists, str, numbers, models)"
-        )
-        raise ValueError(what) from None
-
-
-def problem_of_verdict(state: TaskState | None, question: Escalation, value: object) -> str:
-    """Say what is wrong with a person's verdict about a task, or nothing."""
-    seen = looked_at(state, question.subtasks) if state is not None else question.subtasks
-    try:
-        return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))
-    except ConfigError as error:
-        return str(error)

@@ -19,8 +19,8 @@ from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.ha.roles import Leadership, NotLeaderError
+from trees.host.answers import respond
 from trees.host.task_api import TaskApi
-from trees.host.task_handle import respond
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.views.task_views import TaskView

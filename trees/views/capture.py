@@ -25,6 +25,7 @@ from actors.runtime.child_admin import members_of
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.validation.validation_messages import require_path
 from trees.views.capture_tasks import capture_tasks
 from trees.views.processes import process_of
 from trees.views.snapshot import (
@@ -112,6 +113,7 @@ class _Capture:
 
     def at(self, path: str) -> WorkerSnapshot | PoolSnapshot | SupervisorSnapshot:
         """Return what stands at a path."""
+        require_path(path)
         child = self.system.children.get(path)
         if child is not None:
             return self.one(child)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError, UnknownPathError
+from actors.model.errors import ChildError, ConfigError, UnknownPathError
 from tests.support.ids import stable
-from trees import HA, SupervisorSpec, Tasks, Tree, WorkerSpec, start, start_async
+from trees import HA, SupervisorSpec, Task, Tasks, Tree, UnknownTaskError, WorkerSpec, start, start_async
 
 
 def tree_spec() -> SupervisorSpec:
@@ -157,3 +157,57 @@ def test_a_status_that_is_none_a_path_that_is_none_and_a_subscriber_that_is_none
             tree.ref(3)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="subscribe: an int cannot be called"):
             tree.subscribe(3)  # type: ignore[arg-type]
+
+
+NEEDS_A_PATH: list[Callable[[Tree, Any], object]] = [
+    *NEEDS_A_SUPERVISOR,
+    lambda tree, path: tree.ref(path),
+    lambda tree, path: tree.child(path),
+    lambda tree, path: tree.snapshot(path),
+    lambda tree, path: tree.dump(path),
+    lambda tree, path: asyncio.run(tree.asubmit("go", path)),
+    lambda tree, path: tree.submit_many(["go"], path),
+]
+
+
+class Rude:
+    """What a host has mistaken for a path. It may be asked nothing."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __bool__ = __eq__ = __str__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("call", NEEDS_A_PATH)
+def test_what_is_no_text_is_no_path_and_called_what_it_is(call: Callable[[Tree, Any], object]) -> None:
+    with start(tree_spec()) as tree:
+        for path, text in ((["p"], "a list"), ({}, "a dict"), (tree.ref("p/team"), "a Ref"), (Rude(), "a Rude")):
+            with pytest.raises(UnknownPathError, match=f"^{text}: no such path in this tree. See"):
+                call(tree, path)
+
+
+@pytest.mark.parametrize("name", ["terminate_child", "restart_child", "delete_child"])
+def test_of_what_is_no_path_there_is_no_child(name: str) -> None:
+    with start(tree_spec()) as tree:
+        for path in (None, ["p"], Rude()):
+            with pytest.raises(ChildError) as refused:
+                getattr(tree, name)(path)
+            assert refused.value.code == "not_found"
+
+
+NEEDS_AN_ID: list[Callable[[Tree, Any], object]] = [
+    lambda tree, id_: tree.task(id_),
+    lambda tree, id_: tree.remove_task(id_),
+    lambda tree, id_: asyncio.run(tree.aremove_task(id_)),
+]
+
+
+@pytest.mark.parametrize("call", NEEDS_AN_ID)
+def test_what_is_no_text_is_no_id_of_a_task(call: Callable[[Tree, Any], object]) -> None:
+    with start(tree_spec()) as tree:
+        for id_, text in (([], "a list"), (Task("go"), "a Task"), (Rude(), "a Rude"), (None, "None")):
+            with pytest.raises(UnknownTaskError, match=f"^task {text}: not known here"):
+                call(tree, id_)

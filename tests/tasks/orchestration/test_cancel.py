@@ -1,6 +1,7 @@
 """Cancelling a task wherever it stands, and the other two ends from outside: its deadline and its budget."""
 
 import asyncio
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -26,6 +27,17 @@ from trees import (
     WorkerSpec,
     start,
 )
+
+
+class Why(StrEnum):
+    """Reasons of a host."""
+
+    SLOW = "slow"
+
+
+def kind(value: object) -> str:
+    """Name of a value for a test."""
+    return type(value).__name__
 
 
 def cancelled(it: Shop) -> None:
@@ -312,3 +324,29 @@ def test_a_cancel_of_a_task_that_ends_meanwhile_is_settled_with_that() -> None:
         asyncio.run(awaited(handle))
         with pytest.raises(TaskCancelledError):
             handle.result(timeout=LONG_S)
+
+
+@pytest.mark.parametrize("reason", [TimeoutError("too slow"), 3, ["no"], b"no", object()], ids=kind)
+def test_a_reason_that_is_no_text_is_refused_and_cancels_nothing(reason: Any) -> None:
+    held = Hang()
+    _, a = loop("a", held)
+    with shop(ONE, a) as it:
+        it.begin()
+        held.wait_until_entered()
+        with pytest.raises(TypeError, match=r"cancel: reason: expected a str, got .*\. Say it in words"):
+            it.handle.cancel(reason)
+        assert it.handle.status == "running"
+        it.handle.cancel()
+        cancelled(it)
+
+
+@pytest.mark.parametrize(("reason", "text"), [(Why.SLOW, "slow"), (None, "somebody cancelled it")])
+def test_a_reason_may_be_a_word_of_an_enum_or_missing(reason: Any, text: str) -> None:
+    held = Hang()
+    _, a = loop("a", held)
+    with shop(ONE, a) as it:
+        it.begin()
+        held.wait_until_entered()
+        it.handle.cancel(reason)
+        cancelled(it)
+        assert str(it.handle.report.error).endswith(text)  # type: ignore[union-attr]

@@ -276,6 +276,21 @@ def test_what_is_no_answer_is_refused_and_names_those_there_are() -> None:
         assert len(handle.escalations) == 1
 
 
+def test_a_question_is_answered_by_its_id_and_nothing_else() -> None:
+    _, a = worker(no)
+    with shop(ONE, a, on_failure=OPEN) as it:
+        handle = it.submit()
+        [question] = handle.escalations
+
+        for respond in (it.tree.respond, handle.respond):
+            for given, text in ((question, "an Escalation"), (None, "None"), ([], "a list")):
+                with pytest.raises(EscalationError, match=f"{text}': this is not the id of a question"):
+                    respond(given, Approve())  # type: ignore[arg-type]
+            with pytest.raises(EscalationError, match="the class Approve is not an answer"):
+                respond(question.id, Approve)  # type: ignore[arg-type]
+        assert len(handle.escalations) == 1
+
+
 def test_a_handle_answers_no_question_of_another_task() -> None:
     _, a = worker(no)
     with shop(ONE, a, on_failure=OPEN) as it:
