@@ -17,6 +17,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
@@ -25,6 +26,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.model.errors import ActorsError
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
+from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.model.task_events import SubtaskStarted, SubtaskStreamed, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
@@ -244,7 +246,8 @@ class JournalFollower:
         if down and not self.over:
             self.over = True
             if self._port.system.cause is not None or not self._port.system.is_down:
-                self._done.get()  # raises: the tree has failed, or nobody goes on with the task
+                with suppress(UnknownTaskError):  # the store has let go of it
+                    self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
     def _recall(self, *, ended: bool) -> list[TaskEvent]:
         """Return what was streamed before it began to read, once; nothing where the task has ended, as of progress."""

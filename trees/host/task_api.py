@@ -219,7 +219,7 @@ def _status(word: TaskStatus | str) -> TaskStatus:
 def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:
     try:
         return handle.status is wanted
-    except StoreError:  # its journal is damaged: nobody can tell
+    except (StoreError, UnknownTaskError):  # its journal is damaged, or is gone meanwhile: nobody can tell
         return False
 
 

@@ -22,7 +22,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import EscalationError, TaskTimeoutError
+from actors.tasks.model.task_errors import EscalationError, TaskError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.delegation_calls import wait_for_task
@@ -64,7 +64,10 @@ class TaskHandle(TaskAddress):
         self._waits = port.waiting(id_) if waits is None and not found else waits
 
     def __repr__(self) -> str:
-        return f"<TaskHandle {self.id} {self.status}>"
+        try:
+            return f"<TaskHandle {self.id} {self.status}>"
+        except TaskError as error:  # the store has let go of it, or its journal is damaged
+            return f"<TaskHandle {self.id} {type(error).__name__}>"
 
     if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
 
@@ -79,7 +82,12 @@ class TaskHandle(TaskAddress):
 
     @property
     def status(self) -> TaskStatus:
-        """Where it stands now."""
+        """Where it stands now.
+
+        Raises:
+            UnknownTaskError: the store has let go of it before anybody has asked this handle for its end.
+            StoreError: its journal is damaged.
+        """
         port = self._port
         report = port.at_hand(self.id)
         if report is not None:
@@ -126,7 +134,11 @@ class TaskHandle(TaskAddress):
 
     @property
     def task(self) -> Task:
-        """Task that was submitted. Large inputs of it may have to be read from the store, which waits for that."""
+        """Task that was submitted. Large inputs of it may have to be read from the store, which waits for that.
+
+        Raises:
+            UnknownTaskError, StoreError: as ``status``.
+        """
         task, durable = self._state().task, self._port.runtime.durable
         lacks = next(iter(lacking(task.inputs)), None)
         if lacks is None or durable is None:
@@ -139,7 +151,9 @@ class TaskHandle(TaskAddress):
         state = self._port.states.get(self.id)
         if state is None:
             records = self._port.runtime.outline(self.id)
-            state = fold(self.id, records) if records else TaskState(self.id)
+            if not records:
+                raise UnknownTaskError(self.id)
+            state = fold(self.id, records)
             if len(records) == 1:
                 state.phase = "new"  # its orchestrator has not looked at it yet
         return state
@@ -325,6 +339,7 @@ class TaskHandle(TaskAddress):
 
         Raises:
             DumpFormatError: no such format.
+            UnknownTaskError, StoreError: as ``status``.
         """
         report = self.report
         run = report if report is not None else self._state()

@@ -314,13 +314,22 @@ def test_the_events_of_a_task_that_was_pruned_end(after: int | None, *, deep: bo
         handle.result(LONG_S)
         store = tree._system.services["tasks"].store
         eventually(lambda: store.standing(handle.id) is None, "the end of what is kept of it")
-        seen: list[TaskEvent] = []
-        reader = threading.Thread(target=lambda: seen.extend(handle.events(after=after, deep=deep)), daemon=True)
+        found: list[Any] = []
+
+        def read() -> None:
+            try:
+                found.extend(handle.events(after=after, deep=deep))
+                found.extend(handle.stream())
+                found.extend(asyncio.run(collected(handle.events(after=after, deep=deep))))
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is told of
+                found.append(error)
+
+        reader = threading.Thread(target=read, daemon=True)
         reader.start()
         reader.join(LONG_S)
 
         assert not reader.is_alive()
-        assert seen == []
+        assert found == []
 
 
 def test_the_end_of_a_task_ends_the_events_also_for_who_has_seen_it() -> None:

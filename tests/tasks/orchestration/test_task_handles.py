@@ -42,6 +42,37 @@ def test_a_handle_has_an_id_a_status_and_a_report() -> None:
         assert handle.report == report == handle.result()
 
 
+@pytest.mark.parametrize("found_by", ["task", "tasks"])
+def test_a_handle_that_was_found_says_that_its_task_was_removed_and_not_that_it_is_pending(found_by: str) -> None:
+    with start(spec_of(ScriptedExecutable())) as tree:
+        told = tree.submit("do it")
+        told.result(timeout=60)
+        found = tree.task(told.id) if found_by == "task" else tree.tasks()[0]
+        tree.remove_task(told.id)
+
+        for look in (lambda: found.status, lambda: found.task, found.dump, found.result):
+            with pytest.raises(UnknownTaskError):
+                look()
+        assert repr(found) == f"<TaskHandle {told.id} UnknownTaskError>"
+        assert told.status is TaskStatus.SUCCEEDED  # it had been told of the end
+        assert "succeeded" in told.dump()
+
+
+def test_the_events_of_a_task_that_was_removed_end_for_whoever_reads_them() -> None:
+    async def collected(events: Any) -> list[Any]:
+        return [event async for event in events]
+
+    with start(spec_of(ScriptedExecutable())) as tree:
+        told = tree.submit("do it")
+        told.result(timeout=60)
+        found = tree.task(told.id)
+        tree.remove_task(told.id)
+
+        for handle in (told, found):
+            assert list(handle.events()) == list(handle.events(after=2)) == list(handle.stream()) == []
+            assert asyncio.run(collected(handle.events())) == asyncio.run(collected(handle.stream())) == []
+
+
 def test_a_result_that_is_not_there_in_time_is_a_timeout_and_the_task_goes_on() -> None:
     with held() as (tree, hang, _):
         handle = tree.submit("do it")
