@@ -144,7 +144,7 @@ class UndoDispatch:
             )
         except StoreError:
             is_needed = True  # nobody can tell
-        return f"the team {act.worker!r}, whose members knew how to undo it, is gone" if is_needed else None
+        return f"The team {act.worker!r}, whose members knew how to undo it, is gone" if is_needed else None
 
     def _in_part(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> list[SubtaskState]:
         """Subtasks of the part that a team had, by its journal."""
@@ -226,7 +226,9 @@ class UndoDispatch:
     def _hindered(self, state: TaskState, node: SubtaskState, how: object) -> Failure | None:
         """Why it is not called: nobody can do it, or it has perhaps killed its process once too often."""
         if how is None or isinstance(how, str):
-            return Failure(FailureKind.NOBODY, NoCapableWorkerError(state.id, (how or "its undo",), ()))
+            gone = "" if how is None else f"{how}; when it is back, Approve() has it undone"
+            nobody = NoCapableWorkerError((f"the undo of {node.id}",), task=state.id, hint=gone)
+            return Failure(FailureKind.NOBODY, nobody)
         if not state.step or (isinstance(how, RegistryEntry) and how.is_team):
             return None
         lost = self._parts.turns.lost(state, "undo of subtask", node.id)

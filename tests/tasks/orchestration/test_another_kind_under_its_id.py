@@ -67,7 +67,8 @@ def test_what_a_team_did_is_not_undone_by_the_worker_that_has_its_id(restarted: 
 
         handle.cancel()
         until(lambda: handle.escalations)
-        assert "the team 'team', whose members knew how to undo it, is gone" in handle.escalations[0].error
+        said = "'the undo of first'. The team 'team', whose members knew how to undo it, is gone; when it is"
+        assert said in handle.escalations[0].error
         handle.respond(handle.escalations[0].id, Reject())
 
         with pytest.raises(TaskCancelledError) as raised:
