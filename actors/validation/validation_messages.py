@@ -78,6 +78,11 @@ def require_text(where: str, value: object, hint: str) -> str:
     return str.__str__(value)  # one of a subclass becomes a plain one
 
 
+def is_one_of(words: Collection[str], value: object) -> bool:
+    """True if a value is one of these words. It may be of any type, and is asked nothing."""
+    return issubclass(type(value), str) and value in words
+
+
 def require_path(path: object) -> None:
     """Refuse what can be no path; ``None``, a list, a ``Ref``.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import require_thread
 from actors.model.events import Event
+from actors.validation.validation_messages import is_one_of, value_phrase
 from trees.views.snapshot import Role
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ class Leadership:
 
     def wait_for(self, role: Role, timeout: float | None) -> bool:
         """Wait until this process plays a part; True once it does."""
-        if role not in {"leader", "standby", "stopped"}:
-            raise ValueError(f"wait_for_role: {role!r} is not a role. Use 'leader', 'standby' or 'stopped'.")
+        if not is_one_of({"leader", "standby", "stopped"}, role):
+            raise ValueError(
+                f"wait_for_role: {value_phrase(role)} is not a role. Use 'leader', 'standby' or 'stopped'."
+            )
         require_thread(self._system.root_path, "await asyncio.to_thread(tree.wait_for_role, ...)")
         if self.keeper is not None:
             return self.keeper.wait_for(role, timeout)

@@ -41,7 +41,7 @@ from actors.concurrency.let_go_watch import LetGoWatch
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
-from actors.validation.validation_messages import require_callback, type_phrase, value_phrase
+from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
 from trees.host.batch_targets import BatchTarget, GivenItem
 from trees.host.submission import came
 
@@ -372,7 +372,7 @@ def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
 
 
 def _known(on_error: Any) -> OnError:
-    if on_error not in {"keep", "raise"}:
+    if not is_one_of({"keep", "raise"}, on_error):
         raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
     known: OnError = on_error
     return known

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.validation.validation_messages import is_one_of, value_phrase
 from trees.views.snapshot import (
     NodeSnapshot,
     Only,
@@ -34,10 +35,14 @@ def selected(snapshot: TreeSnapshot, *, only: Only | None = None, depth: int | N
     Raises:
         ValueError: there is no such part, or depth.
     """
-    if only not in {None, "troubled"}:
-        raise ValueError(f"dump: only={only!r} is not a part of a tree. Use 'troubled', or None for everything")
+    if only is not None and not is_one_of({"troubled"}, only):
+        raise ValueError(
+            f"dump: only={value_phrase(only)} is not a part of a tree. Use 'troubled', or None for everything"
+        )
     if depth is not None and (type(depth) is not int or depth < 0):
-        raise ValueError(f"dump: depth={depth!r} is not a depth. Give the number of levels below the top, 0 or more")
+        raise ValueError(
+            f"dump: depth={value_phrase(depth)} is not a depth. Give the number of levels below the top, 0 or more"
+        )
     top = snapshot.top
     if isinstance(top, SupervisorSnapshot):
         top = _troubled_part(top) if only is not None else top

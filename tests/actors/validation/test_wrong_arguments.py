@@ -211,3 +211,24 @@ def test_what_is_no_text_is_no_id_of_a_task(call: Callable[[Tree, Any], object])
         for id_, text in (([], "a list"), (Task("go"), "a Task"), (Rude(), "a Rude"), (None, "None")):
             with pytest.raises(UnknownTaskError, match=f"^task {text}: not known here"):
                 call(tree, id_)
+
+
+NEEDS_A_WORD: list[Callable[[Tree, Any], object]] = [
+    lambda tree, word: tree.dump(only=word),
+    lambda tree, word: tree.dump(depth=word),
+    lambda tree, word: tree.wait_for_role(word),
+    lambda tree, word: tree.map([1], "p/echo", on_error=word),
+]
+
+
+@pytest.mark.parametrize("call", NEEDS_A_WORD)
+def test_what_is_none_of_a_few_words_is_called_what_it_is(call: Callable[[Tree, Any], object]) -> None:
+    with start(tree_spec()) as tree:
+        for word, text in (
+            ([], "a list"),
+            ({}, "a dict"),
+            (Rude(), "a Rude"),
+            ("x" * 5000, "a str of 5000 characters"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                call(tree, word)
