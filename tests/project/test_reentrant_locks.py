@@ -68,6 +68,7 @@ PLAIN = {
     "actors/dispatch/groups/process_group.py": (1, STARTS),
     "actors/dispatch/groups/process_reader.py": (1, STARTS),
     "actors/dispatch/ray.py": (1, "an event of its own, that one thread waits at and nobody raises"),
+    "actors/dispatch/worker/worker_runner.py": (1, "an event of its own, that nobody sets: its thread pauses"),
     "actors/tasks/execution/attempt.py": (
         1,
         "taken by a worker's boundary and the orchestrator, which nobody calls in between",
