@@ -367,9 +367,9 @@ class Teams:
                 self.answer(state, report_of(state, tuple))  # done by an incarnation that could not say so
                 return
             core.states[id_] = state
-        why = "what it was a part of has failed"
+        core.runtime.carry(id_, core.path, attempt.spec.variables)  # they were let go of when it had ended
         status = state.final if state.final is TaskStatus.CANCELLED else TaskStatus.FAILED
-        self._recording.emit(state, task_events.TaskEnding, status, "team", why, attempt.key)
+        self._recording.emit(state, task_events.TaskEnding, status, "team", "its whole has failed", attempt.key)
 
 
 def _ended_for(attempt: Attempt, state: TaskState) -> None:

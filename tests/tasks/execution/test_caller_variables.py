@@ -118,6 +118,25 @@ def test_they_reach_the_members_of_a_team_and_whoever_is_asked() -> None:
         assert tree._system.services["tasks"].variables == {}  # type: ignore[attr-defined]
 
 
+def test_they_reach_the_undo_of_a_member_of_a_team() -> None:
+    found: list[str] = []
+
+    def breaks(*_: Any) -> None:
+        raise ValueError("no")
+
+    inner = SupervisorSpec(
+        id="crew",
+        tasks=Tasks(planner=StaticPlan([Subtask("see")])),
+        children=[WorkerSpec(id="see", execute=seen, undo=lambda *_: found.append(REQUEST.get()))],
+    )
+    workers = {"crew": inner, "b": WorkerSpec(id="b", execute=breaks, on_failure=[])}
+    with start(team(Subtask("crew"), Subtask("b", depends_on=["crew"]), workers=workers)) as tree:
+        with setting(REQUEST, "mine"), pytest.raises(TaskFailedError):
+            tree.run(Task(GOAL), timeout=LONG_S)
+        assert found == ["mine"]
+        assert tree._system.services["tasks"].variables == {}  # type: ignore[attr-defined]
+
+
 def test_each_item_of_a_batch_and_each_of_many_tasks_has_them() -> None:
     with start(team(Subtask("a"), workers={"a": seen})) as tree, setting(REQUEST, "mine"):
         assert {value for _, value in tree.map(["one", "two", "three"], to="shop/a")} == {"mine"}
