@@ -22,6 +22,8 @@ from tests.support.crew import LONG_S, Record, faulty, hooks, running, shop
 from trees import Tree
 
 SHORT_S = 0.05
+BEGUN_S = 0.5
+"""Time in which a start has begun, also where the machine is busy."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def test_a_worker_that_does_not_start_leaves_the_others_alone(
         dispatch=dispatch,
         restart=restart,
         on_start="raise OSError" if raises else hang,
-        start_timeout_s=LONG_S if raises else SHORT_S,
+        start_timeout_s=LONG_S if raises else BEGUN_S,
     )
     a, z = (faulty(id_, diary=diary, dispatch=dispatch) for id_ in "az")
     with running(shop(a, z, strategy=strategy)) as tree:
