@@ -324,7 +324,7 @@ class Context:
         Raises:
             RecursionDetectedError: whoever could do it waits for this attempt, or is asked the same thing already.
             NoCapableWorkerError: nobody can do it.
-            SubtaskFailedError: it has failed, after all that could be tried, or took too long.
+            SubtaskFailedError: it has failed, after all that could be tried, or took too long; or this is an undo.
         """
         reply = self._delegate(to, instruction, inputs, tool, timeout)
         try:

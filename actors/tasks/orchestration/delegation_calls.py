@@ -19,7 +19,7 @@ from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaiterJoined
 from actors.tasks.orchestration.waits_across_trees import circle_to
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 BACKSTOP_S: Final = 5.0
 """How much longer than its limit somebody waits in an ask, should there be no orchestrator to end it."""
+_NOT_OF_AN_UNDO: Final = (
+    "an undo cannot ask for work: nothing new begins of what is undone. Name the worker that undoes it: undo='its id'"
+)
 
 
 class OpenDelegation(NamedTuple):
@@ -64,8 +67,11 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     Raises:
         RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
         NoCapableWorkerError: nobody can do it.
+        SubtaskFailedError: an undo asks.
     """
     to, runtime, system = asked.to, own.runtime, own.system
+    if attempt.spec.role == "undo":
+        raise own.noted(SubtaskFailedError(attempt.task, attempt.subtask.id, _NOT_OF_AN_UNDO))
     port, host, found = _who(own, to, attempt)
     chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
     words = asked.words

@@ -8,7 +8,20 @@ import pytest
 
 from actors import Escalated
 from tests.support.dispatching import LONG_S, failure, one, shop, until
-from trees import Approve, Check, Reject, Respond, Retry, StaticPlan, SupervisorSpec, Tasks, Verdict, WorkerSpec, start
+from trees import (
+    Approve,
+    Check,
+    Reject,
+    Respond,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Verdict,
+    WorkerSpec,
+    start,
+)
 from trees.store import MemoryStore
 
 PATIENT = [Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)]
@@ -108,3 +121,23 @@ def test_what_was_said_about_an_undo_is_no_feedback_for_the_work_that_runs_again
         handle.result(timeout=LONG_S)
 
     assert seen == [("", [], []), ("Revision 2: less", [], [])]
+
+
+def test_an_undo_that_asks_for_work_is_told_at_once_that_nothing_new_begins() -> None:
+    async def undo(_task: object, _result: object, context: Any) -> None:
+        await context.ask("pay", "refund it")
+
+    children = [
+        WorkerSpec(id="pay", execute=does),
+        WorkerSpec(id="book", execute=does, undo=undo),
+        WorkerSpec(id="ship", execute=fails, on_failure=[]),
+    ]
+    plan = StaticPlan([Subtask("book"), Subtask("ship", depends_on=["book"])])
+    with start(SupervisorSpec(id="shop", tasks=Tasks(planner=plan), children=children)) as tree:
+        handle = tree.submit("order")
+        until(lambda: handle.escalations)
+        [question] = handle.escalations
+        assert "an undo cannot ask for work: nothing new begins of what is undone" in question.error
+        assert "undo='its id'" in question.error
+        handle.respond(question.id, Reject())
+        failure(handle)
