@@ -78,9 +78,11 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         return Failure(FailureKind.REJECTED, error)
     if isinstance(error, Escalated):
         return _escalated(error)
-    of_other = isinstance(error, _OF_OTHERS) and plain_text(error.kind) == FailureKind.RECURSION
-    if of_other or isinstance(error, RecursionDetectedError):
+    of_other = plain_text(error.kind) if isinstance(error, _OF_OTHERS) else ""
+    if of_other == FailureKind.RECURSION or isinstance(error, RecursionDetectedError):
         return Failure(FailureKind.RECURSION, error, retryable=False)
+    if of_other == FailureKind.DENIED:
+        return Failure(FailureKind.DENIED, error, retryable=False)
     if isinstance(error, InvalidResultError):
         return Failure(FailureKind.INVALID, error)
     if crashed:

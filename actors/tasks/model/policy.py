@@ -161,7 +161,8 @@ class Failover(Rung, frozen=True, kw_only=False):
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
         """Begin the ladder anew with another worker, where there is one for which it would not fail all the same."""
         is_in_doubt = failure.kind is FailureKind.CRASHED and not failure.retryable  # it may have been done
-        if failure.over_budget or failure.kind is FailureKind.RECURSION or is_in_doubt:
+        is_for_good = failure.kind in {FailureKind.RECURSION, FailureKind.DENIED}
+        if failure.over_budget or is_for_good or is_in_doubt:
             return None
         worker, tried = facts.worker, position.tried
         if worker is not None and worker not in tried:

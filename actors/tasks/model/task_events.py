@@ -146,7 +146,8 @@ class TaskEnding(TaskEvent):
 
     status: TaskStatus
     kind: str
-    """Why: subtask, recursion (of a subtask), plan, step, review, undo, budget, deadline, cancel, team."""
+    """Why: subtask, recursion (of a subtask), plan, step, review, denied (a step, by a person), undo, budget,
+    deadline, cancel, team."""
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     parent: str | None = None
     """The attempt that has it undone, where it had succeeded already."""

@@ -245,7 +245,7 @@ def _answered(state: TaskState) -> Draft:
         )
     if event.answer == "reject":
         said = f"a person said no: {event.value}" if event.value else "a person said no"
-        return _end("review" if stage.asked else "step", f"{said}; {stage.error or state.review.checks}".rstrip("; "))
+        return _end(FailureKind.DENIED.value, f"{said}; {stage.error or state.review.checks}".rstrip("; "))
     if stage.failed == "combine":
         return draft(task_events.Synthesized, event.value)
     ids = looked_at(state, stage.asked)

@@ -47,8 +47,14 @@ def outcome_of(attempt: Attempt, state: TaskState, report: Report, settings: Tas
     if report.status is not TaskStatus.SUCCEEDED:
         error = report.error
         kind = error.kind if isinstance(error, TaskFailedError) else ""
+        kind = FailureKind.DENIED.value if _is_denied(state) else kind
         raise TeamFailedError(str(error), kind=kind, counts=_is_at_fault(state, settings))
     return to_outcome(attempt, report.output)
+
+
+def _is_denied(state: TaskState) -> bool:
+    """Return True where a person has said no to what the part needs."""
+    return any(node.kind == FailureKind.DENIED for node in missing(state))
 
 
 def _is_at_fault(state: TaskState, settings: Tasks) -> bool:

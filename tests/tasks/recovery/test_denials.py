@@ -1,0 +1,120 @@
+"""A person's no holds for all who need what was refused: no ladder tries it again, or has another one do it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors import Escalated
+from tests.support.dispatching import failure, until
+from trees import (
+    Escalate,
+    Failover,
+    Reject,
+    Retry,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Verdict,
+    WorkerSpec,
+    start,
+)
+
+AGAIN = [Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0), Failover()]
+
+
+class Deploys:
+    """A worker that wants a person's leave, and takes any answer for that."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def execute(self, _task: object, context: Any) -> str:
+        self.calls += 1
+        if not context.answers:
+            raise Escalated("deploy it?")
+        return "deployed"
+
+
+def house(worker: WorkerSpec | SupervisorSpec, *others: WorkerSpec) -> SupervisorSpec:
+    plan = StaticPlan([Subtask("ship", worker=worker.id)])
+    return SupervisorSpec(id="house", tasks=Tasks(planner=plan, on_failure=AGAIN), children=[worker, *others])
+
+
+def denied(spec: SupervisorSpec) -> tuple[int, dict[str, str]]:
+    """Say no to each question; how many there were, and what has failed."""
+    asked = 0
+    with start(spec) as tree:
+        handle = tree.submit("ship it")
+        while True:
+            until(lambda: handle.escalations or handle.report)
+            if handle.report is not None:
+                return asked, failure(handle).failed
+            for question in handle.escalations:
+                asked += 1
+                handle.respond(question.id, Reject("too early"))
+
+
+def test_a_team_whose_member_was_refused_is_not_tried_again_and_nobody_stands_in_for_it() -> None:
+    deploys, stands_in = Deploys(), Deploys()
+    crew = SupervisorSpec(
+        id="crew",
+        backup="other",
+        tasks=Tasks(planner=StaticPlan([Subtask("deploy", worker="deploy")])),
+        children=[WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()])],
+    )
+
+    asked, failed = denied(house(crew, WorkerSpec(id="other", execute=stands_in.execute)))
+
+    assert (asked, deploys.calls, stands_in.calls) == (1, 1, 0)
+    assert "a person said no: too early" in failed["ship"]
+
+
+def test_an_attempt_that_lets_the_refusal_through_is_not_tried_again_and_nobody_stands_in_for_it() -> None:
+    deploys, asks = Deploys(), []
+
+    async def ask(_task: object, context: Any) -> Any:
+        asks.append(context.attempt)
+        return await context.ask("deploy", "now")
+
+    asked, failed = denied(
+        house(
+            WorkerSpec(id="ask", execute=ask, backup="other"),
+            WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()]),
+            WorkerSpec(id="other", execute=ask),
+        )
+    )
+
+    assert (asked, deploys.calls, asks) == (1, 1, [1])
+    assert "a person said no: too early" in failed["ship"]
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["reviewer fails", "reviewer says no"])
+def test_a_team_whose_review_was_refused_is_not_tried_again(fails: bool) -> None:
+    calls: list[str] = []
+
+    def work(_task: object, _context: object) -> str:
+        calls.append("work")
+        return "done"
+
+    def review(*_: object) -> Verdict:
+        if fails:
+            raise OSError("no model")
+        return Verdict(passed=False, checks=[{"subtask": "deploy", "passed": False, "feedback": "no tests"}])  # type: ignore[list-item]
+
+    settings = Tasks(
+        planner=StaticPlan([Subtask("deploy", worker="deploy")]),
+        reviewer=review,
+        max_iterations=1,
+        on_rejected="escalate",
+        on_step_failure="escalate",
+        step_retry=Retry(max_attempts=1),
+    )
+    crew = SupervisorSpec(id="crew", tasks=settings, children=[WorkerSpec(id="deploy", execute=work)])
+
+    asked, failed = denied(house(crew))
+
+    assert (asked, calls) == (1, ["work"])
+    assert "a person said no: too early" in failed["ship"]
