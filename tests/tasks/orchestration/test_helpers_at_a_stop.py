@@ -194,7 +194,7 @@ def test_a_planner_of_a_team_that_fails_of_a_helper_while_the_tree_stops_is_call
         calls.append("plan")
         if len(calls) == 1:
             at_work()
-        worker = tree.ref("shop/helper").ask("double", timeout=LONG_S)
+        worker = actors.ref("shop/helper").ask("double", timeout=LONG_S)
         return Plan([Subtask("double", worker=worker)])
 
     double = WorkerSpec(id="double", execute=lambda *_: 42)
