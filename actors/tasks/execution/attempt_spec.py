@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
-from actors.tasks.model.task import Budget, Subtask
+from actors.tasks.model.task import Budget, Subtask, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,8 @@ class AttemptSpec(NamedTuple):
     """Steps of it that an earlier process, or an earlier run of it, has done."""
     losses: int = 0
     """Processes that have ended with it."""
+    counted: Usage | None = None
+    """Usage of the team's part that was counted before; None: no team does it."""
 
 
 class AttemptOutcome(NamedTuple):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from actors.tasks.journal.stage_state import StageState
 from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.model import task_events
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus
+from actors.tasks.model.task import NO_USAGE, SubtaskStatus, usage_of
 
 if TYPE_CHECKING:
     from actors.tasks.journal.task_state import TaskState
@@ -37,11 +37,8 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
     state.review.begins_anew()
     state.stage, state.rework = StageState(state.stage.calls), None
     state.submitted_at, state.finished_at = event.at, 0.0
-    state.usage, state.used_by, state.running_s = (
-        NO_USAGE,
-        {},
-        0.0,
-    )  # the ladder above has counted what it was
+    state.earlier += state.usage + usage_of(0, 0.0, state.running_s)
+    state.usage, state.used_by, state.running_s = NO_USAGE, {}, 0.0
     state.notes, state.compensated, state.undo_errors, state.escalations = [], [], {}, {}
     state.phase = "planning" if state.plan is None else "running"
     planned = [node for node in state.nodes.values() if node.parent is None]

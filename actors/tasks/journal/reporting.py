@@ -101,6 +101,11 @@ def total_usage(state: TaskState) -> Usage:
     return state.usage + usage_of(0, 0.0, state.running_s)
 
 
+def used_so_far(state: TaskState) -> Usage:
+    """Return what a part of a team has used up so far, also before it was reopened."""
+    return state.earlier + total_usage(state)
+
+
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
     """Return what a task has used up so far, by role."""
     used = dict(state.used_by)
@@ -164,9 +169,3 @@ def error_of(state: TaskState) -> TaskError | None:
     error = kinds.get(ending.kind, TaskFailedError)(state.id, ending.error)
     error.kind = ending.kind
     return error
-
-
-def used_by_undoing(state: TaskState) -> Usage:
-    """Usage of the undoing of a part. Its usage before that was counted when it ended."""
-    before = state.reported
-    return usage_of(state.usage.tokens - before.tokens, state.usage.cost - before.cost, 0.0)

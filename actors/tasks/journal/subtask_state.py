@@ -59,6 +59,8 @@ class EffectRecord:
     """True where its worker declares an undo."""
     part: str = ""
     """Id of its part, of a team, where the journal says it."""
+    told: Usage = NO_USAGE
+    """Usage of it that is counted."""
 
     def interrupted(self, why: str = "") -> None:
         """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
@@ -193,6 +195,16 @@ class SubtaskState:
             self.steps.begins(self.holder)
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
         act.part = event.part
+
+    def spends(self, usage: Usage, act: EffectRecord | None) -> None:
+        """Something was used up for it, by the attempts of this act."""
+        self.usage += usage
+        if act is not None:
+            act.told += usage
+
+    def act_with(self, part: str) -> EffectRecord | None:
+        """Return the record of what a team did with this part; None: there is none."""
+        return next((act for act in self.acts or () if part and act.part == part), None)
 
     def runs_again(self, feedback: str) -> None:
         """Begin a new act: it was sent back, or needs what was, whatever it did before."""

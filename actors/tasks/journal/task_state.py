@@ -101,7 +101,7 @@ class TaskState:
     uncombined: bool = False  # taken as they are, because they could not be
     usage: Usage = NO_USAGE
     used_by: dict[str, Usage] = field(default_factory=dict)  # of that, by step; work: of all attempts
-    reported: Usage = NO_USAGE  # of that, to the orchestrator above, before it had this part undone
+    earlier: Usage = NO_USAGE  # of a part, before it was reopened
     running_s: float = 0.0
     escalations: dict[str, Escalation] = field(default_factory=dict)
     raised: int = 0
@@ -189,7 +189,9 @@ class TaskState:
 
     def _told(self, event: task_events.UsageTold) -> None:
         if event.subtask:
-            self.spend(self.nodes[event.subtask], event.usage)
+            node = self.nodes[event.subtask]
+            node.spends(event.usage, node.act_with(event.part))
+            spend(self, "work", event.usage)
         else:
             spend(self, event.step or self.step, event.usage)
 
@@ -203,7 +205,7 @@ class TaskState:
         before, self.ending, self.final = self.ending, event, None
         end_steps(self)
         if event.parent is not None:
-            self.parent, self.reported = event.parent, self.usage
+            self.parent = event.parent
             if before is not None and before.parent is not None:
                 undone_once_more(self)
         if self.phase != "planning":
@@ -355,16 +357,17 @@ class TaskState:
         return node.is_done and not node.spec.required
 
     def _ran(self, node: SubtaskState, at: float, told: Usage = NO_USAGE) -> None:
-        """An attempt has ended. A team tells itself how long its members ran: that counts instead."""
+        """An attempt has ended. A team tells itself, now or later, how long its members ran: that counts instead."""
         node.running_s += at - node.started_at
-        if told is NO_USAGE or not told.seconds:
+        is_teams = bool(node.acts and node.acts[-1].part)
+        if not is_teams and (told is NO_USAGE or not told.seconds):
             self.running_s += at - node.started_at
 
     def spend(self, node: SubtaskState, usage: Usage) -> None:
-        """Something was used up by an attempt."""
+        """Something was used up by the present attempt."""
         if usage is not NO_USAGE:
+            node.spends(usage, node.acts[-1] if node.acts else None)
             spend(self, "work", usage)
-            node.usage += usage
 
     _APPLY: ClassVar[dict[type[task_events.TaskEvent], Callable[[TaskState, Any], None]]] = {
         task_events.TaskSubmitted: _submitted,

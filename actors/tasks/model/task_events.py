@@ -120,6 +120,8 @@ class UsageTold(TaskEvent):
     """Empty: a step of the task itself, its planner, reviewer or synthesizer."""
     step: str = ""
     """plan, review or combine, where it is a step. Empty in older journals: the step that was begun."""
+    part: str = ""
+    """Id of the part that a team has used it up for, be it in undoing that."""
 
 
 @record(frozen=True, slots=True)

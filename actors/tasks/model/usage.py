@@ -16,6 +16,8 @@ from actors.validation.spec_model import SpecModel, copy_with
 MOST_TOKENS: Final = 10**18
 """More is no count of tokens. Sums of legal values end here, so that every sum is legal as well."""
 
+_ROUNDED: Final = 1e-10
+
 
 class Usage(SpecModel, frozen=True, kw_only=False):
     """Usage of an attempt, a subtask or a task."""
@@ -33,6 +35,12 @@ class Usage(SpecModel, frozen=True, kw_only=False):
         if self is NO_USAGE:
             return other
         return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
+
+    def __sub__(self, other: Usage) -> Usage:
+        """The difference, and never less than nothing. What sums are rounded by is nothing."""
+        tokens, cost, seconds = self.tokens - other.tokens, self.cost - other.cost, self.seconds - other.seconds
+        cost, seconds = (0.0 if each < _ROUNDED else each for each in (cost, seconds))
+        return usage_of(tokens, cost, seconds) if tokens > 0 or cost or seconds else NO_USAGE
 
 
 def usage_of(tokens: int, cost: float, seconds: float) -> Usage:

@@ -74,6 +74,18 @@ class AttemptControl:
         if attempt is not None:
             self.end(attempt, why)
 
+    def interrupt(self, node: SubtaskState) -> None:
+        """Have the attempt of a subtask give way, where it may be interrupted."""
+        attempt = self._core.attempts.of(node)
+        if attempt is not None and attempt.spec.preemptible:
+            self.end(attempt, "preempt")
+
+    def set_due(self, node: SubtaskState, due: float | None) -> None:
+        """Give the attempt of a subtask another time, on the tree's clock: that of whoever waits for it."""
+        attempt = self._core.attempts.of(node)
+        if attempt is not None:
+            self._team_calls.set_due(attempt, due)
+
     def replace_after_grace(self, attempt: Attempt) -> None:
         """Replace an attempt that was told to end, should it not do so in time."""
         attempt.watch(self._core.at(self._core.time() + GRACE_S, lambda: self._replace(attempt)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.pool_address import PoolAddress
@@ -23,6 +24,7 @@ from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaitsChanged
 from actors.tasks.orchestration.waits_of_teams import dead_end_of, look_again, wait_cycle_from, wait_cycle_of
+from actors.tasks.recovery.classify import is_broken_off
 
 if TYPE_CHECKING:
     from actors.messaging.message_errors import ActorStoppedError
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
-    from actors.tasks.orchestration.subtask_queue import SubtaskQueue
 
 _MAY_ASK_AGAIN: Final = frozenset({SubtaskStatus.QUEUED, SubtaskStatus.RUNNING})
 """Where a subtask stands whose attempt was lost, or whose team has an attempt that was."""
@@ -45,18 +46,17 @@ class Delegation:
         core: OrchestratorCore,
         recording: Recording,
         lifecycle: TaskLifecycle,
-        queue: SubtaskQueue,
         tell_result: Callable[[TaskState, SubtaskState], None],
     ) -> None:
         """Make it for one incarnation; ``tell_result`` answers the asker of a subtask that has ended."""
-        self._core, self._recording, self._lifecycle, self._queue = core, recording, lifecycle, queue
+        self._core, self._recording, self._lifecycle = core, recording, lifecycle
         self._tell_result = tell_result
         core.port.asked, core.port.attempts = {}, core.attempts
         self._nodes: dict[str, tuple[TaskState, SubtaskState]] = core.port.asked
         """Subtasks that were asked for, by the key of the ask, until a ``DelegationCancelled`` says that nobody waits
         for them. One that is not listed ends with its present attempt, or at once."""
         self.unclaimed: dict[str, tuple[TaskState, SubtaskState]] = {}
-        """Listed subtasks whose asker was lost with its process: perhaps they are asked for once more."""
+        """Listed subtasks whose asker was broken off, or lost with its process: perhaps it asks for them once more."""
         self._looks_at_all = False
         """True while a message is under way that has all asks looked at."""
         self.returning: deque[str] = deque()
@@ -74,10 +74,11 @@ class Delegation:
         if open_ask is None:
             self.unclaimed[node.ask] = (state, node)
         elif open_ask.due is not None:
-            self._core.at(self._core.runtime.epoch + open_ask.due, lambda: self._too_late(state, node))
+            ends = partial(self._too_late, state, node, node.ask)
+            self._core.at(self._core.runtime.epoch + open_ask.due, ends)
 
     def is_wanted(self, node: SubtaskState) -> bool:
-        """True if somebody waits for it, or may again: it is in the plan, asked for, or was by a run that is lost."""
+        """True if somebody waits for it, or may again: it is in the plan, or asked for, be it by a run broken off."""
         return node.ask is None or node.ask in self._nodes
 
     def drop_unclaimed(self, state: TaskState) -> None:
@@ -156,8 +157,7 @@ class Delegation:
         if node.is_done:
             self._tell_result(state, node)
         elif not self._refused(state, node):
-            self._queue.requeue(state, node)
-            self._lifecycle.advance(state)
+            self._lifecycle.asked_again(state, node)
 
     def look_at_all(self) -> None:
         """Have all open asks of the tree looked at again: of many changes that come one after the other once."""
@@ -213,6 +213,7 @@ class Delegation:
             error = dead_end_of(port, state, node, open_ask.reply)
         if error is not None:
             self._core.act(state.id, self.answer, node.ask, None, error)
+        if chain:
             self._lifecycle.withdraw(state, node)
         return error is not None
 
@@ -240,23 +241,42 @@ class Delegation:
             of, found = whole, further
         return [found.ask]
 
-    def _too_late(self, state: TaskState, node: SubtaskState) -> None:
-        if node.ask is not None and not node.is_done:
-            self.answer(node.ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))
+    def _too_late(self, state: TaskState, node: SubtaskState, ask: str) -> None:
+        if not node.is_done:
+            self.answer(ask, None, SubtaskFailedError(state.id, node.id, "no result in the time there was"))
 
     def withdraw(self, message: DelegationCancelled) -> None:
         """An ask has its answer, or whoever asked waits no longer.
 
-        Where all is being stopped, whoever asked was, too: it probably asks again, as after a loss, and what was asked
-        for stands as it is until then.
+        Whoever was broken off probably asks again, as after a loss: what was asked for stands as it is until then, or
+        until it is known that there will be no other run. What runs of it goes on.
         """
-        others = self._core.attempts.waits_no_longer(message.ask)
+        core, ask, asker = self._core, message.ask, message.asker
+        others = core.attempts.waits_no_longer(ask)
         if others:
-            look_again(self._core.runtime, next(iter(others)))  # it waits for all of them, so one says it
-        self.unclaimed.pop(message.ask, None)
-        state, node = self._nodes.pop(message.ask, (None, None))
-        if state is not None and node is not None and not node.is_done and not self._core.closing:
+            look_again(core.runtime, next(iter(others)))  # it waits for all of them, so one says it
+        state, node = self._nodes.get(ask, (None, None))
+        if state is None or node is None:
+            return
+        if not node.is_done and self._may_ask_again(state, node, message):
+            self.unclaimed[ask] = state, node
+            if not asker.done:
+                port, look = core.port, DelegationCancelled(ask, asker)
+                asker.when_done(lambda: port.tell(look))
+            self._lifecycle.set_aside(state, node)
+            return
+        for known in (self.unclaimed, self._nodes):
+            known.pop(ask, None)
+        if not node.is_done:
             self._lifecycle.withdraw(state, node)
+
+    def _may_ask_again(self, state: TaskState, node: SubtaskState, message: DelegationCancelled) -> bool:
+        """True where the asker was broken off and is to run once more, or that will be known when it has ended."""
+        core, asker = self._core, message.asker
+        if state.ending is not None or state.nodes[node.parent or ""].status not in _MAY_ASK_AGAIN:
+            return False
+        meets_end = message.met_dead_end and not asker.done
+        return core.closing or meets_end or is_broken_off(asker, is_ending=core.is_ending)
 
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it.

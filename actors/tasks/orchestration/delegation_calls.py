@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.messaging.inbox import Refusal
+from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.model.errors import RecursionDetectedError
+from actors.model.raised import is_a
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaiterJoined
@@ -39,10 +41,22 @@ _NOT_OF_AN_UNDO: Final = (
 )
 
 
+class AskReply(Reply):
+    """Answer that an attempt waits for."""
+
+    __slots__ = ()
+
+    @property
+    def met_dead_end(self) -> bool:
+        """True where nobody brings it before one who waits for it has been stopped, as that is to."""
+        error = self._error
+        return is_a(error, ActorStoppedError) and error.asker_stops_first
+
+
 class OpenDelegation(NamedTuple):
     """An attempt that waits in ``context.ask``."""
 
-    reply: Reply
+    reply: AskReply
     attempt: Attempt
     """The attempt that waits."""
     port: OrchestratorPort
@@ -81,10 +95,10 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
         system.recursion_refused(target or found[0].path, own.addresses(chain))
         raise own.noted(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))
     key = own.new_ask(attempt)
-    reply = Reply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
+    reply = AskReply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit
     runtime.open_ask(key, OpenDelegation(reply, attempt, port, due, caller_variables(CURRENT)))
-    reply.when_done(partial(_answered, own, key, port))
+    reply.when_done(partial(_answered, own, key, port, attempt, reply))
     spec = asked.subtask(host.subtask.id, is_worker=found[0].id == to)  # this id until it gets its own
     message = Delegate(attempt, host, key, spec, chain, (*attempt.spec.lineage, words), limit)
     port.tell(message)
@@ -132,7 +146,7 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
     if not chain or current is None:
         return None
     target = port.system.boxes.get(port.orchestrator)
-    reply = Reply(target, current.incarnation.mailbox.path)
+    reply = AskReply(target, current.incarnation.mailbox.path)
     list_wait(reply)
     attempt = current.reply if current.in_request else None
     ended: Callable[[], object] = reply.complete
@@ -141,7 +155,7 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
         own = runtime.port_at(attempt.owner.path)
         key = own.new_ask(attempt)
         runtime.open_ask(key, OpenDelegation(reply, attempt, port, None, task=task))
-        reply.when_done(partial(_answered, own, key, port))
+        reply.when_done(partial(_answered, own, key, port, attempt, reply))
         own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
         port.tell(WaiterJoined(task, chain, lineage, key))
         ended = partial(_task_ended, own, key)
@@ -190,7 +204,8 @@ def _who(own: OrchestratorPort, to: str, attempt: Attempt) -> tuple[Orchestrator
         port, host = own.runtime.port_at(above.owner.path), above
 
 
-def _answered(own: OrchestratorPort, key: str, port: OrchestratorPort) -> None:
+def _answered(own: OrchestratorPort, key: str, port: OrchestratorPort, attempt: Attempt, reply: AskReply) -> None:
     own.runtime.close_ask(key)
+    message = DelegationCancelled(key, attempt, reply.met_dead_end)
     for concerned in {port, own}:
-        concerned.tell(DelegationCancelled(key))
+        concerned.tell(message)

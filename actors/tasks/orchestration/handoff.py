@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.attempt_control import AttemptControl
     from actors.tasks.orchestration.breaker_records import BreakerRecords
     from actors.tasks.orchestration.deciding import Deciding
-    from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.task_results import TaskResults
@@ -98,7 +97,7 @@ class AttemptHandoff:
             values,
             core.port.waiting_for(state, node),
             (*state.lineage, *node.lineage) if node.lineage or state.lineage else (),
-            None if state.deadline is None and ask is None else self._deadline(state, ask),
+            None if state.deadline is None and ask is None else core.due_of(state, ask),
             timeout_s if timeout_s is not None else executable.timeout_s,
             start_number=node.run,
             hops=state.hops,
@@ -111,6 +110,7 @@ class AttemptHandoff:
             variables=variables if variables is not None else core.runtime.variables_of(state),
             steps=NO_STEPS if node.steps is None else self._parts.results.steps(state, node.steps),
             losses=losses,
+            counted=node.acts[-1].told if entry.is_team and node.acts else None,
         )
 
     def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None, entry: RegistryEntry) -> Revision:
@@ -142,11 +142,6 @@ class AttemptHandoff:
                 done = {}  # its journal is damaged, or gone: its members begin without
             self._earlier = team, done
         return done
-
-    def _deadline(self, state: TaskState, ask: OpenDelegation | None) -> float | None:
-        """When its time is up, on the tree's clock: its task's time, or that of whoever asked for it."""
-        ends = [state.deadline and state.deadline - self._core.runtime.epoch, ask and ask.due]
-        return min((end for end in ends if end is not None), default=None)
 
     # -- giving it -----------------------------------------------------------------------------------------
 

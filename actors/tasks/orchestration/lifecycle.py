@@ -240,6 +240,22 @@ class TaskLifecycle:
             if node.status is RUNNING:
                 self._control.end_of(node, "cancel")
 
+    def set_aside(self, state: TaskState, node: SubtaskState) -> None:
+        """Leave a subtask that nobody waits for now, and perhaps somebody does again, as it stands.
+
+        It is not begun before that. It gives way with its task.
+        """
+        self._queue.requeue(state, node)
+        self._control.set_due(node, self._core.due_of(state, None))
+        if state.paused:
+            self._control.interrupt(node)
+
+    def asked_again(self, state: TaskState, node: SubtaskState) -> None:
+        """Go on with a subtask that somebody waits for again, as long as that one does."""
+        self._queue.requeue(state, node)
+        self._control.set_due(node, self._core.due_of(state, self._core.runtime.asks.get(node.ask or "")))
+        self.advance(state)
+
     def withdraw(self, state: TaskState, node: SubtaskState) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
         if node.is_done:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import SystemMessage
-from actors.tasks.model.task import Subtask
+from actors.tasks.model.task import Subtask, Usage
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
@@ -61,6 +61,26 @@ class Pause(SystemMessage):
     """A team's part of a task gives way; what is done stays."""
 
     task: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartDue(SystemMessage):
+    """A team's part of a task has another time than before, because whoever wants it has."""
+
+    task: str
+    due: float | None
+    """On the tree's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnded(SystemMessage):
+    """A team's part of a task has ended, and no attempt stands for it any more."""
+
+    task: str
+    subtask: str
+    part: str
+    used: Usage
+    """All that it has used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +138,9 @@ class DelegationCancelled(SystemMessage):
     """The asker waits no longer, or has the answer."""
 
     ask: str
+    asker: Attempt
+    met_dead_end: bool = False
+    """True where it was told that nobody begins what it had asked for before it has ended itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ from actors.tasks.orchestration.messages import (
     DelegationCancelled,
     EffectFailed,
     EscalationResponse,
+    PartDue,
+    PartEnded,
     Pause,
     RunOnLoop,
     RunWhenDurable,
@@ -113,6 +115,8 @@ class Orchestrator(ManagedActor):
         """Record what has succeeded and was not heard of yet: the order to stop overtakes it."""
         core, parts, port = self.core, self.parts, self.core.port
         port.at_work, core.closing = None, core.closing or port.closing is core.incarnation
+        if core.closing:
+            core.runtime.end_calls(port)  # the order to stop may have overtaken the news that all is being stopped
         for attempt in list(core.runtime.attempts.values()) if core.begun else ():
             # Where all is being stopped, what was stopped says so in the journal: its process did not die with it.
             if attempt.owner is port and (attempt.succeeded or (attempt.done and core.closing)):
@@ -171,6 +175,7 @@ class Orchestrator(ManagedActor):
         if verdict == "end":
             lifecycle.end(state, TaskStatus.FAILED, "internal", "its orchestrator died of it; see InternalError")
         lifecycle.resume(state)
+        self.parts.part_usage.resumed(state)
 
     def _died(self, error: Exception) -> None:
         """Note at which task and command this incarnation dies. The count of deaths begins anew where it got on."""
@@ -356,8 +361,7 @@ class Orchestrator(ManagedActor):
         if closing.incarnation is core.incarnation:
             core.closing = True
             self.parts.delegation.close()
-            for call in [each for each in list(core.runtime.detached_calls) if each.is_of(core.port)]:
-                call.kill()
+            core.runtime.end_calls(core.port)
 
     def _on_timer_fired(self, due: TimerFired) -> None:
         if due.incarnation is self.core.incarnation:
@@ -382,6 +386,8 @@ class Orchestrator(ManagedActor):
         DelegationAnswered: lambda to, message: to.parts.delegation.answered(message),
         WaitsChanged: lambda to, message: to.parts.delegation.waits_changed(message),
         Pause: lambda to, message: to.parts.teams.pause(message),
+        PartDue: lambda to, message: to.parts.part_times.change(message),
+        PartEnded: lambda to, message: to.parts.part_usage.ended(message),
         WorkerChanged: _on_worker_changed,
         RegistrySnapshot: _on_registry_snapshot,
         Begin: _on_begin,

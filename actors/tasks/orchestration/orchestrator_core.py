@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.journal.task_state import TaskState
+    from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.fetching import Effect
     from actors.tasks.orchestration.task_runtime import TaskRuntime
     from actors.tasks.planning.task_settings import Tasks
@@ -104,6 +105,11 @@ class OrchestratorCore:
     def facts(self) -> Facts:
         """Return the facts that a decision needs beside the state of the task."""
         return Facts(self.workers, tuple(self.settings.on_failure), self.time(), self.system.random)
+
+    def due_of(self, state: TaskState, ask: OpenDelegation | None) -> float | None:
+        """When the time of a subtask is up, on the tree's clock: its task's time, or that of whoever asked for it."""
+        ends = [state.deadline and state.deadline - self.runtime.epoch, ask and ask.due]
+        return min((end for end in ends if end is not None), default=None)
 
     def is_idle(self, node: SubtaskState) -> bool:
         """True if it was asked for and nobody waits for it now: it is not begun before somebody does again."""

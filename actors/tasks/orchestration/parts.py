@@ -27,6 +27,8 @@ from actors.tasks.orchestration.handoff import AttemptHandoff, HandoffParts
 from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.tasks.orchestration.open_questions import OpenQuestions
 from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+from actors.tasks.orchestration.part_times import PartTimes
+from actors.tasks.orchestration.part_usage import PartUsage
 from actors.tasks.orchestration.recording import Recording
 from actors.tasks.orchestration.stages import TaskStages
 from actors.tasks.orchestration.step_turns import Turns
@@ -57,6 +59,8 @@ class Parts:
     handoff: AttemptHandoff
     dispatcher: AttemptDispatcher
     undo: UndoDispatch
+    part_usage: PartUsage
+    part_times: PartTimes
     questions: OpenQuestions
 
 
@@ -70,7 +74,7 @@ def parts_of(core: OrchestratorCore) -> Parts:
     turns = Turns(core, recording, control.end)
     stages = TaskStages(core.port, recording, turns, results, control, handlers.advance)
     lifecycle = TaskLifecycle(core, recording, queue, control, results, stages, handlers)
-    delegation = Delegation(core, recording, lifecycle, queue, handlers.tell_result)
+    delegation = Delegation(core, recording, lifecycle, handlers.tell_result)
     teams = Teams(core, recording, lifecycle, queue, control, handlers)
     deciding = Deciding(core, recording, lifecycle, delegation.is_wanted, teams.paused)
     breakers = BreakerRecords(recording.emit_breaker, core.store.read, core.time, core.at, queue.reopen)
@@ -80,9 +84,11 @@ def parts_of(core: OrchestratorCore) -> Parts:
     )
     undo = UndoDispatch(core, UndoParts(recording, turns, results, control, handoff))
     questions = OpenQuestions(core, recording, lifecycle, undo, teams.is_held)
+    part_usage = PartUsage(core, recording, lifecycle.go_on)
+    part_times = PartTimes(core, recording, lifecycle, queue, control)
     parts = Parts(
         handlers, recording, queue, team_calls, control, results, turns, stages, lifecycle, delegation, teams, deciding,
-        breakers, handoff, dispatcher, undo, questions,
+        breakers, handoff, dispatcher, undo, part_usage, part_times, questions,
     )  # fmt: skip
     handlers.connect(parts)
     return parts

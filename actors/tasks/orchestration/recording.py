@@ -102,7 +102,8 @@ class Recording:
             return
         role = attempt.spec.role
         node = state.nodes.get(attempt.subtask.id) if role in {"work", "undo"} else None
-        fields = (node.id, "") if node is not None else ("", role)
+        part = attempt.spec.part if attempt.spec.counted is not None else ""
+        fields = (node.id, "", part) if node is not None else ("", role)
         self.emit(state, task_events.UsageTold, used, *fields)
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:

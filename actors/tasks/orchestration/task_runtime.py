@@ -330,6 +330,11 @@ class TaskRuntime:
         if self.system.is_down:
             kept.fail(self.system.down_error(self.system.root_path))  # nobody else will
 
+    def end_calls(self, port: OrchestratorPort) -> None:
+        """End planners, reviewers and undos of one orchestrator: they are called again when that is up again."""
+        for call in [each for each in list(self.detached_calls) if each.is_of(port)]:
+            call.kill()
+
     def forget(self, attempt: Attempt) -> None:
         """Forget an attempt whose outcome is kept; another attempt may have its key by now."""
         if self.attempts.get(attempt.key) is attempt:

@@ -13,7 +13,8 @@ from actors.tasks.journal.subtask_state import SubtaskState, part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.attempt_table import number_in
-from actors.tasks.orchestration.messages import Cancel, Pause, SetPriority
+from actors.tasks.orchestration.messages import Cancel, PartDue, Pause, SetPriority
+from actors.tasks.orchestration.part_usage import tell_of_gone
 from actors.tasks.orchestration.task_runtime import ORCHESTRATOR
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class TeamCalls:
         if port is not None:
             port.tell(SetPriority(attempt.spec.part, priority))
 
+    def set_due(self, attempt: Attempt, due: float | None) -> None:
+        """Give a team's part the time that whoever wants it has now."""
+        port = self._core.runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
+        if port is not None:
+            port.tell(PartDue(attempt.spec.part, due))
+
     def detach_team(self, state: TaskState, node: SubtaskState, taker: RegistryEntry | None = None) -> None:
         """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""
         act = node.acts[-1] if node.acts else None
@@ -79,4 +86,5 @@ class TeamCalls:
         given = [each for each in undos if each.call is None and each.spec.path == entry.path]
         rows = [row for key in entry.attempts if (row := core.attempts.get(key)) is not None]
         for attempt in [*(row.attempt for row in rows), *given]:
+            tell_of_gone(attempt, core.runtime)
             attempt.fail(core.system.stopped_error(entry.path, Refusal.STOPPED))

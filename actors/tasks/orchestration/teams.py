@@ -20,10 +20,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from actors.tasks.execution.attempt import Attempt, AttemptEnded
+from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.reporting import report_of, used_by_undoing
+from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.subtask_state import part_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -34,6 +34,8 @@ from actors.tasks.model.task_errors import TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
 from actors.tasks.orchestration.attempt_table import number_in
 from actors.tasks.orchestration.messages import Pause, TimerFired
+from actors.tasks.orchestration.part_times import is_other, part_until
+from actors.tasks.orchestration.part_usage import give_way, tell_end, tell_usage
 from actors.tasks.orchestration.team_calls import KEEPS
 from actors.tasks.recovery.team_ends import outcome_of
 
@@ -218,15 +220,11 @@ class Teams:
         )
 
     def _until(self, attempt: Attempt) -> float | None:
-        """When its time is up, in seconds since 1970."""
-        timeout_s, started = attempt.spec.timeout_s, attempt.started
-        runs = None if timeout_s is None or started is None else started + timeout_s
-        ends = [end for end in (attempt.spec.deadline, runs) if end is not None]
-        return self._core.runtime.epoch + min(ends) if ends else None
+        return part_until(attempt, self._core.runtime.epoch, attempt.spec.deadline)
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
-        restarts = state.paused or (attempt.is_redelivery and attempt.spec.timeout_s is not None)
+        restarts = state.paused or (attempt.is_redelivery and is_other(self._until(attempt), state.deadline))
         if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
             self._recording.emit(state, task_events.TaskResumed, self._until(attempt))
             if state.id not in self._held:
@@ -298,14 +296,13 @@ class Teams:
         """A task that this team had for another orchestrator has ended."""
         attempt = self._core.runtime.attempt_of(state)
         if attempt is None or attempt.done:
+            tell_end(state, self._above())
             return
         _ended_for(attempt, state)
-        is_work = attempt.spec.role == "work"
-        is_cut_off = is_work and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None
-        if not (is_cut_off and attempt.ended_by == "preempt"):  # else the attempt that follows is told all of it
-            attempt.use(report.usage if is_work else used_by_undoing(state))
+        tell_usage(attempt, state)
         attempt.note(AttemptOutcome(undone=tuple(report.compensated), best_effort=report.best_effort))
-        if is_cut_off:
+        is_work = attempt.spec.role == "work"
+        if is_work and report.status is not TaskStatus.SUCCEEDED and attempt.ended_by is not None:
             attempt.fail_as_ended()
             return
         try:
@@ -327,12 +324,12 @@ class Teams:
         self._recording.emit(state, task_events.TaskPaused)
         self._lifecycle.watch(state)
         for node in state.nodes.values():
-            if node.ask is not None:
-                continue  # it ends with whoever has asked; or that one cannot be interrupted, and needs it
+            if node.ask is not None and node.ask in core.runtime.asks:
+                continue  # it gives way with whoever has asked; or that one cannot be interrupted, and needs it
             if node.status is SubtaskStatus.QUEUED:
                 self._queue.leave(node)
-            elif (attempt := core.attempts.of(node)) is not None and attempt.spec.preemptible:
-                self._control.end(attempt, "preempt")
+            else:
+                self._control.interrupt(node)
         self.paused(state)
 
     def paused(self, state: TaskState) -> None:
@@ -342,7 +339,7 @@ class Teams:
             return
         attempt = self._core.runtime.attempt_of(state)
         if attempt is not None:
-            self._core.act(state.id, attempt.fail, AttemptEnded("preempt"))
+            self._core.act(state.id, give_way, attempt, state)
 
     # -- undoing -------------------------------------------------------------------------------------------
 

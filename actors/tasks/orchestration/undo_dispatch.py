@@ -204,8 +204,7 @@ class UndoDispatch:
                 return
             if parts.turns.begins_nothing_of(state):
                 return  # nothing new begins; whoever comes next makes it
-            doer = how.id if isinstance(how, RegistryEntry) else act.worker
-            attempt = core.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, doer))
+            attempt = core.runtime.attempts[key] = Attempt(self._spec(state, node, act, number, key, how))
             if not isinstance(how, RegistryEntry):
                 code: Any = how
                 DetachedCall(core.runtime, attempt, partial(_undo, code, node.id), is_async=is_async(code))
@@ -240,9 +239,11 @@ class UndoDispatch:
             self._parts.control.watch_limits(attempt, self._core.settings.step_timeout_s, None)
 
     def _spec(
-        self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str, doer: str
+        self, state: TaskState, node: SubtaskState, act: EffectRecord, number: int, key: str, how: object
     ) -> AttemptSpec:
         core = self._core
+        doer = how.id if isinstance(how, RegistryEntry) else act.worker
+        is_by_team = isinstance(how, RegistryEntry) and how.is_team
         result = self._parts.results.of_act(state, node, act)
         asked_with = self._parts.results.asked_with(state, node.state_for(act.worker, undoing=True))
         values = ContextValues(
@@ -265,6 +266,7 @@ class UndoDispatch:
             core.port.waiting_for(state, node),
             role="undo",
             part=part_of(state.id, node, act, state.ids),
+            counted=act.told if is_by_team else None,
             variables=core.runtime.variables_of(state),
         )
 

@@ -85,6 +85,17 @@ def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:
     return any(is_ending or each.asker_stops_first for each in _stopped_ones(attempt))
 
 
+def is_broken_off(attempt: Attempt, *, is_ending: bool = False) -> bool:
+    """True where an attempt was broken off for reasons of others, or is about to be, and is to run once more."""
+    why = attempt.ended_by
+    if why not in {None, STOP, "preempt"}:
+        return False
+    if attempt.done:
+        return classify(attempt, is_ending=is_ending) is NEUTRAL
+    incarnation = attempt.incarnation
+    return why is not None or (incarnation is not None and incarnation.must_stop)
+
+
 def dead_end_met(attempt: Attempt) -> ActorStoppedError | None:
     """Return the error of a dead end that its code has failed of (``actors.supervision.dead_ends``); None: of none."""
     return next((each for each in _stopped_ones(attempt) if each.asker_stops_first), None)
