@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from actors.model.clock import SystemClock
 from actors.model.errors import Failed, Later, Signal
+from actors.tasks.model.outcome import PutOff
 
 _PASSING: Final = frozenset({408, 409, 425, 429})
 """Statuses of requests that may succeed later, among those that say that the request is wrong."""
@@ -40,7 +41,7 @@ def outcome_of(error: BaseException) -> BaseException:
             return given_up(error)
         if status in _UNAVAILABLE:
             after_s = retry_after_s(each)
-            return error if after_s is None else Later(after_s)
+            return error if after_s is None else PutOff(after_s)
         return given_up(error) if is_refused(status) else error
     return error
 
@@ -50,8 +51,16 @@ def is_refused(status: object) -> bool:
     return isinstance(status, int) and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004
 
 
-def raise_outcome(error: Exception, outcome: BaseException) -> None:
-    """Raise what an error means for its attempt, or step, unless that is the error itself."""
+def raise_outcome(error: Exception, outcome: BaseException, *, has_steps: bool = False) -> None:
+    """Raise what an error means for its attempt, or step, unless that is the error itself.
+
+    Args:
+        error: what was raised.
+        outcome: what it means.
+        has_steps: True where each request is a step: an attempt that is put off goes on after those that were answered.
+    """
+    if isinstance(outcome, PutOff) and not has_steps:
+        raise Later(outcome.after_s) from error
     if outcome is not error:
         raise outcome from error
 

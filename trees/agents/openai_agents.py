@@ -135,7 +135,7 @@ class OpenAIAgent(AgentWrapper):
         try:
             return await run.result(partial(prompt_of, task, context, self._prompt))
         except Exception as error:
-            raise_outcome(error, outcome_of_run(error))
+            raise_outcome(error, outcome_of_run(error), has_steps=self._durable)
             raise
 
 

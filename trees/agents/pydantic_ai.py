@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
+from actors.tasks.model.outcome import PutOff
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome
@@ -142,7 +143,7 @@ class PydanticAI(AgentWrapper):
         try:
             run = await self.agent.run(prompt, **given)
         except Exception as error:
-            raise_outcome(error, outcome_of(error))
+            raise_outcome(error, outcome_of(error), has_steps=self._durable)
             raise
         finally:
             requests.count_rest(usage)
@@ -192,7 +193,7 @@ def outcome_of(error: Exception) -> Exception:
         delays = [each.after_s for each in left if isinstance(each, Later)]
         if not left:
             return given_up(error)
-        return Later(min(delays)) if len(delays) == len(left) else error
+        return PutOff(min(delays)) if len(delays) == len(left) else error
     final = (exceptions.UsageLimitExceeded, exceptions.UserError, exceptions.ModelQuotaExceededError)
     if isinstance(error, final):
         return given_up(error)
@@ -200,4 +201,4 @@ def outcome_of(error: Exception) -> Exception:
         return error
     if is_refused(getattr(error, "status_code", None)) or isinstance(error, exceptions.ModelRequestRejectedError):
         return given_up(error)
-    return error if error.retry_after is None else Later(error.retry_after)
+    return error if error.retry_after is None else PutOff(error.retry_after)

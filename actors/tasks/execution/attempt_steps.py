@@ -33,7 +33,9 @@ port, as every order does, until it is carried out; whoever finds it recorded al
 process the subtask is queued and started once more with the same number and the same idempotency key, and the worker
 that has its steps comes first in line; so does one that was preempted, or stopped with its group. An orchestrator that
 dies leaves the attempt running. A retry, a failover, ``Later``, the answer of a person and a revision begin a new
-attempt: it has the steps with ``keep="subtask"`` only. See ``actors.tasks.journal.kept_steps``.
+attempt: it has the steps with ``keep="subtask"`` only. An agent whose provider says when to come back (``PutOff``) goes
+on after its steps then; where it makes one of them with other arguments, it begins anew from there.
+See ``actors.tasks.journal.kept_steps``.
 
 **Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next call
 like it (name, arguments and ``keep``) that is made after that: so code that tries again by itself has the same numbers
@@ -94,6 +96,14 @@ class KnownSteps(NamedTuple):
     """By key."""
     results: dict[str, Any]
     """By key, as JSON; one that is in the store only is put there before the attempt is given."""
+    passing: frozenset[str] = frozenset()
+    """Keys of those of an attempt that was put off. It would begin anew without them, and does where it takes another
+    way."""
+
+    def lasting(self) -> KnownSteps:
+        """Return those that are not of an attempt that was put off."""
+        prints = {key: each for key, each in self.fingerprints.items() if key not in self.passing}
+        return KnownSteps(prints, {key: self.results[key] for key in prints})
 
 
 NO_STEPS: Final = KnownSteps({}, {})
@@ -292,7 +302,9 @@ class AttemptSteps:
             number = self._next_number(name)
         step = Step(self, StepCall(name, number, print_, keep, step_key(name, number)))
         recorded = self._known.fingerprints.get(step.key)
-        if recorded is not None and recorded != print_:
+        if recorded is not None and recorded != print_ and step.key in self._known.passing:
+            self._known = self._known.lasting()
+        elif recorded is not None and recorded != print_:
             raise StepMismatchError(self.host.subtask, name, number, recorded, print_)
         return step
 

@@ -21,6 +21,7 @@ from actors.tasks.model.outcome import (
     Failure,
     FailureKind,
     InvalidResultError,
+    PutOff,
     name_of,
     plain_text,
     text_of,
@@ -122,7 +123,8 @@ def _later(error: Later) -> Later | Failure:
     after_s = error.after_s
     if not _is_seconds(after_s):
         return Failure(FailureKind.FAILED, _NO_SECONDS, retryable=False)
-    return Later(float(after_s), _why(error))
+    kind = PutOff if isinstance(error, PutOff) else Later
+    return kind(float(after_s), _why(error))
 
 
 def _why(error: Later) -> str:

@@ -5,6 +5,7 @@
     SubtaskStepped             there is one more
     an attempt begins          as another one than theirs (worker, act or number): those of one attempt are forgotten
     an attempt has ended       by itself: the same
+    put off, with steps kept   its code goes on after them: they stay
     queued again, preempted    broken off by others, or lost with its process: it is the same attempt, so they stay
 
 Those with ``keep="subtask"`` stay as long as the state of the task. A result is not held here: it is read from its
@@ -35,12 +36,14 @@ class KeptStep(NamedTuple):
 class KeptSteps:
     """Steps of one subtask, by their keys."""
 
-    __slots__ = ("by_key", "holder")
+    __slots__ = ("by_key", "holder", "was_put_off")
 
     def __init__(self, holder: Holder) -> None:
         self.holder = holder
         """Attempt that they are of, but for those of the subtask."""
         self.by_key: dict[str, KeptStep] = {}
+        self.was_put_off = False
+        """True where it was put off, and has them nevertheless."""
 
     def begins(self, holder: Holder) -> None:
         """An attempt begins."""
@@ -48,9 +51,10 @@ class KeptSteps:
             self.ends()
             self.holder = holder
 
-    def ends(self) -> None:
-        """Forget those of the present attempt: it has come to an end of its own."""
-        if self.by_key:
+    def ends(self, *, keeps: bool = False) -> None:
+        """Forget those of the present attempt: it has come to an end of its own; unless it goes on after them."""
+        self.was_put_off = keeps
+        if self.by_key and not keeps:
             self.by_key = {key: step for key, step in self.by_key.items() if step.is_of_subtask}
 
     @property

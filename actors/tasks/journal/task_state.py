@@ -271,7 +271,7 @@ class TaskState:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
         node.error, node.kind = event.error, event.kind
         if node.steps is not None:
-            node.steps.ends()
+            node.steps.ends(keeps=isinstance(event, task_events.SubtaskRetrying) and event.keeps_steps)
         if event.counted and event.worker is not None:
             node.counted = event.worker, event.at
         if node.status is RUNNING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
-from actors.model.errors import Failed
+from actors.model.errors import Failed, Later
 from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
 from actors.validation.json_form import made_whole
@@ -52,6 +52,10 @@ class FailureKind(StrEnum):
     """A person said no."""
     LOST = "lost"
     """The process ended with it, as often as is allowed: whether it was done is unknown."""
+
+
+class PutOff(Later):
+    """A ``Later`` of code whose steps stand: nothing but what comes next was refused, and it is to go on from there."""
 
 
 class InvalidResultError(Failed):

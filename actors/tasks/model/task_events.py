@@ -255,6 +255,8 @@ class SubtaskRetrying(AttemptEvent):
     """The breaker of its worker has counted it, or would have, if it had one. The same below."""
     max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
     """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
+    keeps_steps: bool = field(default=False, metadata=UNLOGGED)
+    """True where it was put off and its steps stand: the next attempt of the same worker goes on after them."""
 
 
 @record(frozen=True, slots=True)

@@ -76,7 +76,8 @@ def _record(recording: Recording, attempt: Attempt, step: StepCall, value: Any) 
     is_current = core.runtime.attempts.get(attempt.key) is attempt and not attempt.done
     if state is None or node is None or not is_current or node.run != attempt.spec.start_number:
         raise AttemptEnded(f"the attempt is over: step {step.name!r} is not recorded")
-    is_known = node.steps is not None and step.key in node.steps.by_key
+    known = None if node.steps is None else node.steps.by_key.get(step.key)
+    is_known = known is not None and known.fingerprint == step.fingerprint  # else it had taken another way before
     if not is_known and node.status is SubtaskStatus.RUNNING:
         if attempt.unrecorded is not NO_USAGE:
             recording.count(attempt)  # with it: what its result has cost counts exactly where the result is kept

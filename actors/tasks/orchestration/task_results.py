@@ -52,7 +52,8 @@ class TaskResults:
         first = min(step.record for step in kept.by_key.values())
         records: Any = self._port.runtime.outline(state.id, first)
         found = {key: records[step.record - first].value for key, step in kept.by_key.items()}
-        return KnownSteps({key: step.fingerprint for key, step in kept.by_key.items()}, found)
+        own = [key for key, step in kept.by_key.items() if not step.is_of_subtask] if kept.was_put_off else ()
+        return KnownSteps({key: step.fingerprint for key, step in kept.by_key.items()}, found, frozenset(own))
 
     def of_act(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
         """Return the result for an undo to undo; None where it is not known."""

@@ -16,7 +16,7 @@ from actors.tasks.journal.subtask_state import FRESH, UNBEGUN, UNWANTED, Subtask
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft
-from actors.tasks.model.outcome import Failure, FailureKind, text_of
+from actors.tasks.model.outcome import Failure, FailureKind, PutOff, text_of
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
 from actors.tasks.recovery import ladder
@@ -94,7 +94,8 @@ def _later(state: TaskState, node: SubtaskState, end: AttemptEnd, later: Later, 
         return failed(state, node, Failure(FailureKind.FAILED, error, retryable=False), end, facts)
     due = facts.now + max(0.0, float(later.after_s))
     text = f"not now: {later.why}" if later.why else "not now"
-    return _again(node, end, "later", text, due, replace(node.standing, laters=laters))
+    again = _again(node, end, "later", text, due, replace(node.standing, laters=laters))
+    return again.with_fields(keeps_steps=True) if isinstance(later, PutOff) else again
 
 
 def failed(state: TaskState, node: SubtaskState, failure: Failure, end: AttemptEnd | None, facts: Facts) -> Draft:
