@@ -1,8 +1,8 @@
 """Carries out what follows from a record: the one place where a decision becomes an act.
 
-Follow-ups of ``actors.tasks.recovery.follow`` come here, and what a task as a whole has done by later parts
-(``actors.tasks.orchestration.lifecycle.TaskActs``). Whatever is seen by others (an answer, an attempt that is given)
-goes through ``OrchestratorCore.act``, and so happens once the record is kept.
+Follow-ups of ``actors.tasks.recovery.follow`` come here, and what the earlier parts have done by later ones: those
+are ``parts``. Whatever is seen by others (an answer, an attempt that is given) goes through ``OrchestratorCore.act``,
+and so happens once the record is kept.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class FollowUpHandlers:
 
     def __init__(self, core: OrchestratorCore) -> None:
         self._core = core
-        self._parts: Parts
+        self.parts: Parts
         self._handlers: dict[FollowUp, Callable[[TaskState, SubtaskState], object]] = {}
         self._of_task: dict[type[Any], Callable[[TaskState], object]] = {}
         self._follows: dict[type[Any], tuple[Callable[[TaskState, SubtaskState], object], ...]] = {}
 
     def connect(self, parts: Parts) -> None:
         """Look up who does what, once all of them are there."""
-        self._parts = to = parts
+        self.parts = to = parts
         self._handlers = {
             FollowUp.COUNT: lambda _, node: to.breakers.note(node),
             FollowUp.KNOW: to.delegation.track,
@@ -87,7 +87,7 @@ class FollowUpHandlers:
 
         def try_now() -> None:
             if node.status is SubtaskStatus.RETRYING and node.due == due and state.final is None:
-                self._parts.recording.emit(state, task_events.SubtaskQueued, node.id, "another attempt")
+                self.parts.recording.emit(state, task_events.SubtaskQueued, node.id, "another attempt")
 
         if due is None or due <= self._core.time():
             try_now()
@@ -101,15 +101,15 @@ class FollowUpHandlers:
         result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
         if node.status is SUCCEEDED:
-            result = self._parts.results.one(state, node)
+            result = self.parts.results.one(state, node)
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)
-        self._parts.delegation.wait_is_over(node.ask)
+        self.parts.delegation.wait_is_over(node.ask)
         self._core.act(state.id, self._tell, node.ask, node.id, result, error)
 
     def _tell(self, ask: str, subtask: str, result: dict[str, Any], error: SubtaskFailedError | None) -> None:
-        self._parts.delegation.answer(ask, result.get(subtask), error)
+        self.parts.delegation.answer(ask, result.get(subtask), error)
 
     def _skip(self, state: TaskState, gone: SubtaskState) -> None:
         """Skip the subtasks that need one that is gone, and those that need them. Everything else goes on."""
@@ -118,7 +118,7 @@ class FollowUpHandlers:
             gone = left.pop()
             for node in gone.dependants if gone.spec.required else ():
                 if node.status is PENDING:
-                    self._parts.recording.record(state, endings.barred(node, gone))
+                    self.parts.recording.record(state, endings.barred(node, gone))
                     left.append(node)
 
     # -- what a task has done by later parts ---------------------------------------------------------------
@@ -127,47 +127,27 @@ class FollowUpHandlers:
         """See to it that open questions about steps end when their time is up."""
         for escalation in list(state.escalations.values()):
             if escalation.step:
-                self._parts.questions.limit_question(state, escalation)
+                self.parts.questions.limit_question(state, escalation)
 
     def advance(self, state: TaskState) -> None:
         """Do what is next for a task."""
-        self._parts.lifecycle.advance(state)
+        self.parts.lifecycle.advance(state)
 
     def _asked(self, state: TaskState) -> None:
         """A person is asked about a step: nothing else waits for the answer."""
         self.limit_questions(state)
         self.advance(state)
 
-    def undo_next(self, state: TaskState) -> None:
-        """Undo what is to be undone next."""
-        self._parts.undo.advance(state)
-
     def look_at_asks(self, state: TaskState) -> None:
         """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
-        if self._parts.delegation.unclaimed:
-            self._parts.delegation.drop_unclaimed(state)
+        if self.parts.delegation.unclaimed:
+            self.parts.delegation.drop_unclaimed(state)
         if state.chain and self._core.runtime.asks:
             look_below(self._core.runtime, self._core.port, state)
 
-    def is_held(self, state: TaskState) -> bool:
-        """True for a team's part that waits for the orchestrator above."""
-        return self._parts.teams.is_held(state)
-
-    def hold_until_wanted(self, state: TaskState) -> bool:
-        """True if a team's part from the journal is to wait for the orchestrator above."""
-        return self._parts.teams.hold_until_wanted(state)
-
-    def release(self, state: TaskState) -> None:
-        """Resume a part that waits: it is to end."""
-        self._parts.teams.resume(state)
-
-    def is_paused(self, state: TaskState) -> None:
-        """Tell the orchestrator above that a part has given way, once nothing of it runs."""
-        self._parts.teams.paused(state)
-
     def tell_end(self, state: TaskState) -> None:
         """Tell whoever waits for a task, once its end is kept."""
-        self._parts.queue.forget(state)
+        self.parts.queue.forget(state)
         self.with_report(state, partial(self._tell_waiters, state))
 
     def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
@@ -182,9 +162,9 @@ class FollowUpHandlers:
 
     def _finish(self, state: TaskState, report: Report) -> None:
         if state.parent is not None:  # before its stream is finished: no later incarnation would do it
-            self._parts.teams.answer(state, report)
+            self.parts.teams.answer(state, report)
         self._core.store.finish(state.id)
-        self._parts.teams.give_next(state)
+        self.parts.teams.give_next(state)
 
     def drop_stale(self, part: str | None = None) -> None:
         """Let go, in a new incarnation, of attempts that nobody took up again, and end those that nobody wants.
@@ -195,7 +175,7 @@ class FollowUpHandlers:
         Args:
             part: id of one that has just gone on; None: all tasks have.
         """
-        core, parts = self._core, self._parts
+        core, parts = self._core, self.parts
         for key, attempt in core.runtime.attempts.copy().items():
             state = core.states.get(attempt.task)
             if (state is not None and parts.teams.is_held(state)) or part not in {None, attempt.task}:

@@ -5,12 +5,12 @@ Comes in: what happened to one task. Goes out: records, and what is to be starte
 it out; it is idempotent, so that a new incarnation calls it for every task that it has folded. Failing a subtask may
 end its task: so the end is looked for after every change.
 
-What is done for a task by parts that are made later than this one is a short list (``TaskActs``).
+What is done for a task by parts that are made later than this one goes through ``FollowUpHandlers``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actors.tasks.journal.reopening import barring
 from actors.tasks.journal.subtask_state import SubtaskState
@@ -25,42 +25,12 @@ from actors.tasks.recovery.next_step import Step, Wait, next_of
 if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.tasks.orchestration.attempt_control import AttemptControl
+    from actors.tasks.orchestration.follow_up_handlers import FollowUpHandlers
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.stages import TaskStages
     from actors.tasks.orchestration.subtask_queue import SubtaskQueue
     from actors.tasks.orchestration.task_results import TaskResults
-
-
-class TaskActs(Protocol):
-    """Things that a task has done by parts that are made later."""
-
-    def carry_out(self, follow_up: FollowUp, state: TaskState, node: SubtaskState) -> None:
-        """Carry out what follows from a record for a subtask."""
-
-    def limit_questions(self, state: TaskState) -> None:
-        """See to it that open questions about steps end when their time is up."""
-
-    def undo_next(self, state: TaskState) -> None:
-        """Undo what is to be undone next."""
-
-    def look_at_asks(self, state: TaskState) -> None:
-        """End what was asked for by attempts that are gone, and what can only wait for ever from now on."""
-
-    def is_held(self, state: TaskState) -> bool:
-        """True for a team's part that waits for the orchestrator above."""
-
-    def hold_until_wanted(self, state: TaskState) -> bool:
-        """True if a team's part from the journal is to wait for the orchestrator above."""
-
-    def release(self, state: TaskState) -> None:
-        """Resume a part that waits: it is to end."""
-
-    def is_paused(self, state: TaskState) -> None:
-        """Tell the orchestrator above that a part has given way, once nothing of it runs."""
-
-    def tell_end(self, state: TaskState) -> None:
-        """Tell whoever waits for a task, once its end is kept."""
 
 
 class TaskLifecycle:
@@ -74,10 +44,10 @@ class TaskLifecycle:
         control: AttemptControl,
         results: TaskResults,
         stages: TaskStages,
-        acts: TaskActs,
+        later: FollowUpHandlers,
     ) -> None:
         self._core, self._recording, self._queue, self._control = core, recording, queue, control
-        self._results, self._stages, self._acts = results, stages, acts
+        self._results, self._stages, self._later = results, stages, later
         self._deadlines: dict[str, Timer] = {}
 
     # -- beginning -----------------------------------------------------------------------------------------
@@ -115,17 +85,17 @@ class TaskLifecycle:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
         for node in state.nodes.values():
             if node.counted is not None:
-                self._acts.carry_out(FollowUp.COUNT, state, node)
+                self._later.carry_out(FollowUp.COUNT, state, node)
         if state.final is not None:
             self.over(state)
             return
-        if self._acts.hold_until_wanted(state):
+        if self._later.parts.teams.hold_until_wanted(state):
             return
         for follow_up, node in pending(state):
-            self._acts.carry_out(follow_up, state, node)
-        self._acts.limit_questions(state)
+            self._later.carry_out(follow_up, state, node)
+        self._later.limit_questions(state)
         if state.paused:
-            self._acts.is_paused(state)
+            self._later.parts.teams.paused(state)
         if state.ending is not None and state.ending.kind != "subtask":
             self._end_all(state)
         self.begin(state)
@@ -134,7 +104,7 @@ class TaskLifecycle:
         """Do what follows from where a task stands now."""
         if state.final is not None:
             return
-        self._acts.look_at_asks(state)
+        self._later.look_at_asks(state)
         if state.ready:
             self._queue_ready(state)
         if state.barred:
@@ -147,7 +117,7 @@ class TaskLifecycle:
         elif isinstance(following, Wait):
             self._wait(state, following.due)
         elif following is Step.UNDO:
-            self._acts.undo_next(state)
+            self._later.parts.undo.advance(state)
         elif following is not None:
             self._stages.call(state, following)
 
@@ -168,7 +138,7 @@ class TaskLifecycle:
             gone = barring(state, node)
             if node.status is PENDING and gone is not None and state.ending is None:
                 self._recording.record(state, endings.barred(node, gone))
-                self._acts.carry_out(FollowUp.SKIP, state, node)
+                self._later.carry_out(FollowUp.SKIP, state, node)
 
     def _record(self, state: TaskState, draft: Draft | None) -> None:
         if draft is not None:
@@ -187,7 +157,7 @@ class TaskLifecycle:
 
     def go_on(self, state: TaskState) -> None:
         """A step has ended, and has used up something, perhaps too much."""
-        if not self._acts.is_held(state):
+        if not self._later.parts.teams.is_held(state):
             self.look_at_budget(state)
             self.advance(state)
 
@@ -219,8 +189,8 @@ class TaskLifecycle:
 
     def ended(self, state: TaskState) -> None:
         """Follow the record that a task is ending."""
-        if self._acts.is_held(state):
-            self._acts.release(state)
+        if self._later.parts.teams.is_held(state):
+            self._later.parts.teams.resume(state)
             return
         self._stages.end(state)
         self._end_all(state)
@@ -271,5 +241,5 @@ class TaskLifecycle:
         """Follow the record of the end: let go of the task, and tell its waiters once that is kept."""
         self._unwatch(state)
         self._stages.forget(state)
-        self._acts.tell_end(state)
+        self._later.tell_end(state)
         self._results.cache.forget(state)

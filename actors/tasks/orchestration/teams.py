@@ -18,7 +18,7 @@ So does one of a former task of the same id, that was removed while the team was
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptOutcome
@@ -40,25 +40,13 @@ from actors.tasks.orchestration.team_calls import KEEPS
 from actors.tasks.recovery.team_ends import outcome_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actors.tasks.orchestration.attempt_control import AttemptControl
+    from actors.tasks.orchestration.follow_up_handlers import FollowUpHandlers
     from actors.tasks.orchestration.lifecycle import TaskLifecycle
     from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
     from actors.tasks.orchestration.recording import Recording
     from actors.tasks.orchestration.subtask_queue import SubtaskQueue
-
-
-class TeamActs(Protocol):
-    """Things that a team has done by others."""
-
-    def with_report(self, state: TaskState, then: Callable[[Report], object]) -> None:
-        """Call ``then`` with the report of a task that has ended, once that is kept."""
-
-    def drop_stale(self, part: str) -> None:
-        """Let go of attempts of a part that has just gone on, and has not taken them up."""
-
 
 _FROM_ABOVE: Final = frozenset({"timeout", "idle", "cancel", "withdrawn"})
 """Why the orchestrator above ends a part, in the words of ``Attempt.ended_by``."""
@@ -76,10 +64,10 @@ class Teams:
         lifecycle: TaskLifecycle,
         queue: SubtaskQueue,
         control: AttemptControl,
-        acts: TeamActs,
+        later: FollowUpHandlers,
     ) -> None:
         self._core, self._recording, self._lifecycle = core, recording, lifecycle
-        self._queue, self._control, self._acts = queue, control, acts
+        self._queue, self._control, self._later = queue, control, later
         self._held: set[str] = set()
         """Parts from the journal that wait for the orchestrator above."""
         self._next: dict[str, Attempt] = {}
@@ -237,7 +225,7 @@ class Teams:
 
     def _finished_before(self, state: TaskState | None) -> None:
         if state is not None and state.final is not None:
-            self._acts.with_report(state, partial(self.answer, state))
+            self._later.with_report(state, partial(self.answer, state))
 
     # -- waiting for the one above -------------------------------------------------------------------------
 
@@ -266,7 +254,7 @@ class Teams:
         if state.id in self._held:
             self._held.discard(state.id)
             self._lifecycle.resume(state)
-            self._acts.drop_stale(state.id)
+            self._later.drop_stale(state.id)
 
     def _above(self) -> OrchestratorPort | None:
         return self._core.runtime.ports.get(self._core.path.rpartition("/")[0])
