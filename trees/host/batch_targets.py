@@ -48,7 +48,7 @@ from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_ids import require_own
 from actors.tasks.orchestration.messages import Cancel
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import require_seconds, value_phrase
@@ -111,7 +111,7 @@ class BatchTarget(Protocol):
         """Report what a user's progress has raised: an event ``CallbackRaised``."""
 
 
-def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, max_in_flight: int | None) -> BatchTarget:
+def target_of(api: TaskApi, to: str, timeout_s: float | None, max_in_flight: int | None) -> BatchTarget:
     """Find the target that a path or a capability names.
 
     Raises:
@@ -120,6 +120,7 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
         TypeError: it is no text.
         ValueError: a number is wrong.
     """
+    system = api.system
     if not isinstance(to, str):
         raise TypeError(
             f"map: to={value_phrase(to)} is not a path. Give the path, or a capability, of a worker as a text"
@@ -128,7 +129,7 @@ def target_of(api: TaskApi, system: System, to: str, timeout_s: float | None, ma
     if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
         raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is not a number of items. Give 1 or more")
     owner, _, name = to.rpartition("/")
-    ports = task_runtime_of(system).ports
+    ports = api.runtime.ports
     child = name.partition("#")[0]
     if owner in ports and any(row.id == child for row in ports[owner].registry()):
         return TaskTarget(api, ports[owner], _subtask(ports[owner], child, timeout_s), max_in_flight)
