@@ -1,4 +1,4 @@
-"""Protocols of what an incarnation works with: its tree, the owner that is told of it, and whoever counts it."""
+"""Protocols of what an incarnation works with: its tree, its place, the owner that is told of it, its counter."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from actors.messaging.ports import Host
 if TYPE_CHECKING:
     from actors.concurrency.disposal import Disposal
     from actors.concurrency.thread_state import JobRunner
-    from actors.execution.dispatcher import Dispatcher
+    from actors.execution.crash_boundary import WorkerIncarnation
     from actors.execution.incarnation import Incarnation
     from actors.execution.loop import Loop
     from actors.messaging.reply import Reply
     from actors.model.spec import WorkerRecipe
+
+
+class Dispatcher(Protocol):
+    """Interface that an incarnation needs of the place where it runs: the pool, the event loop, a pinned thread."""
+
+    def schedule(self, incarnation: WorkerIncarnation) -> None:
+        """Run ``incarnation.drive()`` soon. Never blocks, waits for no lock, and may be done once too often.
+
+        One thread at a time runs it: a run begins with ``Mailbox.hold``.
+        """
+
+    def cancel(self, incarnation: WorkerIncarnation) -> None:
+        """Cancel what the incarnation is awaiting, where that is possible. Never blocks."""
 
 
 class IncarnationOwner(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar, Literal
 
-from actors.model.event_metadata import MEASURED, UNLOGGED
+from actors.model.event_metadata import MEASURED, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
 
@@ -29,3 +29,12 @@ class CommandOutputLost(Event):
 
     level: ClassVar[str] = "DEBUG"
     count: int = field(metadata={MEASURED: "lines"})
+
+
+@record(frozen=True, slots=True)
+class ChildStalled(Event):
+    """A worker has given no sign of life for too long. It is ended next: its ``ChildExited`` has a ``StalledError``."""
+
+    level: ClassVar[str] = "WARNING"
+    advice: ClassVar[str] = "In long code call actors.heartbeat(), or raise stall_s."
+    silent_s: float = field(metadata=SECONDS)

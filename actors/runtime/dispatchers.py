@@ -11,7 +11,7 @@ from actors.execution.pinned_thread import Threads
 from actors.model.spec import DispatcherKind, WorkerRecipe
 
 if TYPE_CHECKING:
-    from actors.execution.dispatcher import Dispatcher
+    from actors.execution.incarnation_ports import Dispatcher
     from actors.execution.pool import Pool
     from actors.model.errors import HostLoopClosedError
     from actors.runtime.dispatch_reports import DispatchReports

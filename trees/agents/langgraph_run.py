@@ -37,7 +37,7 @@ from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.langchain_events import AttemptEvents
 from trees.agents.langgraph_state import HeldState
 from trees.agents.model_errors import given_up
-from trees.agents.question_state import question_state
+from trees.agents.wrapper import question_state
 
 INTERRUPTS: Final = "__interrupt__"
 _RESUME: Final = "__resume__"

@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from actors.model.errors import Escalated
 from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.openai_models import ATTEMPT, RunRequests
-from trees.agents.question_state import question_state
+from trees.agents.wrapper import question_state
 
 _MOST_CHARS = 2000
 """Characters of a tool's arguments that a question shows."""

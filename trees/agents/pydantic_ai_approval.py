@@ -29,7 +29,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from actors.model.errors import Escalated
 from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
-from trees.agents.question_state import question_state
+from trees.agents.wrapper import question_state
 
 QUESTION: Final = "question"
 """Name under which the metadata of a call has the question that its tool has asked."""

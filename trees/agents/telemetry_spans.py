@@ -41,8 +41,16 @@ from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
-from trees.agents.telemetry_context import links_to, name_of, nanoseconds, otel_context, set_error, within
-from trees.agents.telemetry_crossing import SpanCrossing, crossing_of
+from trees.agents.telemetry_context import (
+    SpanCrossing,
+    crossing_of,
+    links_to,
+    name_of,
+    nanoseconds,
+    otel_context,
+    set_error,
+    within,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, TracerProvider

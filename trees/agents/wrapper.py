@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from actors.tasks.model.policy import Respond
 from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.validation_messages import type_phrase, value_phrase
 from actors.worker import Worker
@@ -112,3 +113,19 @@ class AgentWrapper:
     def execute(self, task: Any, context: Any) -> Any:
         """Do a piece of work, sync or async: ``str(task)`` says what, ``context`` is all that it may know."""
         raise NotImplementedError(f"{type(self).__name__} has no execute(task, context)")
+
+
+def question_state(context: Any) -> dict[str, Any] | None:
+    """Return the state that the last question of the run was asked with; None: the run begins.
+
+    A run that has failed since may be tried again because its ladder has asked, too. Whoever answers that with a text
+    wants it heard: the run begins, with the text in its prompt.
+
+    Args:
+        context: of the attempt. ``answers`` in its state is the number of answers that there were before.
+    """
+    state = context.state
+    if not isinstance(state, dict) or "answers" not in state:
+        return None
+    since = context.answers[state["answers"] + 1 :]
+    return None if any(isinstance(answer, Respond) for answer in since) else state

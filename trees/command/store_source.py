@@ -28,7 +28,7 @@ from trees.observe.tree_shapes import BLANK_ROW, found_by
 from trees.views.task_views import among
 
 if TYPE_CHECKING:
-    from trees.store.stored_roots import StoredRoot
+    from trees.store.reader import StoredRoot
 
 Found = TypeVar("Found")
 LOOK_S: Final = 1.0

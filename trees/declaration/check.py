@@ -7,17 +7,18 @@ threads, a clock or Pykka.
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from actors.model.errors import ConfigError, DepthError, Problem
+from actors.validation.introspection import binds, is_async, names_of, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
 from trees.declaration import check_steps, check_tasks
 from trees.declaration.check_tasks import NO_SIBLINGS, SiblingInfo, Siblings
 from trees.declaration.kind import Target, WorkKind
 from trees.declaration.kinds import kind_of
-from trees.declaration.lifespans import lifespan_problems
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.shared_recipes import alike, looks
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_depth
@@ -181,3 +182,29 @@ def _significance(spec: Spec, at: str, auto_shutdown: str | None) -> Iterator[Pr
     if spec.restart == "permanent":
         hint = "Make it 'transient' or 'temporary': only a child that may end for good can be significant."
         yield Problem(at, "a permanent child cannot be significant", hint)
+
+
+_DECORATE = "Decorate it with @contextlib.asynccontextmanager or @contextlib.contextmanager, and yield once."
+
+
+def lifespan_problems(spec: WorkerSpec, at: str) -> Iterator[Problem]:
+    """Yield what is wrong with the lifespan of a worker: it leads nowhere, or cannot be called without arguments."""
+    if spec.lifespan is None:
+        return
+    at = f"{at}.lifespan"
+    try:
+        found = resolve(spec.lifespan)
+    except ResolveError as error:
+        yield Problem(at, error.what, error.hint)
+        return
+    if not callable(found):
+        yield Problem(at, f"expected a factory of context managers, got {type_of(found)}", _DECORATE)
+        return
+    if is_async(found):
+        yield Problem(at, "expected a context manager, got a coroutine: it has no yield", _DECORATE)
+    signature = signature_of(found)
+    if signature is not None and not binds(signature):
+        what = f"expected a factory without arguments, got one that takes {names_of(signature)}"
+        yield Problem(at, what, "Give the arguments with functools.partial, or in a lambda.")
+    if inspect.isclass(found) and not any(hasattr(found, name) for name in ("__enter__", "__aenter__")):
+        yield Problem(at, f"expected a context manager, got {type_of(found)}", _DECORATE)

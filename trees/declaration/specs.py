@@ -20,9 +20,8 @@ from actors.tasks.model.policy import Breaker
 from actors.tasks.planning.task_settings import Tasks
 from actors.validation import field_types
 from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest
-from actors.validation.missing_names import missing_name
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import listed
+from actors.validation.validation_messages import listed, missing_name
 from trees.declaration import work_fields
 from trees.declaration.command import CommandTarget
 from trees.declaration.process import Process

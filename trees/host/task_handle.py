@@ -31,19 +31,14 @@ from actors.tasks.orchestration.messages import Cancel, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.field_types import MAX_SECONDS
-from actors.validation.missing_names import missing_name
-from actors.validation.validation_messages import (
-    require_seconds,
-    require_text,
-    value_phrase,
-)
+from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
 from trees.host.answers import require_question, respond
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
 from trees.host.task_address import TaskAddress
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
-from trees.views.task_parts import done_of, part_of
+from trees.views.task_views import done_of, part_of
 
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
 _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(

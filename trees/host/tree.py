@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from actors.model.events import Event
 from actors.runtime.system import System
-from actors.validation.missing_names import missing_name
-from actors.validation.validation_messages import require_callback
+from actors.validation.validation_messages import missing_name, require_callback
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
 from trees.host.console import Console

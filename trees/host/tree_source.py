@@ -19,6 +19,7 @@ from actors.model.spec import Restart
 from actors.runtime import child_admin
 from actors.runtime.system import System
 from actors.supervision.child import Child
+from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.agents.packages import package_flaw
 from trees.agents.tree_meter import busy_workers
 from trees.ha.roles import Leadership
@@ -26,22 +27,14 @@ from trees.host.task_source import TaskSource, refuse_standby
 from trees.host.tree_health import health
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.child_history import ChildHistory
-from trees.observe.child_shapes import settings_of
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
-from trees.observe.tree_shapes import (
-    Rooms,
-    found_by,
-    last_exit,
-    role_of,
-    row_of,
-    rows,
-)
+from trees.observe.tree_shapes import Rooms, found_by, last_exit, role_of, row_of, rows, settings_of
 from trees.views.capture import capture
-from trees.views.in_trouble import in_trouble
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
+_CALM: Final = frozenset({"running", "stopped"})
 _MOST_ATTEMPTS: Final = 50
 _MOST_RECALLED: Final = 200
 """Crashes of before the first look that are shown."""
@@ -94,7 +87,7 @@ class TreeSource:
         """The tree as rows; all children are searched, also those that are folded."""
         keep, hits = frozenset[str](), None
         if text or troubled:
-            keep, hits = found_by(in_trouble(self._system) if troubled else list(self._system.children), text, limit)
+            keep, hits = found_by(_in_trouble(self._system) if troubled else list(self._system.children), text, limit)
         taken = self._capture(None, unfold, limit, keep)
         found, total, cut = rows(taken, unfold, limit, keep)
         everything = self._number()
@@ -263,3 +256,15 @@ def _refusing() -> Iterator[None]:
         raise SourceError(503, str(error)) from error
     except ActorsError as error:
         raise SourceError(409, str(error)) from error
+
+
+def _in_trouble(system: System) -> list[str]:
+    """Return the paths of children that are neither running nor stopped, or have a breaker that is not closed.
+
+    No record of each child is made: a tree may have 100,000 of them.
+    """
+    found = [path for path, child in system.children.copy().items() if child.state not in _CALM]
+    for above, port in task_runtime_of(system).ports.copy().items():
+        open_ = [each.id for each in port.workers if each.breaker is not None and each.breaker.state != "closed"]
+        found += [f"{above}/{id_}" for id_ in open_]
+    return list(dict.fromkeys(found))

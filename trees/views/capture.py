@@ -8,9 +8,11 @@ ones. Whatever state the tree is in raises nothing.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +29,6 @@ from actors.supervision.child import Child, ChildState
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from actors.validation.validation_messages import require_path
 from trees.views.capture_tasks import capture_tasks
-from trees.views.processes import process_of
 from trees.views.snapshot import (
     BreakerSnapshot,
     Doing,
@@ -35,6 +36,7 @@ from trees.views.snapshot import (
     LimitSnapshot,
     MessageSnapshot,
     PoolSnapshot,
+    ProcessSnapshot,
     SupervisorSnapshot,
     TreeSnapshot,
     WorkerSnapshot,
@@ -352,3 +354,23 @@ def _doing(child: Child, state: State, retry_in_s: float | None) -> Doing | None
 def _plain(name: str) -> str:
     """The name of a type, which may be any str: nothing that would break a line, a terminal or UTF-8."""
     return name if name.isprintable() else ascii(name)[1:-1]
+
+
+_USER, _SYSTEM, _RESIDENT = 11, 12, 21
+"""Places in ``/proc/PID/stat``, counted from the field after the name of the program."""
+
+
+def process_of(pid: int) -> ProcessSnapshot:
+    """Look at a process, in ``/proc`` where there is one. One that has ended meanwhile is shown by its number alone.
+
+    Its memory is unknown as long as the kernel says 0 pages: one that has just begun or ended. The kernel counts the
+    pages of each CPU apart and adds them up late ("this value is inaccurate", proc_pid_stat(5)).
+    """
+    try:
+        told = Path("/proc", str(pid), "stat").read_bytes()
+    except OSError:  # no Linux, or it is over
+        return ProcessSnapshot(pid=pid, memory_bytes=None, cpu_s=None)
+    fields = told.rpartition(b")")[2].split()  # the name of a program may hold anything
+    ticks = int(fields[_USER]) + int(fields[_SYSTEM])
+    resident = int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
+    return ProcessSnapshot(pid=pid, memory_bytes=resident or None, cpu_s=ticks / os.sysconf("SC_CLK_TCK"))

@@ -20,12 +20,12 @@ from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.subtask_state import part_of as part_id_of
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
 from actors.tasks.model.task_ids import is_part_of
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
 from trees.views.table import one_line
-from trees.views.task_parts import done_of, part_of
 
 _GOAL_CHARS: Final = 60
 _QUESTION_CHARS: Final = 100
@@ -183,3 +183,13 @@ def _facts_of(event: TaskEvent) -> dict[str, Any]:
     subtask = {"subtask": event.subtask} if isinstance(event, SubtaskEvent) else {}
     told = {name: value if isinstance(value, (int, float)) else str(value) for name, value in _told(event)}
     return {"at": event.at, "event": type(event).__name__, "path": event.path, "task": event.task} | subtask | told
+
+
+def done_of(state: TaskState) -> list[str]:
+    """The subtasks whose results are there."""
+    return [node.id for node in state.nodes.values() if node.status is SubtaskStatus.SUCCEEDED]
+
+
+def part_of(state: TaskState) -> str | None:
+    """The subtask that a team's part of a task stands for; None where it is a task by itself."""
+    return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.execution.crash_boundary import WorkerIncarnation
-    from actors.execution.dispatcher import Dispatcher
+    from actors.execution.incarnation_ports import Dispatcher
     from actors.messaging.envelope import Address, Envelope
     from actors.messaging.inbox import Refusal
     from actors.messaging.ports import Tracer

@@ -7,12 +7,11 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
-from actors.tasks.journal.revisions import UNREVISED, RevisionHistory
 from actors.tasks.model import task_events
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import FailureKind
@@ -32,6 +31,41 @@ UNWANTED: Final = "nobody waits for it"
 """Why a subtask ends that was asked for."""
 LOST: Final = "nothing is known of its attempt"
 """Why one is queued again that was under way when its process ended. That is no failure, and no attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionHistory:
+    """History of what a subtask was told, by feedback and by answers. Each change makes a new one."""
+
+    number: int = 0
+    """How often it was sent back, or what it needs was."""
+    feedback: str = ""
+    """The present one; empty: none."""
+    earlier: tuple[str, ...] = ()
+    """Feedbacks before that, the oldest first."""
+    answers: tuple[task_events.EscalationAnswered, ...] = ()
+    """Answers to all questions about it, the oldest first."""
+    approved: tuple[tuple[str | None, str], ...] = ()
+    """Questions that a person has approved since it was begun, or sent back: the worker that asked, and the text."""
+
+    def heard(self, feedback: str) -> RevisionHistory:
+        """Return it with another feedback, or with none."""
+        earlier = (*self.earlier, self.feedback) if self.feedback else self.earlier
+        return replace(self, feedback=feedback, earlier=earlier)
+
+    def sent_back(self, feedback: str) -> RevisionHistory:
+        """Return it after a review: the result is to be another one, so nothing that was approved holds for it."""
+        return replace(self.heard(feedback), number=self.number + 1, approved=())
+
+    def told(self, answer: task_events.EscalationAnswered, asked: tuple[str | None, str] | None) -> RevisionHistory:
+        """Return it with an answer; ``asked`` is the question that the worker had raised, where it did."""
+        told = self.heard(str(answer.value)) if answer.answer == "respond" else self
+        approved = (*self.approved, asked) if asked is not None and answer.answer == "approve" else self.approved
+        return replace(told, answers=(*self.answers, answer), approved=approved)
+
+
+UNREVISED: Final = RevisionHistory()
+"""History of a subtask that nobody has said anything about."""
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.mcp_trees import command, eventually
 from trees import SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP
-from trees.views.processes import process_of
+from trees.views.capture import process_of
 from trees.views.snapshot import ProcessSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]

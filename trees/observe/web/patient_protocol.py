@@ -16,12 +16,22 @@ from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from trees.observe.web.head_limits import HEAD_S, LEAST_TAKEN, MOST_CONNECTIONS, TAKE_S
-
 _QUIET: Final = logging.getLogger("regrow.web")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 """Requests that are no HTTP are no news for the log of the host: anybody can send them."""
+
+
+HEAD_S: Final = 10.0
+"""Seconds that a head may take."""
+MOST_CONNECTIONS: Final = 200
+"""Connections at a time; more are closed at once."""
+MOST_HEAD: Final = 16 * 1024
+"""Bytes of a head."""
+TAKE_S: Final = 30.0
+"""Seconds between two looks at how much of an answer was taken."""
+LEAST_TAKEN: Final = 64 * 1024
+"""Bytes of an answer, or all that is left, that must have been taken since the last look."""
 
 
 class PatientProtocol(H11Protocol):

@@ -29,8 +29,8 @@ from trees.observe.web import refusals
 from trees.observe.web.access import Access
 from trees.observe.web.api_page import openapi, openapi_page
 from trees.observe.web.event_feed import EventFeed, as_json
-from trees.observe.web.head_limits import MOST_HEAD
 from trees.observe.web.page_files import INDEX, page_files
+from trees.observe.web.patient_protocol import MOST_HEAD
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.request_reading import (
     MOST_BODY,

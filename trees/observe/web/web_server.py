@@ -35,8 +35,7 @@ from actors.execution.daemon_executor import DaemonExecutor
 from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
-from trees.observe.web.head_limits import MOST_HEAD
-from trees.observe.web.patient_protocol import PatientProtocol
+from trees.observe.web.patient_protocol import MOST_HEAD, PatientProtocol
 from trees.observe.web.web_app import MOST_ACTS, web_app
 from trees.observe.web.web_settings import Web, WebError
 

@@ -24,8 +24,7 @@ from trees.observe.source import SourceError
 from trees.observe.web import access as access_module
 from trees.observe.web import request_reading
 from trees.observe.web.access import Access
-from trees.observe.web.head_limits import LEAST_TAKEN
-from trees.observe.web.patient_protocol import PatientProtocol
+from trees.observe.web.patient_protocol import LEAST_TAKEN, PatientProtocol
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.web_app import POLICY
 from trees.observe.web.web_server import MOST_AT_WORK, WebServer
