@@ -27,7 +27,6 @@ from actors.messaging.reply import Reply
 from actors.messaging.worker_api import heartbeat, ref, resource, sleep, stopping
 from actors.model.child_state import ChildCounts, LastExit
 from actors.model.clock import Clock, SystemClock
-from actors.model.command_events import ChildStalled, CommandOutput, CommandOutputLost
 from actors.model.errors import (
     ActorsError,
     BlockingAskError,
@@ -76,6 +75,7 @@ from actors.model.events import (
     TreeStopped,
 )
 from actors.model.process_errors import NotPicklableError, ProcessDiedError, RemoteError, WorkerLostError
+from actors.model.worker_events import ChildStalled, CommandOutput, CommandOutputLost
 from actors.supervision.child import ChildInfo
 from actors.worker import Worker
 

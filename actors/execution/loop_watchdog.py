@@ -9,13 +9,15 @@ on when whoever holds it up lets go of it. Time counts while the host runs: a wa
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Flag
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+
+if TYPE_CHECKING:
+    from actors.execution.loop_scheduler import LoopScheduler
 
 BLOCK_S = 0.25
 """How long a handler may hold up the loop before it is reported."""
@@ -24,29 +26,10 @@ STOPPED_S = 4 * BLOCK_S
 """A wait for a sign that took so long shows that the host has not run meanwhile."""
 
 
-class WatchedLoop(Protocol):
-    """Loop, as its watchdog sees it."""
-
-    name: str
-
-    @property
-    def has_work(self) -> bool:
-        """True while there is something to watch."""
-
-    def call(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop's thread."""
-
-    def report_blocked(self, blocked_s: float) -> None:
-        """Say that it gives no sign of life."""
-
-    def give_up(self, blocked_s: float) -> None:
-        """Leave it to itself: it has given none for too long."""
-
-
 class Watchdog:
     """Watches one loop, from its first work to its end."""
 
-    def __init__(self, loop: WatchedLoop, stall_s: float | None = None) -> None:
+    def __init__(self, loop: LoopScheduler, stall_s: float | None = None) -> None:
         self._loop = loop
         self._stall_s = stall_s
         self.busy = Flag()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from actors.model.command_events import ChildStalled
 from actors.model.errors import StalledError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
+from actors.model.worker_events import ChildStalled
 from actors.supervision.child import Child, ChildState
 from actors.supervision.child_control import GRACE_S
 from actors.supervision.procedures import Procedure, RenewProcedure

@@ -42,7 +42,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
-from trees.host.batch_targets import BatchTarget, GivenItem
+from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget
 from trees.host.submission import came
 
 ItemT = TypeVar("ItemT")
@@ -103,7 +103,9 @@ _DROPPED: Final = LetGoWatch("dropped batches")
 class Batch(Generic[ItemT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
 
-    def __init__(self, target: BatchTarget, items: Items[ItemT], on_error: OnError, progress: Progress | None) -> None:
+    def __init__(
+        self, target: MessageTarget | TaskTarget, items: Items[ItemT], on_error: OnError, progress: Progress | None
+    ) -> None:
         self._closed = True  # what fails below leaves nothing to close
         self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
         self._on_error = _known(on_error)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from secrets import token_hex
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -85,33 +85,7 @@ class GivenItem:
     """When somebody has to call ``time_is_up``, as ``monotonic`` counts; None: never, and so for the whole batch."""
 
 
-class BatchTarget(Protocol):
-    """Where the items of a batch go."""
-
-    path: str
-    """Path of the one that a batch waits for."""
-
-    @property
-    def limit(self) -> int:
-        """Items that may be given at a time."""
-
-    def prepared(self, item: Any) -> Any:
-        """Make what is given for an item. Giving it twice is giving it once, where it is a task."""
-
-    def give(self, item: Any, prepared: Any) -> GivenItem:
-        """Give an item; may wait for room, or for a store."""
-
-    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
-        """Do this on an event loop, without holding it up."""
-
-    def down(self) -> ActorStoppedError | None:
-        """Return why nothing more can be given: the whole tree is down. None: it is up."""
-
-    def progress_raised(self, error: Exception) -> None:
-        """Report what a user's progress has raised: an event ``CallbackRaised``."""
-
-
-def target_of(api: TaskApi, to: str, timeout_s: float | None, max_in_flight: int | None) -> BatchTarget:
+def target_of(api: TaskApi, to: str, timeout_s: float | None, max_in_flight: int | None) -> MessageTarget | TaskTarget:
     """Find the target that a path or a capability names.
 
     Raises:

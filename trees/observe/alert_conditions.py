@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
-from actors.model.command_events import ChildStalled
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
+from actors.model.worker_events import ChildStalled
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.task_events import TaskFinished

@@ -44,7 +44,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from actors.concurrency.in_turn import InTurn
 from actors.concurrency.thread_state import join_thread, never_waits
@@ -59,7 +59,9 @@ from trees.store.database_errors import UnwritableError
 from trees.store.fenced_connection import FencedConnection
 from trees.store.lanes import Lanes
 from trees.store.large_values import LargeValue
-from trees.store.writer_owner import WriterOwner
+
+if TYPE_CHECKING:
+    from trees.store.sql import SqlStore
 
 MOST_CHANGES: Final = 5_000
 """In one transaction."""
@@ -88,7 +90,8 @@ def _pass_on(reply: Reply, later: Reply) -> None:
 class Writer:
     """The writer of one store."""
 
-    def __init__(self, session: FencedConnection, root: str, name: str, owner: WriterOwner) -> None:
+    def __init__(self, session: FencedConnection, root: str, name: str, owner: SqlStore) -> None:
+        """Make it; ``owner`` is told of what it has done, in its thread and under no lock."""
         self._session = session
         self._root = root
         self._name = name

@@ -30,10 +30,10 @@ from actors.dispatch.groups.process_reader import READER
 from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.messaging.mailbox import Mailbox
-from actors.model.command_events import CommandOutput, CommandOutputLost
 from actors.model.errors import StartError
 from actors.model.process_errors import ProcessDiedError
 from actors.model.spec import ChildSpec, Reason, WorkerRecipe
+from actors.model.worker_events import CommandOutput, CommandOutputLost
 from actors.validation.introspection import not_awaited
 
 ASK_S: Final = 0.05

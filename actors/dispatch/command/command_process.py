@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import IO, Final, Literal, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, Literal, TypeAlias
 
 from actors.dispatch.command.command_output import KEPT, Allowance, Lines, Tail, text_of
 from actors.dispatch.command.program import Program
@@ -21,6 +21,9 @@ from actors.dispatch.groups.guarded_process import LOOK_S, GuardedProcess
 from actors.dispatch.groups.process_group import widen
 from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import monotonic
+
+if TYPE_CHECKING:
+    from actors.dispatch.command.command_incarnation import CommandIncarnation
 
 CHUNK: Final = 1024 * 1024
 SEARCHED: Final = 64 * 1024
@@ -32,31 +35,15 @@ TELL_LOST_S: Final = 1.0
 Stream: TypeAlias = Literal["stdout", "stderr"]
 
 
-class CommandOwner(Protocol):
-    """Owner of a process, which is told what becomes of it on the reader's thread."""
-
-    def wrote(self, stream: Stream, lines: list[str]) -> None:
-        """Take some lines."""
-
-    def said(self, lines: list[str]) -> None:
-        """Look at all lines, also those that are not passed on, where it ``looks`` at them."""
-
-    def lost(self, count: int) -> None:
-        """Lines that were written too fast to be passed on."""
-
-    def ended(self, returncode: int) -> None:
-        """The process is over: its exit code, or, negative, the signal."""
-
-
 class CommandProcess:
     """A process that leads a group of its own."""
 
-    def __init__(self, program: Program, owner: CommandOwner, *, looks: Callable[[], bool]) -> None:
+    def __init__(self, program: Program, owner: CommandIncarnation, *, looks: Callable[[], bool]) -> None:
         """Start it.
 
         Args:
             program: what.
-            owner: is told what becomes of it.
+            owner: is told what becomes of it, on the reader's thread.
             looks: True as long as every line is to be looked at, however many there are.
 
         Raises:

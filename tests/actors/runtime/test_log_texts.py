@@ -20,8 +20,8 @@ import actors.model.events
 import actors.tasks.model.store_events
 import actors.tasks.model.task_events
 from actors import Escalated, Failed, Problem, Worker
-from actors.model.command_events import CommandOutput
 from actors.model.events import Event
+from actors.model.worker_events import CommandOutput
 from actors.runtime.event_log import ErrorsInLog, describe
 from actors.tasks.model.task_errors import StoreError
 from actors.testing import settle

@@ -1,4 +1,4 @@
-"""Events of commands: what their processes write."""
+"""Events of what runs in a worker: lines that a command writes, and signs of life that do not come."""
 
 from __future__ import annotations
 
