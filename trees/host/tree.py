@@ -1,8 +1,8 @@
 """``Tree``: the handle that a host program holds of a tree that ``trees.start`` has started.
 
 It is made of parts: ``trees.host.tree_children`` has the methods that look at children and change them,
-``trees.host.tree_tasks`` those for tasks, ``trees.ha.roles`` knows which process leads, and ``trees.host.shutdown``
-ends the tree. Here each method says what its user must know.
+``trees.host.tree_tasks`` those for tasks, ``trees.host.tree_page`` opens its page, ``trees.host.tree_health`` says how
+it is, and ``trees.ha.roles`` knows which process leads.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
+from actors.concurrency.thread_state import in_background
+from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.runtime.system import System
-from actors.validation.validation_messages import missing_name, require_callback
+from actors.validation.validation_messages import missing_name, require_callback, require_seconds
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
 from trees.host.console import Console
-from trees.host.shutdown import Shutdown
 from trees.host.signals import SIGUSR1, on_signal
 from trees.host.task_api import TaskApi
 from trees.host.tree_children import TreeChildren
@@ -30,6 +31,10 @@ from trees.views.capture import capture
 from trees.views.selected import selected
 from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
+
+_KILL_S = 30.0
+"""How long a kill may take. Cancelled coroutines have a short grace, threads are abandoned at once; a database that
+does not answer is given up after 20 s."""
 
 
 class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
@@ -47,8 +52,11 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
         self._leadership = leadership
         self._tasks = TaskApi(leadership)
         self._pages, self._notifiers = [], []
-        self._shutdown = Shutdown(system, console)
+        self._closing = []
+        """Ends of what shows the tree; each may be called again."""
         if console is not None:
+            self._closing.append(console.close)
+            system.ended.when_done(console.close)
             source = TreeSource(system, leadership, self._notifiers, content=True)  # for its owner
             console.serve(lambda asked: self.dump(**asked.model_dump()), source)
 
@@ -190,7 +198,19 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
             BlockingAskError: called on the thread of a tree's event loop.
             ValueError: this is no timeout. Nothing was stopped.
         """
-        return self._shutdown.stop(timeout)
+        require_seconds("stop", timeout)
+        self._system.refuse_to_wait_for_end()
+        ended = self._system.stop()
+        in_order = ended.wait(timeout)
+        if not in_order:
+            self._system.kill().wait(_KILL_S)
+        self._close()
+        return in_order
+
+    def _close(self) -> None:
+        """Close what shows the tree."""
+        while self._closing:
+            self._closing.pop()()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the tree is down; True if it is, False after ``timeout`` seconds.
@@ -202,7 +222,17 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
             BlockingAskError: called on the thread of a tree's event loop.
             ValueError: this is no timeout.
         """
-        return self._shutdown.wait(timeout)
+        require_seconds("wait", timeout)
+        self._system.refuse_to_wait_for_end()
+        ended = self._system.ended.wait(timeout)
+        if ended:
+            self._raise_cause()
+        return ended
+
+    def _raise_cause(self) -> None:
+        """Raise why the tree has ended, where nobody had asked for that."""
+        if self._system.cause is not None:
+            raise self._system.cause
 
     def __enter__(self) -> Self:
         return self
@@ -212,7 +242,7 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
     ) -> None:
         self.stop()
         if error is None:
-            self._shutdown.raise_cause()
+            self._raise_cause()
 
     async def __aenter__(self) -> Self:
         return self
@@ -220,6 +250,15 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
-        await self._shutdown.astop()
+        self._system.refuse_to_wait_for_end(awaits=True)
+        await self._system.stop()
+        closed = Reply()
+
+        def close() -> None:
+            self._close()
+            closed.complete()
+
+        in_background(f"{self._system.root_path}-close", close)
+        await closed
         if error is None:
-            self._shutdown.raise_cause()
+            self._raise_cause()

@@ -19,11 +19,10 @@ from trees.observe.health import Health, HealthFacts, health_of
 from trees.views.capture import capture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.runtime.system import System
     from trees.ha.roles import Leadership
-    from trees.host.shutdown import Shutdown
     from trees.observe.alerts import Alert
 
 WITHIN_S: Final = 1.0
@@ -35,7 +34,7 @@ class TreeHealth:
 
     _system: System
     _leadership: Leadership
-    _shutdown: Shutdown
+    _closing: list[Callable[[], object]]
     _notifiers: list[AlertNotifier]
     """Each watches some alerts of this tree."""
 
@@ -58,7 +57,8 @@ class TreeHealth:
         notifier = AlertNotifier(
             system, alerts, lambda tasks: capture(system, fold=True, leading=leadership.facts(), tasks=tasks)
         )
-        self._shutdown.also(notifier.stop, notifier.end)
+        self._closing.append(notifier.stop)
+        system.ended.when_done(notifier.end)
         self._notifiers.append(notifier)
         return notifier
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from actors.runtime.system import System
 from trees.ha.roles import Leadership
-from trees.host.shutdown import Shutdown
 from trees.host.tree_source import TreeSource
 from trees.observe.operator_events import PageFailed
 from trees.observe.web.opening import open_page, require_web
@@ -23,7 +22,7 @@ class TreePage:
 
     _system: System
     _leadership: Leadership
-    _shutdown: Shutdown
+    _closing: list[Callable[[], object]]
     _notifiers: list[AlertNotifier]
     _pages: list[WebServer]
     """Pages that were opened, in order."""
@@ -79,5 +78,6 @@ class TreePage:
             source.close()
             raise
         self._pages.append(page)
-        self._shutdown.also(page.stop, page.end)
+        self._closing.append(page.stop)
+        system.ended.when_done(page.end)
         return page
