@@ -267,10 +267,7 @@ class PlacedError(ActorsError):
 def missing_name(owner: object, name: str, meant: Mapping[str, str]) -> AttributeError:
     """Make the error for an attribute that an object does not have.
 
-    Args:
-        owner: the object.
-        name: that was looked up.
-        meant: what to write in place of a name, for those that are often tried.
+    ``meant`` says what to write in place of a name, for those that are often tried.
     """
     what = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in meant:

@@ -34,11 +34,7 @@ _TAPS = ("tap_output_aiter", "tap_output_iter")
 
 
 class AttemptEvents(BaseCallbackHandler):
-    """Handler of one attempt.
-
-    Args:
-        context: of the attempt.
-    """
+    """Handler of one attempt."""
 
     run_inline = True
     """Called where the thing happens: what it does takes no time to speak of."""

@@ -58,14 +58,7 @@ def resume_value(answer: Answer | None) -> Any:
 
 
 class GraphRun:
-    """One attempt of a graph.
-
-    Args:
-        graph: the compiled graph.
-        config: for LangChain; it names the thread.
-        context: of the attempt.
-        events: what counts its usage.
-    """
+    """One attempt of a graph."""
 
     def __init__(self, graph: Any, config: dict[str, Any], context: Any, events: AttemptEvents) -> None:
         self._context = context

@@ -52,9 +52,7 @@ _SETTINGS: Final = 2
 class RunRequests:
     """Requests of one attempt.
 
-    Args:
-        context: of the attempt.
-        durable: True: each is a step of the attempt (``trees.agents.openai_steps``).
+    ``durable``: each is a step of the attempt (``trees.agents.openai_steps``).
     """
 
     def __init__(self, context: Any, *, durable: bool) -> None:

@@ -20,11 +20,7 @@ from trees.agents.model_errors import given_up, raise_outcome
 async def ask_openai(agent: Any, options: dict[str, Any], prompt: str, schema: Schema | None) -> tuple[Any, Usage]:
     """Ask an agent; its answer, and the usage that nobody has taken yet.
 
-    Args:
-        agent: the agent.
-        options: further arguments of ``Runner.run``.
-        prompt: what it is asked.
-        schema: JSON schema of the answer; None: it is a text.
+    Without a ``schema`` the answer is a text.
     """
     from trees.agents.openai_agents import outcome_of_run  # noqa: PLC0415 - it is above this one
 

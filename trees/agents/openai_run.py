@@ -33,11 +33,7 @@ _MOST_CHARS = 2000
 class AgentRun:
     """One attempt of an agent.
 
-    Args:
-        agent: with its models wrapped.
-        context: of the attempt.
-        options: further arguments of ``Runner.run``.
-        durable: True: each request is a step of the attempt.
+    The models of ``agent`` are wrapped. ``durable``: each request is a step of the attempt.
     """
 
     def __init__(self, agent: Any, context: Any, options: dict[str, Any], *, durable: bool) -> None:

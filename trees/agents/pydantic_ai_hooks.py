@@ -31,11 +31,7 @@ _MORE: Final = frozenset({"capabilities", "deferred_tool_results", "event_stream
 
 
 class AttemptHooks(AbstractCapability[Any]):
-    """Hooks of one attempt.
-
-    Args:
-        requests: of the attempt.
-    """
+    """Hooks of one attempt."""
 
     def __init__(self, requests: AttemptRequests) -> None:
         self._requests = requests
@@ -93,9 +89,6 @@ class PlainAgent:
     """An agent as far as it may be run without hooks, where it is plain.
 
     It is plain that has a model, no tool, no capability but those that every agent has, and is not overridden here.
-
-    Args:
-        agent: any agent.
     """
 
     def __init__(self, agent: Any) -> None:

@@ -91,11 +91,7 @@ class AttemptRequests:
         return AttemptModel(model, self)
 
     def count_rest(self, usage: Any) -> None:
-        """Count what a run has used so far and nobody has counted: agents that are tools of it, answers that broke off.
-
-        Args:
-            usage: ``RunUsage`` of the run.
-        """
+        """Count what a run has used and nobody has counted: agents that are tools of it, answers that broke off."""
         tokens, cost = usage.total_tokens - self._tokens, float(usage.cost or 0.0) - self._cost
         if tokens > 0 or cost > _LEAST_COST:
             tokens, cost = max(0, tokens), max(0.0, cost)

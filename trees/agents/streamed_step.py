@@ -18,9 +18,6 @@ def request_name(said: str) -> str:
 
     Several runs may go on at once in an attempt: runs that a worker gathers, agents that are tools. Their requests come
     in another order when the attempt runs again.
-
-    Args:
-        said: fingerprint of what was said so far.
     """
     return f"model request {said[:16]}"
 

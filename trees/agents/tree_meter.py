@@ -114,10 +114,7 @@ class TreeMeter:
     Each event is counted on a thread that shares the interpreter with the workers. So what an event needs is found out
     once for its kind, and kinds that count for nothing are not even delivered (``wants``).
 
-    Args:
-        system: the tree.
-        sink: is told what counts.
-        attempts: True: attempts are measured by their events; False: by somebody else.
+    ``attempts``: attempts are measured by their events; else by somebody else.
     """
 
     def __init__(self, system: System, sink: Sink, *, attempts: bool) -> None:

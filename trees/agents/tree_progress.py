@@ -35,9 +35,7 @@ _SHARES_EVERY_S: Final = 0.1
 class Following:
     """Progress of a task, told to a client, and its questions.
 
-    Args:
-        handle: of the task.
-        report: ``(progress, total, message)``: tells the client.
+    ``report(progress, total, message)`` tells the client.
     """
 
     def __init__(self, handle: Any, report: Callable[[float, float | None, str], Awaitable[None]]) -> None:

@@ -55,12 +55,7 @@ FLUSH_S = 1.0
 class Runner:
     """Runs one program once.
 
-    Args:
-        program: what.
-        keeping: where its tasks are kept.
-        resume: go on with what an earlier run has left, and submit nothing anew.
-        log_errors: as ``start``.
-        web: as ``start``.
+    With ``resume`` it goes on with what an earlier run has left, and submits nothing anew.
     """
 
     def __init__(

@@ -100,16 +100,7 @@ def code_of(
     kwargs: dict[str, Any],
     **rules: Any,
 ) -> ProcessCode:
-    """Return the code of a worker as it crosses.
-
-    Args:
-        spec: of the worker.
-        maker: ``maker(code, args, kwargs, **rules)`` returns the recipe of the worker's half.
-        value: the code, or its import string.
-        args: its positional arguments.
-        kwargs: its keyword arguments.
-        rules: of the worker, that its half needs.
-    """
+    """Return the code of a worker as it crosses; ``maker(code, args, kwargs, **rules)`` makes the recipe there."""
     code = partial(maker, _crossing(value), args, kwargs, **{name: _crossing(each) for name, each in rules.items()})
     pickled, is_async = pickle.dumps(code, protocol=5), rules.get("where") is DispatcherKind.LOOP
     there = elsewhere(spec)

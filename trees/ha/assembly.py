@@ -42,13 +42,7 @@ def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
 def candidate(ha: HA, spec: SupervisorSpec, system: System, store: Any, url: str, connect: Connect) -> LeaseKeeper:
     """The keeper of a tree: it starts the tree as soon as the lease is ours.
 
-    Args:
-        ha: how long the lease is, and our name.
-        spec: the declaration of the tree.
-        system: not started.
-        store: a ``SqlStore`` that is not open.
-        url: of its database.
-        connect: brings the store, once it is open, and the tree together.
+    Neither is the system started nor the store, a ``SqlStore``, open. ``connect`` brings them together once it is.
     """
     from trees.store.sql_lease import SqlLease, session_of  # noqa: PLC0415 - only here is what the extra `sql` installs needed
 

@@ -123,23 +123,9 @@ def start_async(
 
     A start that is cancelled, also by Ctrl-C in ``asyncio.run``, stops what is up, and ends when that has.
 
-    Args:
-        spec: the root.
-        clock: this and all others but ``loop`` as for ``start``.
-        seed: likewise.
-        max_threads: likewise.
-        max_hops: likewise.
-        console: likewise.
-        store: likewise.
-        durability: likewise.
-        keep: likewise.
-        ha: likewise.
-        log_errors: likewise.
-        loop: ``"tree"``: async workers run on an event loop of the tree, on a thread of its own. ``"host"``: they run
-            on the loop that runs here, for clients and queues that belong to it. End the tree before that loop ends.
-        loop_stall_s: as for ``start``; a loop of the host is only reported.
-        web: as for ``start``.
-        alerts: likewise.
+    The arguments are those of ``start``, and ``loop``: ``"tree"``: async workers run on an event loop of the tree, on a
+    thread of its own. ``"host"``: they run on the loop that runs here, for clients and queues that belong to it. End
+    the tree before that loop ends; with ``loop_stall_s`` a loop of the host is only reported.
     """
     options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop,
                       loop_stall_s, web, alerts)  # fmt: skip

@@ -152,12 +152,8 @@ def bind(
 ) -> None:
     """Bring a store that is open and a system that is yet to start together.
 
-    Args:
-        system: that is to be started.
-        store: where its journals are.
-        spec: its declaration.
-        close: the store is ours: it is closed when the tree has ended.
-        lost: called when the store is lost; None: the tree ends then.
+    ``close``: the store is ours, and is closed when the tree has ended. ``lost`` is called when the store is lost;
+    None: the tree ends then.
     """
     runtime = task_runtime_of(system)
     if runtime.durable is not None:

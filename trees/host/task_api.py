@@ -74,7 +74,7 @@ class TaskApi:
         return self.submission_of([task], path, joined=joined), task.id or ""
 
     def submission_of(self, tasks: Sequence[Task], path: str | None, *, joined: bool = False) -> Submission:
-        """Return what brings tasks into the journal that nobody changes any more; ``joined``: the present code waits."""
+        """Return what brings tasks into the journal that nobody changes any more; ``joined``: this code waits."""
         port, system = self.port(path), self.system
         if system.is_down:
             raise system.down_error(port.path)

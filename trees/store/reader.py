@@ -158,11 +158,7 @@ class StoreReader:
         Returns its id, for ``is_waiting``; None where there is no such task any more, and nothing is left: it would be
         about the next one of this id.
 
-        Args:
-            root: the id of the tree's root.
-            task: whose it is.
-            kind: cancel, respond or remove.
-            body: what there is to say beside that, as JSON can be made of it.
+        ``kind`` is cancel, respond or remove; of ``body`` JSON can be made.
         """
         with self._database.transaction() as connection:
             if connection.execute(_is_there(root, task)).first() is None:

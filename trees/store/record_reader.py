@@ -87,12 +87,7 @@ class Unfinished(NamedTuple):
 def read(connection: Connection, root: str, stream: str, start: int = 0, *, is_there: bool = True) -> list[Event]:
     """The records of a stream, from the ``start``-th on.
 
-    Args:
-        connection: to be read from.
-        root: of the tree.
-        stream: its name.
-        start: the first one that is wanted.
-        is_there: the stream is known: then it has a first record.
+    ``is_there``: the stream is known, so it has a first record.
 
     Raises:
         StoreError: they are damaged.

@@ -27,14 +27,8 @@ def detached_incarnation(
 ) -> WorkerIncarnation:
     """Make an incarnation that runs ``run(code)`` once it is started.
 
-    Args:
-        system: the tree that it runs in.
-        path: where its code is said to run, in dumps and errors.
-        name: the id of its spec.
-        run: its body; an exception of it ends only this incarnation.
-        code: its argument.
-        where: the dispatcher that runs it.
-        owner: hears of its end.
+    ``path`` is where its code is said to run, in dumps and errors. An exception of ``run`` ends only this incarnation,
+    and ``owner`` hears of its end.
     """
     recipe = body_recipe(run, (code,), {}, where=where, expected=(Exception,))
     box = Mailbox(path)

@@ -58,13 +58,7 @@ def render_prompt(task: Any, context: Any) -> str:
 
 
 async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] = render_prompt) -> Any:
-    """Render a prompt in a coroutine: where there is much to copy, or the user's code does it, off the loop.
-
-    Args:
-        task: the subtask.
-        context: its context.
-        render: ``(task, context) -> str``, sync or async.
-    """
+    """Render a prompt in a coroutine: where there is much to copy, or the user's code does it, off the loop."""
     if render is render_prompt:
         return render(task, context) if context.is_light else await off_loop(partial(render, task, context))
     return await called(render, task, context)

@@ -36,12 +36,8 @@ class Deciding:
     ) -> None:
         """Make them for one incarnation.
 
-        Args:
-            core: has the facts.
-            recording: where what was decided is recorded.
-            lifecycle: looks what is next for the task.
-            is_wanted: says whether somebody waits for a subtask.
-            paused: told of a task that gives way, of which one attempt less runs.
+        ``is_wanted`` says whether somebody waits for a subtask. ``paused`` is told of a task that gives way, of which
+        one attempt less runs.
         """
         self._core, self._recording, self._lifecycle = core, recording, lifecycle
         self._is_wanted, self._paused = is_wanted, paused

@@ -72,12 +72,6 @@ class OpenDelegation(NamedTuple):
 def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
     """Refuse what could only wait for itself, else have it done; a Reply of the result.
 
-    Args:
-        own: port of the orchestrator that the attempt belongs to.
-        attempt: the attempt that asks.
-        asked: what it asks for.
-        limit: seconds that it waits, None: for ever.
-
     Raises:
         RecursionDetectedError: everybody who could do it waits for this attempt, or it is asked for already.
         NoCapableWorkerError: nobody can do it.
@@ -127,11 +121,6 @@ def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, .
 
 def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | None:
     """Note that the present code is about to wait for a task: it stands in the task's ancestry from now on.
-
-    Args:
-        port: of the task's orchestrator.
-        task: its id.
-        done: completed with its end.
 
     Returns:
         What a worker has to wait for instead: it is completed when there is a slot again for an attempt, and fails

@@ -61,10 +61,7 @@ class Feed:
     def follow(self, task: str, follower: Follower, over: Reply) -> Callable[[], None]:
         """Have a follower hear of a task from now on, as long as somebody holds it; returns how to end that.
 
-        Args:
-            task: its id.
-            follower: is held weakly.
-            over: completed when nothing more will come.
+        The follower is held weakly. Nothing more comes once ``over`` is completed.
         """
         self._subscribe()
         mine = Followers()

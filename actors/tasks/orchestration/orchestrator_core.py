@@ -37,10 +37,7 @@ MOST_PAUSE_S: Final = 1.0
 class OrchestratorCore:
     """State of one incarnation that its parts read, and what they may ask for.
 
-    Args:
-        incarnation: its own; timers and orders of an older one say nothing here.
-        runtime: shared by all orchestrators of the tree.
-        settings: its ``tasks=``.
+    Timers and orders of an older incarnation say nothing here.
     """
 
     def __init__(self, incarnation: Incarnation, runtime: TaskRuntime, settings: Tasks) -> None:

@@ -69,13 +69,7 @@ class TaskStages:
     ) -> None:
         """Make them for one incarnation.
 
-        Args:
-            port: of the orchestrator.
-            recording: where the ends of steps are recorded.
-            turns: says when a step begins.
-            results: what a reviewer and a synthesizer get.
-            control: ends the call of a step.
-            advance: does what is next for a task.
+        ``advance`` does what is next for a task.
         """
         self._port, self._recording, self._turns = port, recording, turns
         self._results, self._control, self._advance = results, control, advance

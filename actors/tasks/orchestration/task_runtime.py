@@ -253,14 +253,7 @@ class TaskRuntime:
         return whole is not None and state.submitted_at < whole.submitted_at
 
     def carry(self, task: str, path: str, variables: Variables | None, trace: str = "") -> None:
-        """Have all attempts of a task see these contextvars, until it has ended.
-
-        Args:
-            task: its id.
-            path: of its supervisor.
-            variables: None: nobody has set any.
-            trace: name of the trace that its first record has.
-        """
+        """Have all attempts of a task see these contextvars, until it has ended."""
         tracer = tracer_of(self.system)
         if tracer is not None:
             variables = tracer.begin_task(task, path, variables, trace)

@@ -31,11 +31,7 @@ class _Waiter(NamedTuple):
 
 
 class TaskWaits:
-    """Waits of workers for the tasks of one submission.
-
-    Args:
-        port: of their orchestrator.
-    """
+    """Waits of workers for the tasks of one submission."""
 
     __slots__ = ("_port", "_waiters")
 

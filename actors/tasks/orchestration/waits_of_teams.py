@@ -69,11 +69,7 @@ def dead_end_of(port: OrchestratorPort, state: TaskState, node: SubtaskState, re
 
     A team that is down goes on with nothing that it has begun either, whatever it waited for.
 
-    Args:
-        port: of the orchestrator that has it.
-        state: its task.
-        node: the subtask.
-        reply: what those wait for who asked for it.
+    ``reply`` is what those wait for who asked for it.
     """
     if node.status is SubtaskStatus.QUEUED:
         paths = [entry.path for entry in in_reach(port.workers, lane_of(state, node, port.path), port.time())]
@@ -94,11 +90,6 @@ def last_sign_of(runtime: TaskRuntime, attempt: Attempt, now: float) -> float:
 
     A team shows life with the attempts of its members, and whoever asks with that of what was asked for. As long as
     some of that work waits for a person, a delay or a worker, or is being planned or reviewed, it is no silence.
-
-    Args:
-        runtime: of the tree.
-        attempt: one that runs.
-        now: on the tree's clock.
     """
     sign, below, seen = 0.0, [attempt], set[str]()
     while below:
@@ -122,13 +113,7 @@ def look_again(runtime: TaskRuntime, key: str) -> None:
 
 
 def look_below(runtime: TaskRuntime, port: OrchestratorPort, state: TaskState) -> None:
-    """Have an ask looked at again in which a part of a team waits, or a task that is waited for, where all of it does.
-
-    Args:
-        runtime: of the tree.
-        port: of the orchestrator that has it.
-        state: the part, or the task.
-    """
+    """Have an ask looked at again in which a team's part waits, or a task that is waited for, where all of it does."""
     key = _ask_below(runtime, port, state)
     if key is not None:
         look_again(runtime, key)

@@ -153,13 +153,7 @@ def failed(
 ) -> Draft:
     """A step has raised, took too long, or was lost with its process once too often.
 
-    Args:
-        state: its task.
-        step: plan, review or combine.
-        failure: how it failed.
-        usage: of the call.
-        facts: of the orchestrator.
-        is_pure: called again it would do the same.
+    ``is_pure``: called again it would do the same.
     """
     tries = state.stage.tries
     delay_s = None if is_pure else _again_in_s(tries, step, failure, facts)

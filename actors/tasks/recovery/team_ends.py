@@ -29,12 +29,6 @@ _OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.TIMEOUT, Fai
 def outcome_of(attempt: Attempt, state: TaskState, report: Report, settings: Tasks) -> Done:
     """Return the outcome of an attempt whose part of a task has ended.
 
-    Args:
-        attempt: which the team had.
-        state: of its part.
-        report: of its part.
-        settings: of the team.
-
     Raises:
         TeamFailedError: the part has failed.
         Exception: its output is no result.

@@ -31,11 +31,6 @@ def require_web() -> None:
 def open_page(source: Source, settings: Web, failed: Failed) -> WebServer:
     """Open the page of a source.
 
-    Args:
-        source: what is shown.
-        settings: where.
-        failed: is told of errors of the server.
-
     Raises:
         ConfigError: the extra ``web`` is not installed.
         WebError: its port is taken.
