@@ -10,8 +10,7 @@ from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.tasks.model.executable import Executable
 from actors.tasks.model.policy import Breaker
-from actors.tasks.scheduling.registry_messages import WorkerChanged
-from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
+from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
 
 BREAKER = Breaker(failure_threshold=1, window_s=60.0, cooldown_s=30.0)
 

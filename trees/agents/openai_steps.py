@@ -13,11 +13,9 @@ make another request of each.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from functools import partial, wraps
-from hashlib import blake2b
 from typing import Any, Final
 
 from agents import FunctionTool, Model, ModelProvider, ModelResponse
@@ -27,7 +25,7 @@ from pydantic_core import to_jsonable_python
 
 from actors.tasks.execution.attempt_steps import MOST_NAME_CHARS
 from actors.validation.json_form import json_form
-from trees.agents.streamed_step import StreamedStep, request_name
+from trees.agents.streamed_step import StreamedStep, fingerprint_of, hash_of, request_name
 
 _VOLATILE: Final = frozenset({"created_at", "id", "output", "status"})
 _ARGUMENTS: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs")
@@ -169,7 +167,7 @@ def approved_tool(tool: FunctionTool, step_of: Callable[[str], tuple[Any, int] |
 
         attempt, number = found
         name = f"tool {made.name} {id_} approved {number}"
-        name = name if len(name) <= MOST_NAME_CHARS else f"tool {_hash(name)}"
+        name = name if len(name) <= MOST_NAME_CHARS else f"tool {hash_of(name)}"
         return await attempt.step(name, call, arguments, keep="subtask")
 
     made.on_invoke_tool = invoke
@@ -214,11 +212,7 @@ def _fingerprint(said: Any, asker: Any = None) -> str:
     items: Any = [said] if isinstance(said, str) else [_lasting(_item(each)) for each in said]
     if asker is not None:
         items = {"said": items, "asker": asker}
-    return _hash(json.dumps(items, sort_keys=True, default=lambda value: type(value).__name__))
-
-
-def _hash(text: str) -> str:
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return fingerprint_of(items)
 
 
 def _lasting(item: dict[str, Any]) -> dict[str, Any]:

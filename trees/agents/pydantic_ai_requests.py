@@ -24,10 +24,8 @@ they do not count where the framework says that they are dynamic.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from hashlib import blake2b
 from typing import Any, Final
 
 from pydantic_ai.messages import (
@@ -43,7 +41,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.tasks.execution.attempt_steps import use_in_step
 from trees.agents.stream_habits import StreamHabits
-from trees.agents.streamed_step import StreamedStep, request_name
+from trees.agents.streamed_step import StreamedStep, fingerprint_of, request_name
 
 _VOLATILE: Final = frozenset({"conversation_id", "instructions", "metadata", "run_id", "timestamp", "tool_call_id"})
 """Fields of messages and of their parts that differ each time."""
@@ -121,7 +119,7 @@ class AttemptRequests:
         said: Any = [_lasting(each) for each in ModelMessagesTypeAdapter.dump_python(messages, mode="json")]
         if self._are_of_several:
             said = {"said": said, "asker": _asker(model, messages, settings, parameters)}
-        return hash_of(json.dumps(said, sort_keys=True, default=lambda value: type(value).__name__))
+        return fingerprint_of(said)
 
     def replayed(self, recorded: Any) -> ModelResponse:
         """Return the answer that is recorded; it was counted when it was made."""
@@ -334,8 +332,3 @@ def _lasting(message: dict[str, Any]) -> dict[str, Any]:
         if part.get("part_kind") != "system-prompt"
     ]
     return {"kind": message["kind"], "parts": parts}
-
-
-def hash_of(text: str) -> str:
-    """Return a short name of a text, the same in every process."""
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()

@@ -24,7 +24,8 @@ from pydantic_ai.toolsets import WrapperToolset
 
 from actors.validation.json_form import json_form, json_form_as
 from trees.agents.pydantic_ai_approval import question_number
-from trees.agents.pydantic_ai_requests import durable_model, hash_of
+from trees.agents.pydantic_ai_requests import durable_model
+from trees.agents.streamed_step import hash_of
 
 __all__ = ["durable_model", "durable_toolset"]
 

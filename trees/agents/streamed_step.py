@@ -10,7 +10,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from hashlib import blake2b
 from typing import Any
+
+
+def fingerprint_of(said: Any) -> str:
+    """Return the fingerprint of what was said so far, as JSON, and of who asks."""
+    return hash_of(json.dumps(said, sort_keys=True, default=lambda value: type(value).__name__))
+
+
+def hash_of(text: str) -> str:
+    """Return a short name of a text, the same in every process."""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def request_name(said: str) -> str:

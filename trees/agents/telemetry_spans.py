@@ -41,16 +41,7 @@ from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
-from trees.agents.telemetry_context import (
-    SpanCrossing,
-    crossing_of,
-    links_to,
-    name_of,
-    nanoseconds,
-    otel_context,
-    set_error,
-    within,
-)
+from trees.agents.telemetry_context import crossing_of, links_to, name_of, nanoseconds, otel_context, set_error, within
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, TracerProvider
@@ -58,6 +49,7 @@ if TYPE_CHECKING:
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.model.report import Report
+    from trees.agents.telemetry_context import SpanCrossing
     from trees.agents.telemetry_metrics import TreeMetrics
 
 _MOST_KEPT: Final = 4_096

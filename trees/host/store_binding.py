@@ -15,14 +15,14 @@ task that has ended is not cancelled, a question that was answered is not asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
 from actors.runtime import living_trees
 from actors.runtime.system import System
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
-from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task_errors import EscalationError, StoreBusyError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
@@ -34,13 +34,6 @@ from trees.host.task_removal import remove
 from trees.observe.operator_events import Operated
 
 REMOVE: Final = "remove"
-ANSWERS: Final[dict[str, Callable[[Any], Answer]]] = {
-    "approve": lambda _: Approve(),
-    "edit": Edit,
-    "respond": Respond,
-    "reject": lambda value: Reject(value or ""),
-}
-"""Answers of a person, by the words that they are recorded with."""
 
 
 class TreeStoreListener:
@@ -142,7 +135,9 @@ def _tell(port: OrchestratorPort, order: RemoteCommand) -> None:
         port.tell(SetPriority(order.task, int(body["priority"]), order))
     elif order.kind == RESPOND:
         given = None if port.system.clock.manual else order.at  # that clock is nobody's outside
-        respond(port, body["escalation"], ANSWERS[body["answer"]](body["value"]), given, order)
+        word, value = body["answer"], body["value"]
+        answer = answer_of(word, value or "" if word == "reject" else value)
+        respond(port, body["escalation"], answer, given, order)
     else:
         raise KeyError(order.kind)
 

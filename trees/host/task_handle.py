@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from actors.messaging.reply import Reply, require_thread
@@ -35,7 +36,6 @@ from actors.validation.validation_messages import missing_name, require_seconds,
 from trees.host.answers import require_question, respond
 from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
-from trees.host.task_address import TaskAddress
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
 from trees.views.task_views import done_of, part_of
@@ -46,13 +46,18 @@ _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} |
 )
 
 
-class TaskHandle(TaskAddress):
+_TASK: Final = attrgetter("id", "_port.runtime")
+"""Facts that two handles of one task share."""
+
+
+class TaskHandle:
     """One task of a tree. Two handles of one task are equal."""
 
     def __init__(
         self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False, across: Any = None
     ) -> None:
-        super().__init__(port, id_)
+        self.id = id_
+        self._port = port
         self._across: TaskWaits | None = across
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
@@ -63,6 +68,12 @@ class TaskHandle(TaskAddress):
             return f"<TaskHandle {self.id} {self.status}>"
         except TaskError as error:  # the store has let go of it, or its journal is damaged
             return f"<TaskHandle {self.id} {type(error).__name__}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskHandle) and bool(_TASK(self) == _TASK(other))
+
+    def __hash__(self) -> int:
+        return hash(_TASK(self))
 
     if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
 

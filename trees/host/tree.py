@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 from actors.concurrency.thread_state import in_background
 from actors.messaging.reply import Reply
@@ -23,7 +23,6 @@ from trees.host.signals import SIGUSR1, on_signal
 from trees.host.task_api import TaskApi
 from trees.host.tree_children import TreeChildren
 from trees.host.tree_health import TreeHealth
-from trees.host.tree_names import MEANT
 from trees.host.tree_page import TreePage
 from trees.host.tree_source import TreeSource
 from trees.host.tree_tasks import TreeTasks
@@ -32,6 +31,15 @@ from trees.views.selected import selected
 from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
 
+_MEANT: Final = {
+    **dict.fromkeys(("ask", "tell", "send", "call"), "Write tree.ref('PATH').ask(message), or .tell(message)."),
+    **dict.fromkeys(("ask_async", "tell_async"), "Write await tree.ref('PATH').ask_async(message)."),
+    **dict.fromkeys(("shutdown", "close", "terminate", "join"), "Write tree.stop(), or: with start(TREE) as tree."),
+    **dict.fromkeys(("start", "restart"), "It is started already. Write tree.restart_child('PATH') for one child."),
+    **dict.fromkeys(("execute", "invoke"), "Write tree.run('the goal')."),
+    **dict.fromkeys(("result", "results"), "Write report = tree.run('the goal'), and report.results."),
+}
+"""Names that are often tried, and what to write."""
 _KILL_S = 30.0
 """How long a kill may take. Cancelled coroutines have a short grace, threads are abandoned at once; a database that
 does not answer is given up after 20 s."""
@@ -66,7 +74,7 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
     if not TYPE_CHECKING:  # a type checker that saw these would let anything be called, or awaited
 
         def __getattr__(self, name: str) -> object:
-            raise missing_name(self, name, MEANT)
+            raise missing_name(self, name, _MEANT)
 
         def __await__(self) -> object:
             raise TypeError("a Tree is not awaited. Write: tree = await start_async(TREE)")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from typing import Any
+from functools import wraps
+from inspect import iscoroutinefunction, signature
+from typing import Any, ParamSpec, TypeVar, cast
 
 from actors.messaging.reply import Reply, require_thread
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
@@ -24,7 +26,37 @@ from trees.host.submission import STORE_WAIT_S, came
 from trees.host.task_api import TaskApi, require_id
 from trees.host.task_handle import TaskHandle
 from trees.host.task_removal import remove
-from trees.host.tree_names import takes_a_task
+
+P = ParamSpec("P")
+ReturnT = TypeVar("ReturnT")
+
+
+def _takes_a_task(method: Callable[P, ReturnT]) -> Callable[P, ReturnT]:
+    """Decorate a method that takes a task, so that a field of the task given to it says where it belongs."""
+    own = frozenset(signature(method).parameters)
+
+    def require_own(given: dict[str, Any]) -> None:
+        fields = [name for name in given if name not in own and name in Task.model_fields and name != "goal"]
+        if fields:
+            named = ", ".join(f"{name}=..." for name in fields)
+            write = f"Write tree.{method.__name__}(Task('the goal', {named}))"
+            raise TypeError(f"{method.__name__}: {named.removesuffix('=...')} belongs to the task. {write}.")
+
+    if iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            require_own(kwargs)
+            return await method(*args, **kwargs)
+
+        return cast("Callable[P, ReturnT]", awaited)
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> ReturnT:
+        require_own(kwargs)
+        return method(*args, **kwargs)
+
+    return called
 
 
 class TreeTasks:
@@ -32,7 +64,7 @@ class TreeTasks:
 
     _tasks: TaskApi
 
-    @takes_a_task
+    @_takes_a_task
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
@@ -50,7 +82,7 @@ class TreeTasks:
         submission, id_ = self._tasks.submission(task, path, joined=False)
         return self._tasks.handle(submission, id_, submission.run(), submission.across)
 
-    @takes_a_task
+    @_takes_a_task
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Do this without holding an event loop up. Cancelled, it takes back what is not just being written."""
         submission, id_ = self._tasks.submission(task, path, joined=False)
@@ -74,7 +106,7 @@ class TreeTasks:
         new = await submission.arun()
         return [self._tasks.handle(submission, task.id or "", new) for task in given]
 
-    @takes_a_task
+    @_takes_a_task
     def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
         """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
 
@@ -89,7 +121,7 @@ class TreeTasks:
         with waiting(submission.across):
             return self._tasks.handle(submission, id_, submission.run()).result(timeout)
 
-    @takes_a_task
+    @_takes_a_task
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """Do this on an event loop, without holding it up."""
         submission, id_ = self._tasks.submission(task, path, joined=True)

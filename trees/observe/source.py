@@ -11,7 +11,7 @@ Each may be called from any thread. Whatever goes wrong is a ``SourceError``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
 from actors.model.errors import ActorsError
 
@@ -26,6 +26,8 @@ Shape: TypeAlias = dict[str, Any]
 SourceKind: TypeAlias = Literal["tree", "console", "store"]
 Act: TypeAlias = Literal["restart", "terminate", "unpark"]
 AnswerWord: TypeAlias = Literal["approve", "edit", "respond", "reject"]
+ACTS: Final[tuple[Act, ...]] = get_args(Act)
+ANSWERS: Final[tuple[AnswerWord, ...]] = get_args(AnswerWord)
 Status: TypeAlias = Literal[400, 404, 409, 503]
 
 

@@ -1,21 +1,51 @@
-"""Orchestrator's side of an attempt, as the code that runs it sees it: three narrow protocols."""
+"""Orchestrator's side of an attempt, as the code that runs it sees it: narrow protocols, and what it asks for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from actors.tasks.model.task import Subtask, same_instruction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.messaging.reply import Reply
     from actors.runtime.system import System
-    from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.attempt_stream import Piece
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.model.task import Usage
+
+
+class AskedWork(NamedTuple):
+    """Work that an attempt asks somebody else for (``context.ask``)."""
+
+    to: str
+    """A capability, or the id of a worker or team."""
+    instruction: str
+    inputs: dict[str, Any]
+    tool: str | None = None
+    """Tool of a worker that has several."""
+
+    @property
+    def words(self) -> str:
+        """Key that two requests share that ask for the same thing."""
+        words = same_instruction(self.instruction, self.inputs)
+        return words if self.tool is None else f"{words} tool={self.tool}"
+
+    def subtask(self, id_: str, *, is_worker: bool) -> Subtask:
+        """Return it as a subtask; ``is_worker``: its target is the id of a worker, and no capability."""
+        return Subtask(
+            id=id_,
+            instruction=self.instruction,
+            worker=self.to if is_worker else None,
+            capability=None if is_worker else self.to,
+            tool=self.tool,
+            inputs=self.inputs,
+            required=False,
+        )
 
 
 class StepSlots(Protocol):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply, require_thread
-from actors.tasks.execution.asked_work import AskedWork
+from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults
 from actors.tasks.execution.revision import NO_REVISION, Revision

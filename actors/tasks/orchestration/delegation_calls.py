@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context as Variables
 
-    from actors.tasks.execution.asked_work import AskedWork
+    from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
     from actors.tasks.scheduling.worker_registry import RegistryEntry

@@ -65,7 +65,7 @@ from actors.tasks.orchestration.parts import parts_of
 from actors.tasks.orchestration.step_records import record_made
 from actors.tasks.orchestration.step_turns import STOPPED
 from actors.tasks.orchestration.task_runtime import task_runtime_of
-from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
+from actors.tasks.scheduling.worker_registry import RegistrySnapshot, WorkerChanged
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation

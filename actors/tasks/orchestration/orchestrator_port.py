@@ -35,16 +35,15 @@ from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.orchestration.step_records import keep_step
 from actors.tasks.planning.task_settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
-from actors.tasks.scheduling.registry_messages import WorkerChanged
 from actors.tasks.scheduling.step_slots import Slots
-from actors.tasks.scheduling.worker_registry import WorkerRegistry
+from actors.tasks.scheduling.worker_registry import WorkerChanged, WorkerRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.execution.incarnation import Incarnation
-    from actors.tasks.execution.asked_work import AskedWork
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState

@@ -12,7 +12,7 @@ from actors.messaging.mailbox import Mailbox
 from actors.supervision.child import Child, ChildState
 from actors.tasks.orchestration.messages import ShuttingDown
 from actors.tasks.orchestration.task_runtime import ORCHESTRATOR, task_runtime_of
-from actors.tasks.scheduling.registry_messages import RegistrySnapshot, WorkerChanged
+from actors.tasks.scheduling.worker_registry import RegistrySnapshot, WorkerChanged
 
 if TYPE_CHECKING:
     from actors.runtime.system import System

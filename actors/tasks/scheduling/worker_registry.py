@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter
 
+from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
@@ -19,7 +21,10 @@ from actors.tasks.model.executable import Executable, ExecutableInfo
 from actors.tasks.model.outcome import Failure, is_one_of
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
-from actors.tasks.scheduling.registry_messages import WorkerChanged
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
@@ -30,6 +35,26 @@ Placement: TypeAlias = "tuple[Mailbox, int]"
 """Mailbox that an attempt was put into, and how often its member had been heard of by then."""
 _BEFORE_ALL = -1
 """In place of that number: it was put there before the first news of the member."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChanged(SystemMessage):
+    """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
+
+    spec: ChildSpec
+    path: str
+    state: State | None
+    mailbox: Mailbox
+    executable: Executable | None = None
+    """Description that the child has given of itself; None: that of its spec, or the last one, is to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySnapshot(SystemMessage):
+    """From the supervisor, to an orchestrator that has come up: these are the workers."""
+
+    incarnation: Incarnation
+    workers: tuple[WorkerChanged, ...]
 
 
 class RegistryEntry:

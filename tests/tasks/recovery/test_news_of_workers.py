@@ -15,8 +15,7 @@ from actors.tasks.model.task_events import SubtaskFailed
 from actors.tasks.orchestration.handoff import AttemptHandoff
 from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.orchestration.team_calls import TeamCalls
-from actors.tasks.scheduling.registry_messages import WorkerChanged
-from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
+from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
 from tests.support.dispatching import failure, until
 from tests.support.orchestrators import BugError, kill_orchestrator
 from tests.support.outcomes import one_worker, result_of

@@ -7,7 +7,7 @@ import pytest
 from actors import ChildExited
 from actors.model.events import Event
 from actors.tasks.orchestration.orchestrator import Orchestrator
-from actors.tasks.scheduling.registry_messages import RegistrySnapshot
+from actors.tasks.scheduling.worker_registry import RegistrySnapshot
 from actors.testing import ScriptedExecutable, settle
 from tests.faults.cut_points import Cut
 from tests.support.attempts import no, shop

@@ -21,7 +21,7 @@ from actors.tasks.orchestration import orchestrator_port
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
-from actors.tasks.scheduling.registry_messages import RegistrySnapshot
+from actors.tasks.scheduling.worker_registry import RegistrySnapshot
 from tests.support.hardening import eventually
 from tests.support.steps import at_step
 from tests.support.stores import OWNER, PATIENCE_S, ended, kept, opened, submitted, succeeded

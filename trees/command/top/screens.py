@@ -12,9 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from trees.command.top.picture import plain
-from trees.observe.source import Shape
-
-ANSWERS: Final = ("approve", "edit", "respond", "reject")
+from trees.observe.source import ANSWERS, Shape
 
 _BOX: Final = "border: round $primary; background: $surface; width: 90%; height: auto; max-height: 90%; padding: 0 1;"
 

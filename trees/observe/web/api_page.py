@@ -7,10 +7,10 @@ import json
 from functools import cache
 from typing import Any, Final
 
+from trees.observe.source import ACTS, ANSWERS
+
 _PATH: Final = {"name": "path", "in": "query", "required": True, "schema": {"type": "string"}, "description": "Child."}
 _ID: Final = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-_ACTS: Final = ["restart", "terminate", "unpark"]
-_ANSWERS: Final = ["approve", "edit", "respond", "reject"]
 
 
 def _query(name: str, what: str, kind: str = "string") -> dict[str, Any]:
@@ -58,13 +58,13 @@ _DEEDS: Final[tuple[tuple[str, str, list[dict[str, Any]], dict[str, Any]], ...]]
         "/api/questions/{id}",
         "Answer a question.",
         [_ID],
-        _body(["answer"], answer={"enum": _ANSWERS}, text=_TEXT, value={}),
+        _body(["answer"], answer={"enum": list(ANSWERS)}, text=_TEXT, value={}),
     ),
     (
         "/api/children",
         "Restart, terminate or unpark a child.",
         [],
-        _body(["path", "act"], path=_TEXT, act={"enum": _ACTS}),
+        _body(["path", "act"], path=_TEXT, act={"enum": list(ACTS)}),
     ),
 )
 _ERRORS: Final = {

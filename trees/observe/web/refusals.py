@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-STATUSES: Final = frozenset({400, 401, 403, 404, 405, 408, 409, 413, 422, 503})
-
 
 class Refusal(Exception):  # noqa: N818 - it is raised to end a request, and never leaves this room
     """End of a request that is not carried out."""

@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from trees.observe.source import ROWS, TASKS, VERSION, Shape, Source, SourceError
+from trees.observe.source import ACTS, ANSWERS, ROWS, TASKS, VERSION, Shape, Source, SourceError
 from trees.observe.web import refusals
 from trees.observe.web.access import Access
 from trees.observe.web.api_page import openapi, openapi_page
@@ -71,8 +71,6 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 """Headers of every answer."""
-ANSWERS: Final = ("approve", "edit", "respond", "reject")
-ACTS: Final = ("restart", "terminate", "unpark")
 _UNGUARDED: Final = frozenset({"/healthz", "/readyz"})
 """Addresses that tell nothing but yes or no, for probes that have no token."""
 
