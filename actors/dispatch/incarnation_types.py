@@ -10,7 +10,7 @@ from actors.dispatch.host.process_incarnation import ProcessIncarnation
 from actors.dispatch.remote import packed
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Incarnation
-from actors.messaging.envelope import SystemMessage, own_copy
+from actors.messaging.envelope import SystemMessage, own_error
 from actors.messaging.inbox import Inbox
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.pool_address import PoolAddress
@@ -48,7 +48,7 @@ def _packed(box: Inbox, message: Any) -> Any:
     try:
         return packed(box.path, message)
     except NotPicklableError as error:
-        raise own_copy(error) from None
+        raise own_error(error) from None
 
 
 class ChildForm(NamedTuple):

@@ -54,7 +54,7 @@ from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import MEGABYTE, Setup
 from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.crossing_refs import mark_of
-from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
+from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.model.errors import Ignore
 from actors.model.process_errors import NotPicklableError, ProcessDiedError, WorkerLostError
 from actors.model.raised import is_a
@@ -258,7 +258,7 @@ class ProcessWorker(ManagedActor):
             try:
                 message = packed(self._path, message)
             except NotPicklableError as error:
-                raise own_copy(error) from None
+                raise own_error(error) from None
         return self._asked(Kind.MESSAGE, [*self._meta(), *message.parts])
 
     def _meta(self) -> Parts:
@@ -329,7 +329,7 @@ class ProcessWorker(ManagedActor):
             return value
         error = rebuilt(value)
         if is_failure:
-            error = own_copy(error)
+            error = own_error(error)
         else:
             self._goes = True
         raise CarriedError(error) if is_a(error, StopIteration) else error

@@ -331,7 +331,7 @@ CURRENT: contextvars.ContextVar[CurrentMessage | None] = contextvars.ContextVar(
 """None outside of a tree. A task, ``asyncio.to_thread`` and agent frameworks copy it along; a plain thread does not."""
 
 
-def own_copy(error: ErrorT) -> ErrorT:
+def own_error(error: ErrorT) -> ErrorT:
     """An error that a handler gets from its own ask: leaving the handler it is a failed request, not a crash."""
     current = CURRENT.get()
     if current is not None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pykka
 from pykka import messages
 
-from actors.messaging.envelope import own_copy
+from actors.messaging.envelope import own_error
 from actors.model.weak_tables import WeakKeys
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Proxy(pykka.ActorProxy[Any]):
         if path == ("stop",) and found in _NO_STOP_OF_ITS_OWN:
             return _Stop(self._ref)
         if found is Attribute.MISSING:
-            raise own_copy(AttributeError(f"{self!r} has no attribute {name!r}"))
+            raise own_error(AttributeError(f"{self!r} has no attribute {name!r}"))
         if found is Attribute.TRAVERSABLE:
             return Proxy(actor_ref=self._ref, attr_path=path)
         if found is Attribute.CALLABLE:
@@ -208,4 +208,4 @@ def require_attribute(actor: Any, message: Any) -> None:
     """
     path = message.attr_path[:-1] if type(message) is messages.ProxySetAttr else message.attr_path
     if find(actor, path) is MISSING:
-        raise own_copy(AttributeError(f"{type(actor).__name__!r} object has no attribute {'.'.join(path)!r}"))
+        raise own_error(AttributeError(f"{type(actor).__name__!r} object has no attribute {'.'.join(path)!r}"))

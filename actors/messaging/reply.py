@@ -39,7 +39,7 @@ from actors.concurrency.failed_frames import border
 from actors.concurrency.shared_fields import first_of
 from actors.concurrency.thread_state import HERE, ON_A_THREAD, blocks_a_loop, in_background
 from actors.concurrency.wakeup import pass_gate
-from actors.messaging.envelope import own_copy
+from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.wait_graph import NOBODY, enter, leave, look_again
 from actors.model.clock import monotonic
@@ -69,7 +69,7 @@ def require_thread(path: str, instead: str = "await it") -> None:
     """
     if HERE.never_blocks and blocks_a_loop():
         between = HERE.in_between
-        raise own_copy(BlockingAskError(path, ON_A_THREAD if between else instead, is_in_between=between))
+        raise own_error(BlockingAskError(path, ON_A_THREAD if between else instead, is_in_between=between))
 
 
 class Reply(pykka.Future[Any]):
@@ -375,13 +375,13 @@ class Reply(pykka.Future[Any]):
             return self._value
         try:
             # With the worker's own traceback each time: a second reader must not see the first reader's frames.
-            raise with_frames(own_copy(error), self._traceback)
+            raise with_frames(own_error(error), self._traceback)
         finally:
             del self, error
 
     def late(self, timeout: float | None = None) -> ReplyTimeoutError:
         """The error of a wait that was too long, as the present handler's own."""
-        return own_copy(self._too_late(timeout))
+        return own_error(self._too_late(timeout))
 
     def expire(self, limit_s: float | None = None, hint: str = "") -> None:
         """Fail a request that nobody waits for any more; ``limit_s``, ``hint``: in place of what an ask is told."""

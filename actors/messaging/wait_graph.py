@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.shared_fields import first_of
-from actors.messaging.envelope import CURRENT, own_copy
+from actors.messaging.envelope import CURRENT, own_error
 from actors.model.errors import RecursionDetectedError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _check(reply: Reply, current: CurrentMessage) -> None:
     if circle is not None:
         leave(reply, current)
         current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
-        raise own_copy(RecursionDetectedError(tuple(address.path for address in circle)))
+        raise own_error(RecursionDetectedError(tuple(address.path for address in circle)))
 
 
 def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | None:

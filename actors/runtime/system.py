@@ -22,7 +22,7 @@ from actors.execution.pykka_bridge import register_root
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
 from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
-from actors.messaging.envelope import CURRENT, Address, own_copy
+from actors.messaging.envelope import CURRENT, Address, own_error
 from actors.messaging.leftovers import Leftovers
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
@@ -332,7 +332,7 @@ class System:
         held_up = self._held_up()
         if held_up:
             path = held_up[-1].path
-            raise own_copy(RecursionDetectedError((path, self.root_path, path)))
+            raise own_error(RecursionDetectedError((path, self.root_path, path)))
         if not awaits:
             require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
 
@@ -349,7 +349,7 @@ class System:
         if hops > self.max_hops:
             path = current.incarnation.mailbox.path
             self.recursion_refused(path, current.waiting(), hops)
-            raise own_copy(HopLimitError(path, hops, self.max_hops))
+            raise own_error(HopLimitError(path, hops, self.max_hops))
         return hops
 
     def refuse_own_end(self, path: str) -> None:
@@ -362,7 +362,7 @@ class System:
         for at in reversed(range(len(held_up))):
             box = held_up[at]
             if f"{box.path}/".startswith(f"{path}/") or box.address.path == path:
-                raise own_copy(RecursionDetectedError((*(each.path for each in held_up[at:]), path)))
+                raise own_error(RecursionDetectedError((*(each.path for each in held_up[at:]), path)))
 
     dead_end = dead_end
 

@@ -34,7 +34,7 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from actors.messaging.batch_request import give_item, give_item_async
-from actors.messaging.envelope import CurrentMessage
+from actors.messaging.envelope import CurrentMessage, own_error
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
@@ -282,7 +282,7 @@ class TaskTarget(_InTree):
         def result() -> Any:
             report = reply.outcome()
             if report.error is not None:
-                raise self._port.noted(report.error.with_traceback(None))
+                raise own_error(report.error.with_traceback(None))
             return report.output if task.plan is not self._plan or self._plan is None else report.results[ITEM]
 
         def leave() -> None:

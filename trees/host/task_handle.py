@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from actors.messaging.envelope import own_error
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.tasks.journal.dropped import lacking
@@ -192,7 +193,7 @@ class TaskHandle:
                 if waits.wait(timeout):
                     waits.outcome()
             if not self._done.wait(None if timeout is None else max(0.0, until - monotonic())):
-                raise self._port.noted(TaskTimeoutError(self.id, timeout or 0.0))
+                raise own_error(TaskTimeoutError(self.id, timeout or 0.0))
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, Report]:
@@ -208,7 +209,7 @@ class TaskHandle:
     def _outcome(self) -> Report:
         report: Report = self._done.get()
         if report.error is not None:
-            raise self._port.noted(report.error.with_traceback(None))
+            raise own_error(report.error.with_traceback(None))
         return report
 
     @contextmanager

@@ -19,7 +19,7 @@ from typing import Any, cast
 from actors.dispatch.remote import Frame, Kind, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import Link
-from actors.messaging.envelope import CurrentMessage, Envelope, own_copy
+from actors.messaging.envelope import CurrentMessage, Envelope, own_error
 from actors.messaging.ports import Tracer
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
@@ -146,7 +146,7 @@ class PathAddress:
         try:
             message = packed(self.path, body)
         except NotPicklableError as error:
-            raise own_copy(error) from None
+            raise own_error(error) from None
         variables = None if origin is None else origin.variables
         span = b"" if variables is None else self._calls.span(variables)
         if reply is None:

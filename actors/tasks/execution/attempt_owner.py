@@ -122,9 +122,6 @@ class AttemptOwner(Protocol):
     def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
         """Tools of a worker."""
 
-    def noted(self, error: Any) -> Any:
-        """Note an error that an attempt gets from its own ask."""
-
 
 class CallHost(Protocol):
     """Tree that has code run which belongs to no worker."""

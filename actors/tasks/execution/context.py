@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply, require_thread
 from actors.tasks.execution.attempt_owner import AskedWork
@@ -185,7 +186,7 @@ class Context:
         try:
             return owner.token()
         except LeaseLostError as error:
-            raise owner.noted(error) from None
+            raise own_error(error) from None
 
     @property
     def remaining_s(self) -> float | None:
@@ -380,9 +381,7 @@ class Context:
             reply.fail(SubtaskFailedError(self._attempt.task, to, "nobody waits for it"))
 
     def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
-        failure = SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s")
-        self._attempt.owner.noted(failure)
-        return failure
+        return own_error(SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s"))
 
 
 def unpack(context: Context) -> None:

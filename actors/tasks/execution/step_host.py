@@ -6,6 +6,7 @@ import contextvars
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.messaging.envelope import own_error
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.usage import NO_USAGE, Usage
@@ -60,7 +61,7 @@ class AttemptStepHost:
             try:
                 attempt.owner.token()
             except LeaseLostError as error:
-                raise attempt.owner.noted(error) from None
+                raise own_error(error) from None
             raise AttemptEnded(STOP)
         if attempt.done or attempt.ended_by is not None:
             what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {name!r} is not made"

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
-from actors.messaging.envelope import CURRENT, SystemMessage, own_copy
+from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
@@ -121,7 +121,7 @@ class ContextElsewhere:
         try:
             token: int = self._calls.get("work", "token")
         except Exception as error:
-            own_copy(error)
+            own_error(error)
             raise
         return token
 

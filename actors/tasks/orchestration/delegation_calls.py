@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.messaging.caller_variables import caller_variables
-from actors.messaging.envelope import CURRENT
+from actors.messaging.envelope import CURRENT, own_error
 from actors.messaging.inbox import Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
@@ -79,7 +79,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     """
     to, runtime, system = asked.to, own.runtime, own.system
     if attempt.spec.role == "undo":
-        raise own.noted(SubtaskFailedError(attempt.task, attempt.subtask.id, _NOT_OF_AN_UNDO))
+        raise own_error(SubtaskFailedError(attempt.task, attempt.subtask.id, _NOT_OF_AN_UNDO))
     port, host, found = _who(own, to, attempt)
     chain = (*(address.path for address in attempt.spec.chain), attempt.spec.path)
     words = asked.words
@@ -87,7 +87,7 @@ def delegate(own: OrchestratorPort, attempt: Attempt, asked: AskedWork, limit: f
     target = others[0].path if others else None
     if target is None or words in attempt.spec.lineage:
         system.recursion_refused(target or found[0].path, own.addresses(chain))
-        raise own.noted(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))
+        raise own_error(RecursionDetectedError((*chain, target or found[0].path), same_words=target is not None))
     key = own.new_ask(attempt)
     reply = AskReply(system.boxes.get(target), attempt.spec.path, None if limit is None else limit + BACKSTOP_S)
     due = None if limit is None else system.now() + limit
@@ -112,7 +112,7 @@ def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, .
     circle = circle_to(port)
     if circle:
         port.system.recursion_refused(port.path, circle)
-        raise port.noted(RecursionDetectedError((*(address.path for address in circle), port.path)))
+        raise own_error(RecursionDetectedError((*(address.path for address in circle), port.path)))
     current = CURRENT.get()
     if current is None or current.incarnation.system is not port.system:
         return (), ()
@@ -189,7 +189,7 @@ def _who(own: OrchestratorPort, to: str, attempt: Attempt) -> tuple[Orchestrator
             return port, host, found
         if above is None:
             known = [name for each in own.workers for name in (each.id, *sorted(each.executable.capabilities))]
-            raise own.noted(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
+            raise own_error(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
         port, host = own.runtime.port_at(above.owner.path), above
 
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.disposal import UserCallback
-from actors.messaging.envelope import own_copy
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
@@ -361,10 +360,6 @@ class OrchestratorPort:
     def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
         """Carry out ``context.tools``."""
         return tools(self, attempt, of)
-
-    def noted(self, error: Any) -> Any:
-        """An error that an attempt gets from its own ask: leaving its code it is a failure and no crash."""
-        return own_copy(error)
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
         """Addresses of the members of a chain that are listed now."""
