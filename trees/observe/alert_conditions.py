@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
 from actors.model.worker_events import ChildStalled
@@ -47,25 +47,11 @@ class Look:
         return self.snapshot.taken_at
 
 
-class Watch(Protocol):
-    """Part of a condition that remembers, for one tree."""
-
-    @property
-    def hears(self) -> tuple[type[Event], ...]:
-        """Kinds of events that it hears; none: it only looks."""
-
-    def hear(self, event: Event) -> None:
-        """Take an event."""
-
-    def holds(self, look: Look) -> bool:
-        """Say whether it holds now."""
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Condition of an alert: made by the functions of this module."""
 
-    begin: Callable[[], Watch]
+    begin: Callable[[], Seen | Happened]
 
 
 class _RestartsOver(SpecModel, frozen=True):
@@ -91,22 +77,27 @@ class _MailboxOver(SpecModel, frozen=True):
 
 
 class Seen:
-    """Condition that is seen in each look."""
+    """Something was seen in each look for so long."""
 
     hears: Final = ()
 
-    def __init__(self, holds: Callable[[Look], object]) -> None:
-        self._holds = holds
+    def __init__(self, holds: Callable[[Look], object], for_s: float = 0.0) -> None:
+        self._holds, self._for_s = holds, for_s
+        self._since: float | None = None
 
     def hear(self, event: Event) -> None:
         """Take no notice: it looks."""
 
     def holds(self, look: Look) -> bool:
         """Say whether it holds now."""
-        return bool(not_awaited(self._holds(look)))
+        if not not_awaited(self._holds(look)):
+            self._since = None
+            return False
+        self._since = look.at if self._since is None else min(self._since, look.at)
+        return look.at - self._since >= self._for_s
 
 
-class _Happened:
+class Happened:
     """Something of these kinds has happened more than ``most`` times within ``within_s`` seconds."""
 
     def __init__(
@@ -121,39 +112,20 @@ class _Happened:
         self._times: deque[float] = deque(maxlen=_MOST)
 
     def hear(self, event: Event) -> None:
+        """Take an event."""
         if self._is_it is None or self._is_it(event):
             self._times.append(event.at)
 
     def holds(self, look: Look) -> bool:
+        """Say whether it holds now."""
         while self._times and look.at - self._times[0] > self._within_s:
             self._times.popleft()
         return len(self._times) > self._most
 
 
-class _Lasts:
-    """Something was seen in each look for so long."""
-
-    hears: Final = ()
-
-    def __init__(self, holds: Callable[[Look], object], for_s: float) -> None:
-        self._holds, self._for_s = holds, for_s
-        self._since: float | None = None
-
-    def hear(self, event: Event) -> None:
-        """Take no notice: it looks."""
-
-    def holds(self, look: Look) -> bool:
-        if not self._holds(look):
-            self._since = None
-            return False
-        if self._since is None:
-            self._since = look.at
-        return look.at - self._since >= self._for_s
-
-
 def gave_up() -> Condition:
     """Hold for a minute after a supervisor has used up its restart limit."""
-    return Condition(lambda: _Happened(SupervisorGaveUp))
+    return Condition(lambda: Happened(SupervisorGaveUp))
 
 
 def parked() -> Condition:
@@ -168,7 +140,7 @@ def restarts_over(n: int, period_s: float) -> Condition:
         ConfigError: ``n`` is not a whole number from 0 on, or ``period_s`` not more than 0.
     """
     _RestartsOver(n=n, period_s=period_s)
-    return Condition(lambda: _Happened(ChildRestarting, most=n, within_s=period_s))
+    return Condition(lambda: Happened(ChildRestarting, most=n, within_s=period_s))
 
 
 def breaker_open() -> Condition:
@@ -188,7 +160,7 @@ def question_waiting(age_s: float) -> Condition:
 
 def task_failed() -> Condition:
     """Hold for a minute after a task has failed."""
-    return Condition(lambda: _Happened(TaskFinished, is_it=_is_failed_task))
+    return Condition(lambda: Happened(TaskFinished, is_it=_is_failed_task))
 
 
 def queue_over(n: int, for_s: float) -> Condition:
@@ -198,7 +170,7 @@ def queue_over(n: int, for_s: float) -> Condition:
         ConfigError: ``n`` is not a whole number from 0 on, or ``for_s`` not a number from 0 on.
     """
     _QueueOver(n=n, for_s=for_s)
-    return Condition(lambda: _Lasts(lambda look: look.queued > n, for_s))
+    return Condition(lambda: Seen(lambda look: look.queued > n, for_s))
 
 
 def mailbox_over(n: int) -> Condition:
@@ -218,12 +190,12 @@ def store_paused() -> Condition:
 
 def lease_lost() -> Condition:
     """Hold for a minute after this process has lost its lease."""
-    return Condition(lambda: _Happened(RoleLost, TreeFailed, is_it=_is_lost_lease))
+    return Condition(lambda: Happened(RoleLost, TreeFailed, is_it=_is_lost_lease))
 
 
 def stalled() -> Condition:
     """Hold for a minute after a worker, or the event loop, gave no sign of life."""
-    return Condition(lambda: _Happened(ChildStalled, LoopBlocked))
+    return Condition(lambda: Happened(ChildStalled, LoopBlocked))
 
 
 SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (

@@ -47,7 +47,7 @@ from actors.model.clock import monotonic
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.task_runtime import task_runtime_of
-from trees.observe.alert_conditions import Condition, Look, Seen, Watch
+from trees.observe.alert_conditions import Condition, Look, Seen
 from trees.observe.alert_state import AlertState
 from trees.observe.alert_threads import Courier, GuardedThread, Judge
 from trees.observe.alerts import Alert, AlertNotice
@@ -221,7 +221,7 @@ class _Watched:
 
     def __init__(self, alert: Alert) -> None:
         self.alert = alert
-        self.watch: Watch = alert.when.begin() if isinstance(alert.when, Condition) else Seen(_of_user(alert.when))
+        self.watch = alert.when.begin() if isinstance(alert.when, Condition) else Seen(_of_user(alert.when))
         self.state = AlertState(alert.for_s, alert.every_s, resolve=alert.resolve)
         self.judge: Judge | None = None
         """Thread that asks it; None: it is asked by the notifier."""
