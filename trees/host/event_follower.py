@@ -49,17 +49,7 @@ class TaskEvents:
         self._after = after
 
     def __iter__(self) -> Iterator[TaskEvent]:
-        follower = self._follower()
-        try:
-            while not follower.over:
-                for event in follower.news():
-                    kept = follower.fetched(event)
-                    yield event if kept is None else whole_of(event, kept.get())
-                if not follower.over:
-                    require_thread(self._port.path, "async for event in handle.events()")
-                    follower.signal.wait(None)
-        finally:
-            follower.stop()
+        yield from self._follower().read("async for event in handle.events()")
 
     def __aiter__(self) -> AsyncTaskEvents:
         return AsyncTaskEvents(self._follower())
@@ -208,6 +198,19 @@ class JournalFollower:
         """Something may have happened that nobody told of."""
         self._missed += 1
         self.wake()
+
+    def read(self, instead: str) -> Iterator[TaskEvent]:
+        """Read on this thread, up to the end; ``instead``: what to write on an event loop."""
+        try:
+            while not self.over:
+                for event in self.news():
+                    kept = self.fetched(event)
+                    yield event if kept is None else whole_of(event, kept.get())
+                if not self.over:
+                    require_thread(self._port.path, instead)
+                    self.signal.wait(None)
+        finally:
+            self.stop()
 
     def news(self) -> Iterator[TaskEvent]:
         """Return what has come since the last look.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Self
 
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.tasks.model.task_events import (
     SubtaskCancelled,
     SubtaskEvent,
@@ -33,10 +33,9 @@ class TextStream(Iterator[str], AsyncIterator[str]):
     """One reading of the text of a task: ``for`` or ``async for``. Begins when it is made."""
 
     def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
-        self._port = port
         self._follower = _TextFollower(port, id_, subtask)
         self._events = AsyncTaskEvents(self._follower)
-        self._texts = self._read()
+        self._texts = map(_text_of, self._follower.read("async for text in handle.stream()"))
 
     @property
     def lost(self) -> int:
@@ -48,17 +47,6 @@ class TextStream(Iterator[str], AsyncIterator[str]):
 
     def __next__(self) -> str:
         return next(self._texts)
-
-    def _read(self) -> Iterator[str]:
-        follower = self._follower
-        try:
-            while not follower.over:
-                yield from map(_text_of, follower.news())
-                if not follower.over:
-                    require_thread(self._port.path, "async for text in handle.stream()")
-                    follower.signal.wait(None)
-        finally:
-            follower.stop()
 
     def __aiter__(self) -> Self:
         return self
