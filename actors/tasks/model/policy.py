@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from actors.model.errors import Problem
-from actors.model.spec import RandomSource
+from actors.model.spec import Backoff, RandomSource
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
 from actors.validation import field_types
@@ -134,11 +134,7 @@ class Retry(Rung, frozen=True, kw_only=False):
 
     def delay_s(self, tries: int, uniform: RandomSource) -> float:
         """Seconds before the next attempt, when ``tries`` have failed."""
-        try:
-            base = min(self.initial_s * self.factor ** min(tries - 1, 1024), self.max_s)
-        except OverflowError:
-            base = self.max_s
-        return base + base * self.jitter * uniform.random()
+        return Backoff(self.initial_s, self.factor, self.max_s, self.jitter).delay_s(tries, uniform)
 
     def _may_retry(self, failure: Failure) -> bool:
         if failure.over_budget or not failure.retryable or failure.kind in _NEVER:
