@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from actors.model.events import Event
 from actors.tasks.journal.subtask_state import SubtaskState
@@ -19,31 +19,17 @@ from actors.tasks.orchestration.attempt_table import RunningAttempt
 from actors.tasks.recovery.classify import Outcome
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
+if TYPE_CHECKING:
+    from actors.tasks.orchestration.orchestrator_core import OrchestratorCore
+    from actors.tasks.orchestration.recording import Recording
+
 
 class BreakerRecords:
-    """Breakers, and what is recorded of them.
+    """Breakers, and what is recorded of them."""
 
-    Args:
-        emit: records what has become of one.
-        read: reads a journal.
-        time: seconds since 1970.
-        at: has something done at such a time.
-        reopen: has those looked at again that wait for a worker, or for another one in its place.
-    """
-
-    def __init__(
-        self,
-        emit: Callable[[task_events.BreakerChanged], None],
-        read: Callable[[str], Sequence[Event]],
-        time: Callable[[], float],
-        at: Callable[[float, Callable[[], None]], Any],
-        reopen: Callable[[RegistryEntry], None],
-    ) -> None:
-        self._emit = emit
-        self._read = read
-        self._time = time
-        self._at = at
-        self._reopen = reopen
+    def __init__(self, core: OrchestratorCore, recording: Recording, reopen: Callable[[RegistryEntry], None]) -> None:
+        """Make them for one incarnation; ``reopen`` has those looked at again that wait for a worker."""
+        self._core, self._recording, self._reopen = core, recording, reopen
         self._resumes = True
         """True until all tasks are taken up: what they record from then on is counted as it happens."""
         self._noted: dict[str, list[float]] = {}
@@ -60,7 +46,7 @@ class BreakerRecords:
     def resume(self, row: RunningAttempt, entry: RegistryEntry) -> None:
         """Tell the breaker of an attempt that an earlier incarnation began, unless the breaker has opened since."""
         if entry.breaker is not None and row.node.started_at > (entry.breaker.opened_at or 0.0):
-            row.breaker_token = entry.breaker.begin(self._time())
+            row.breaker_token = entry.breaker.begin(self._core.time())
 
     def ended(
         self, row: RunningAttempt, entry: RegistryEntry | None, outcome: Outcome
@@ -74,7 +60,7 @@ class BreakerRecords:
         if entry.breaker is None:
             return isinstance(outcome, Failure) and entry.counts(outcome), None
         breaker, last, token, failed = entry.breaker, row.node.counted, row.breaker_token, False
-        now, before = self._time(), breaker.state
+        now, before = self._core.time(), breaker.state
         counted = last[1] if last is not None and last[0] == entry.id else None
         if isinstance(outcome, Done):
             changed = breaker.succeeded(token, now, counted)
@@ -87,7 +73,7 @@ class BreakerRecords:
     def left(self, row: RunningAttempt, entry: RegistryEntry | None) -> None:
         """Tell it that an attempt is over of which nothing is recorded any more."""
         if entry is not None and entry.breaker is not None:
-            entry.breaker.neutral(row.breaker_token, self._time())
+            entry.breaker.neutral(row.breaker_token, self._core.time())
 
     def note(self, node: SubtaskState) -> None:
         """Note a failure that the journal of a task has. Its breaker may lack it: the orchestrator died in between."""
@@ -122,14 +108,16 @@ class BreakerRecords:
         breaker = entry.breaker
         if breaker is not None:
             ended = tuple(tuple(each) for each in breaker.ended)
-            self._emit(kind(entry.path, self._time(), breaker.state, breaker.failures, breaker.opened_at, ended))
+            self._recording.emit_breaker(
+                kind(entry.path, self._core.time(), breaker.state, breaker.failures, breaker.opened_at, ended)
+            )
             self._cools_down(entry)
 
     def restore(self, entry: RegistryEntry | None) -> None:
         """Have the breaker of a worker go on from where it was."""
         if entry is None or entry.breaker is None:
             return
-        if restore_breaker(entry, self._read):
+        if restore_breaker(entry, self._core.store.read):
             self._cools_down(entry)
         if not self._resumes:
             self._catch_up(entry)
@@ -137,13 +125,13 @@ class BreakerRecords:
     def _cools_down(self, entry: RegistryEntry) -> None:
         """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""
         if entry.breaker is not None and entry.breaker.state == "open":
-            now = self._time()
-            self._at(now + entry.breaker.retry_in_s(now), lambda: self._cooled_down(entry))
+            now = self._core.time()
+            self._core.at(now + entry.breaker.retry_in_s(now), lambda: self._cooled_down(entry))
 
     def _cooled_down(self, entry: RegistryEntry) -> None:
         """Let an open breaker admit its probe; look again later where it does not yet: clocks may differ a little."""
         self._reopen(entry)
-        if not entry.admits(self._time()):
+        if not entry.admits(self._core.time()):
             self._cools_down(entry)
 
 
