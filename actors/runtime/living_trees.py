@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from actors.concurrency.weak_registry import WeakRegistry
-from actors.messaging.reply import Reply
-from actors.model.events import Event, TreeLeftRunning
+from actors.model.events import TreeLeftRunning
+
+if TYPE_CHECKING:
+    from actors.runtime.system import System
 
 EXIT_S = 3.0
 """How long the end of the interpreter waits for a tree that nobody has stopped."""
 
 
-class LivingTree(Protocol):
-    """A tree, as the end of the interpreter sees it."""
-
-    root_path: str
-    is_down: bool
-
-    def stop(self) -> Reply:
-        """Stop it; completed when nothing of it runs any more."""
-
-    def publish(self, event: Event) -> None:
-        """Tell everybody what happens."""
-
-
-LIVING: Final[WeakRegistry[LivingTree]] = WeakRegistry()
+LIVING: Final[WeakRegistry[System]] = WeakRegistry()
 _UNHOOKED: Final[deque[None]] = deque((None,))
 """Holds one item until there is a tree: nothing is hooked in by an import."""
 
 
-def add(tree: LivingTree) -> None:
+def add(tree: System) -> None:
     """Register a tree: the end of the interpreter is to stop it, unless it was stopped before."""
     LIVING.add(tree)
     try:
@@ -40,11 +29,6 @@ def add(tree: LivingTree) -> None:
     except IndexError:
         return  # the interpreter calls us already
     atexit.register(_stop_all)
-
-
-def discard(tree: LivingTree) -> None:
-    """The tree has ended."""
-    LIVING.discard(tree)
 
 
 def _stop_all() -> None:

@@ -240,7 +240,7 @@ class System:
                 act()
             except Exception as error:  # noqa: BLE001 - those who wait for the end must hear of it
                 self.reports.internal_error(error)
-        living_trees.discard(self)
+        living_trees.LIVING.discard(self)
         if isinstance(exit_.error, StartError):
             self.started.fail(exit_.error)
         elif self.cause is not None and self.cause is not exit_.error:

@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply
@@ -33,8 +33,11 @@ from trees.ha.candidate import Action, Candidate, CandidatePhase
 from trees.ha.ha_settings import HA
 from trees.ha.played_role import PlayedRole
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
-from trees.store.lease_store import LeaseState, LeaseStore
+from trees.store.lease_store import LeaseState
 from trees.views.snapshot import Role
+
+if TYPE_CHECKING:
+    from trees.store.sql_lease import SqlLease
 
 LONGEST_S: Final = 3600.0
 """One wait of the thread."""
@@ -57,7 +60,7 @@ class LeaseKeeper:
         self,
         ha: HA,
         system: System,
-        leases: LeaseStore,
+        leases: SqlLease,
         open_store: Callable[[int], object],
         now: Callable[[], float] = unstopped,
     ) -> None:

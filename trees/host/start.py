@@ -274,7 +274,7 @@ class _Launch:
         except BaseException:
             self._tree = None
             if system is not None:
-                living_trees.discard(system)
+                living_trees.LIVING.discard(system)
             self.close()
             raise
         return tree

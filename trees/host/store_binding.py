@@ -15,7 +15,7 @@ task that has ended is not cancelled, a question that was answered is not asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
@@ -193,7 +193,7 @@ def busy_here(error: StoreBusyError) -> StoreBusyError | None:
 def _runtimes() -> Iterator[TaskRuntime]:
     """Yield what the orchestrators of a tree share, for each tree of this process that is not down."""
     for tree in living_trees.LIVING.snapshot():
-        runtime = cast("System", tree).services.get(SERVICE)
+        runtime = tree.services.get(SERVICE)
         if not tree.is_down and isinstance(runtime, TaskRuntime):
             yield runtime
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.model.task import Usage
+    from actors.tasks.scheduling.step_slots import Slots
 
 
 class AskedWork(NamedTuple):
@@ -48,16 +49,6 @@ class AskedWork(NamedTuple):
         )
 
 
-class StepSlots(Protocol):
-    """Slots of the steps and undos of one orchestrator."""
-
-    def enter(self, step: DetachedCall, begin: Callable[[], object]) -> bool:
-        """Take a slot, or wait for one: then ``begin`` is called; True where it has one now."""
-
-    def leave(self, step: DetachedCall) -> None:
-        """Give its slot back, or its place in the line."""
-
-
 class StreamSink(Protocol):
     """Where the attempts of a tree stream to."""
 
@@ -77,7 +68,7 @@ class AttemptOwner(Protocol):
         """Tree that it is in."""
 
     @property
-    def slots(self) -> StepSlots:
+    def slots(self) -> Slots:
         """Slots of its steps."""
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
@@ -23,6 +23,7 @@ from actors.tasks.model.task import Usage
 from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
+    from actors.dispatch.worker.back_calls import BackCallClient
     from actors.tasks.execution.context import Context
     from actors.tasks.model.executable import ToolInfo
 
@@ -31,22 +32,6 @@ _SEEN: Final = (
     *("previous", "state", "feedback", "history", "answers", "context_tokens", "is_light"),
 )
 """Attributes of a context that cross as they are."""
-
-
-class Calls(Protocol):
-    """Calls to the host."""
-
-    def tell(self, name: str, *args: Any) -> None:
-        """Call without an answer."""
-
-    def ask(self, reply: Reply, name: str, *args: Any, span: bytes = b"") -> None:
-        """Call; the reply is completed with the answer. ``span`` is current around what the host does."""
-
-    def span(self) -> bytes:
-        """Return the span that is current here, as it goes along with a call."""
-
-    def get(self, name: str, *args: Any, span: bytes = b"") -> Any:
-        """Call, and wait for the answer."""
 
 
 class WorkElsewhere(SystemMessage):
@@ -99,7 +84,7 @@ def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
 class ContextElsewhere:
     """Context of an attempt, in the process of its worker: as ``Context``."""
 
-    def __init__(self, seen: dict[str, Any], calls: Calls, subtask: str) -> None:
+    def __init__(self, seen: dict[str, Any], calls: BackCallClient, subtask: str) -> None:
         vars(self).update({name: seen[name] for name in _SEEN})
         self._calls = calls
         host = StepHostElsewhere(seen["path"], subtask, seen["steps"], calls)
@@ -198,7 +183,7 @@ class ContextElsewhere:
 class StepTraceElsewhere(AbstractContextManager[None]):
     """Trace of a step in the process that runs it: the span of the host is current here until it ends."""
 
-    def __init__(self, calls: Calls, name: str, span: bytes) -> None:
+    def __init__(self, calls: BackCallClient, name: str, span: bytes) -> None:
         self._calls = calls
         self._name = name
         self._span = span
@@ -222,7 +207,7 @@ class StepTraceElsewhere(AbstractContextManager[None]):
 class StepHostElsewhere:
     """Attempt as the steps of its code in another process see it: each operation is a back-call."""
 
-    def __init__(self, path: str, subtask: str, known: KnownSteps, calls: Calls) -> None:
+    def __init__(self, path: str, subtask: str, known: KnownSteps, calls: BackCallClient) -> None:
         self.path = path
         self.subtask = subtask
         self.known = known
