@@ -43,8 +43,10 @@ def _env(value: object) -> dict[str, str] | None:
     for name, each in value.items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise validation_error(f"{value_phrase(name)} is the name of no variable", hint)
-        if not isinstance(each, str) or "\0" in each:
+        if not isinstance(each, str):
             raise validation_error(f"expected a text for {name}, got {type_phrase(each)}", hint)
+        if "\0" in each:
+            raise validation_error(f"the text for {name} has a null character", hint)
     return dict(value)
 
 

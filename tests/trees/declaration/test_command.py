@@ -52,6 +52,7 @@ async def awaits(*_: Any) -> bool:
         ({"argv": ["ls", 3]}, "expected a word"),
         ({"argv": ["a\0b"]}, "null"),
         ({"argv": ["ls"], "env": {"A": 1}}, "expected a text for A"),
+        ({"argv": ["ls"], "env": {"A": "x\0"}}, "the text for A has a null character"),
         ({"argv": ["ls"], "env": {"A=B": "1"}}, "name of no variable"),
         ({"argv": ["ls"], "cwd": 3}, "expected a folder"),
         ({"argv": ["ls"], "cwd": ""}, "expected a folder, got an empty path"),
