@@ -2,7 +2,8 @@
 
 The attempt itself stays in its host (``actors.tasks.execution.attempt``), with all that is decided about it. What
 crosses is a message with the subtask and copies of all that its code is to see. What that code says or asks for
-meanwhile goes back to the context in the host by calls; what it returns or raises is made an outcome there.
+meanwhile goes back to the context in the host by calls; what it returns or raises is made an outcome there. Of the
+result of a framework the answer is taken here, with its usage: the rest may be nothing that can be pickled.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply, require_thread
 from actors.model.clock import monotonic
+from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.outcome import plain_text
@@ -56,11 +58,13 @@ class WorkElsewhere(SystemMessage):
         assert current is not None  # noqa: S101 - the boundary has set it
         calls: Any = current.incarnation
         result = worker.execute(self.task, ContextElsewhere(self.seen, calls.calls, self.task.id))
-        return self._awaited(current.incarnation, result) if hasattr(type(result), "__await__") else result
+        if hasattr(type(result), "__await__"):
+            return self._awaited(current.incarnation, result)
+        return unwrap_returned(result)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
         try:
-            return await result
+            return unwrap_returned(await result)
         except asyncio.CancelledError:
             if not self.is_cancelled:
                 raise

@@ -27,9 +27,10 @@ from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tas
 from trees import Usage as RegrowUsage
 
 
-def run(execute: Callable[..., Any]) -> Any:
+def run(execute: Callable[..., Any], **fields: Any) -> Any:
     tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=[])
-    with start(SupervisorSpec(id="r", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])) as tree:
+    worker = WorkerSpec(id="w", execute=execute, **fields)
+    with start(SupervisorSpec(id="r", tasks=tasks, children=[worker])) as tree:
         return tree.run(Task("go"), timeout=60)
 
 
@@ -125,11 +126,15 @@ def langchain_done(task: Any, context: Any) -> Any:
     return Done(langchain(task, context))
 
 
-def test_a_result_within_a_done_of_a_worker_in_a_process_has_its_usage() -> None:
-    worker = WorkerSpec(id="w", execute=langchain_done, dispatch="process")
-    tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=[])
-    with start(SupervisorSpec(id="r", tasks=tasks, children=[worker])) as tree:
-        report = tree.run(Task("go"), timeout=60)
+def openai_sync(task: Any, context: Any) -> Any:
+    return asyncio.run(openai(task, context))
+
+
+@pytest.mark.parametrize("execute", [langchain_done, openai, openai_sync, pydantic_ai])
+def test_a_worker_in_a_process_has_the_answer_taken_out_there_also_of_what_cannot_be_pickled(
+    execute: Callable[..., Any],
+) -> None:
+    report = run(execute, dispatch="process")
 
     assert report.results == {"w": "hello"}
     assert report.usage.tokens == 42
