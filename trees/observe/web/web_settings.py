@@ -63,5 +63,5 @@ class Web(SpecModel, frozen=True, kw_only=False):
     """Secret that whoever operates the tree must have: 16 letters, digits or ``-._~`` at least. ``None``: a random one,
     which stands in ``.url``."""
     content: bool = False
-    """``True``: goals, questions, feedback and outputs are shown as well; else ids, types, states, texts of errors, what
-    attempts tell of their progress (``context.progress``) and, among the events, lines of commands only."""
+    """``True``: goals, questions, feedback and outputs are shown as well; else ids, types, states, texts of errors and
+    of ``context.progress``, and lines of commands only."""
