@@ -62,7 +62,7 @@ class TaskEvents:
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
-    """One reading of the events of a task, on one event loop."""
+    """One reading of the events of a task, on one event loop. Several that read it each get others of the events."""
 
     def __init__(self, follower: JournalFollower) -> None:
         self._follower = follower
@@ -70,11 +70,17 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._error: ActorsError | None = None
         self._news: asyncio.Future[None] | None = None
         """Done when there is something to look at; None: look now."""
+        self._turns = asyncio.Lock()
+        """Held by the one that waits for the next event: the others wait for it."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TaskEvent:
+        async with self._turns:
+            return await self._next()
+
+    async def _next(self) -> TaskEvent:
         while not self._ready:
             error, self._error = self._error, None
             if error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -259,6 +260,23 @@ def test_an_async_reader_may_be_cancelled_while_it_waits_and_goes_on_without_a_g
         got, keep_alives = asyncio.run(main(handle, hang))
 
     assert keep_alives >= 5
+    assert [type(event) for event in got] == STORY
+
+
+def test_several_that_read_one_iterator_each_get_others_of_the_events_and_all_hear_the_end() -> None:
+    async def main(handle: Any, hang: Hang) -> list[TaskEvent]:
+        events = aiter(handle.events())
+        readers = [asyncio.create_task(collected(events)) for _ in range(3)]
+        await asyncio.sleep(0.1)  # all have read what there is, and wait
+        hang.release()
+        found = await asyncio.wait_for(asyncio.gather(*readers), LONG_S)
+        return sorted(itertools.chain(*found), key=lambda event: event.seq)
+
+    with held(TWO) as (tree, hang, script):
+        handle = tree.submit("do it")
+        script.wait_for_calls(1)
+        got = asyncio.run(main(handle, hang))
+
     assert [type(event) for event in got] == STORY
 
 
