@@ -39,7 +39,7 @@ from trees.host.event_follower import TaskEvents
 from trees.host.run_dump import view_run
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
-from trees.views.task_views import done_of, part_of
+from trees.views.task_views import done_of, subtask_of_part
 
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
 _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(
@@ -131,7 +131,7 @@ class TaskHandle:
         mine = done_of(self._before())
         states = [_before(runtime, id_) for id_ in runtime.before if id_.startswith(self.id) and id_ != self.id]
         parts = [state for state in states if is_part_of(state.id, state.parent, self.id)]
-        of = {state.id: part_of(state) for state in parts}
+        of = {state.id: subtask_of_part(state) for state in parts}
         open_parts = [state for state in parts if of[state.id] not in mine]
         return [*mine, *(f"{of[state.id]}/{id_}" for state in open_parts for id_ in done_of(state))]
 

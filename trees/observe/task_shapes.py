@@ -20,8 +20,7 @@ from actors.tasks.model.step_events import ROLES, Planned, PlanRefused, Reviewed
 from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted, TaskEvent
 from trees.observe.source import VERSION, Shape
 from trees.observe.timeline import bars_of
-from trees.views.task_views import TaskView
-from trees.views.task_views import part_of as subtask_of_part
+from trees.views.task_views import TaskView, subtask_of_part
 
 MOST_LOG: Final = 2000
 """Lines of the log that a page has, the newest."""

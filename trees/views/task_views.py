@@ -17,8 +17,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import report_of
-from actors.tasks.journal.subtask_state import SubtaskState
-from actors.tasks.journal.subtask_state import part_of as part_id_of
+from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
@@ -146,7 +145,7 @@ def shown(task: TaskView, parts: Sequence[TaskView], format: str, now: float) ->
     if format == "mermaid":
         return task.graph(format, now, found)
     graphs = [task.graph(format, now, found)]
-    graphs += [f"{part_of(part.state)}:\n{part.graph(format, now)}" for part in parts]
+    graphs += [f"{subtask_of_part(part.state)}:\n{part.graph(format, now)}" for part in parts]
     return "\n\n".join([*graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
 
 
@@ -190,6 +189,6 @@ def done_of(state: TaskState) -> list[str]:
     return [node.id for node in state.nodes.values() if node.status is SubtaskStatus.SUCCEEDED]
 
 
-def part_of(state: TaskState) -> str | None:
+def subtask_of_part(state: TaskState) -> str | None:
     """The subtask that a team's part of a task stands for; None where it is a task by itself."""
     return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]

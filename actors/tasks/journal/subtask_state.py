@@ -344,7 +344,7 @@ def act_of(node: SubtaskState, worker: str, number: int) -> EffectRecord | None:
     return next((act for act in node.acts or () if act.worker == worker and act.number == number), None)
 
 
-def part_of(task: str, node: SubtaskState, act: EffectRecord, ids: int) -> str:
+def part_id_of(task: str, node: SubtaskState, act: EffectRecord, ids: int) -> str:
     """The id that the last attempt of an act has as a task of the team that it was given to.
 
     ``ids`` is the rule that its task was submitted under (``actors.tasks.model.task_ids``).
@@ -364,7 +364,7 @@ def next_part(task: str, node: SubtaskState, worker: str, attempt: int, ids: int
     """
     act = act_of(node, worker, node.act)
     if act is not None and node.kind != FailureKind.INVALID:
-        return part_of(task, node, act, ids)
+        return part_id_of(task, node, act, ids)
     before = sum(each.number == node.act and each is not act for each in node.acts or ())
     rest = f"{node.id}:{node.act}.{attempt}" + (f".{before + 1}" if before else "")
     return part_id(task, rest, ids)

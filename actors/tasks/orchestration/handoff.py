@@ -26,7 +26,7 @@ from actors.tasks.execution.attempt_steps import NO_STEPS
 from actors.tasks.execution.context import ContextValues, results_of_member
 from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
 from actors.tasks.journal.reporting import kept_results, total_usage
-from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_of
+from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, FailureKind
@@ -104,7 +104,7 @@ class AttemptHandoff:
             priority=task.priority,
             preemptible=_is_preemptible(spec, entry),
             budget=_budget_of(state, node) if entry.is_team else None,
-            part=part_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
+            part=part_id_of(state.id, node, node.acts[-1], state.ids) if entry.is_team and node.acts else "",
             done_before=_done_before(state, node) if entry.is_team else "",
             adapter=entry.adapter,
             variables=variables if variables is not None else core.runtime.variables_of(state),
@@ -256,5 +256,5 @@ def _done_before(state: TaskState, node: SubtaskState) -> str:
     """Return the id of the last part that a team has done of a subtask before the present one; else nothing."""
     for act in reversed((node.acts or ())[:-1]):
         if act.done:
-            return part_of(state.id, node, act, state.ids)
+            return part_id_of(state.id, node, act, state.ids)
     return ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import used_so_far
-from actors.tasks.journal.subtask_state import part_of
+from actors.tasks.journal.subtask_state import part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus
@@ -84,7 +84,7 @@ class PartUsage:
         attempts = self._attempts_at(message.part)
         if state is None or node is None or not all(each.done for each in attempts):
             return  # an attempt that has not ended is told all of it
-        acts = (each for each in node.acts or () if part_of(state.id, node, each, state.ids) == message.part)
+        acts = (each for each in node.acts or () if part_id_of(state.id, node, each, state.ids) == message.part)
         told = sum((each.unrecorded for each in attempts), next((act.told for act in acts), message.used))
         rest = message.used - told
         if rest is not NO_USAGE:

@@ -20,8 +20,7 @@ from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.store import DurableStore, Store
-from actors.tasks.journal.subtask_state import SubtaskState
-from actors.tasks.journal.subtask_state import part_of as part_id_of
+from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError

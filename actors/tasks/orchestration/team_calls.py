@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.mailbox import Refusal
-from actors.tasks.journal.subtask_state import SubtaskState, part_of
+from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.orchestration.attempt_table import number_in
@@ -65,7 +65,7 @@ class TeamCalls:
             return
         port = self._core.runtime.ports.get(f"{self._core.path}/{act.worker}")
         if port is not None:
-            port.tell(Cancel(part_of(state.id, node, act, state.ids), "withdrawn", act.attempt))
+            port.tell(Cancel(part_id_of(state.id, node, act, state.ids), "withdrawn", act.attempt))
 
     def parted(self, state: TaskState, node: SubtaskState) -> None:
         """A subtask has ended, or waits for a person, however it came to that: no team has a part of it any longer."""

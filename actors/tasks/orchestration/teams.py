@@ -24,7 +24,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
-from actors.tasks.journal.subtask_state import part_of
+from actors.tasks.journal.subtask_state import part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done
@@ -277,7 +277,7 @@ class Teams:
         node = whole.nodes.get(rest.rpartition("#")[0]) if whole is not None and whole.final is None else None
         if whole is None or node is None or not node.has_begun or not node.acts:
             return False
-        is_last = part_of(whole.id, node, node.acts[-1], whole.ids) == state.id
+        is_last = part_id_of(whole.id, node, node.acts[-1], whole.ids) == state.id
         return is_last and node.status in KEEPS
 
     def answer(self, state: TaskState, report: Report) -> None:

@@ -22,7 +22,7 @@ from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_of
+from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
@@ -148,7 +148,7 @@ class UndoDispatch:
 
     def _in_part(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> list[SubtaskState]:
         """Subtasks of the part that a team had, by its journal."""
-        part = part_of(state.id, node, act, state.ids)
+        part = part_id_of(state.id, node, act, state.ids)
         kept = self._core.runtime.outline(part)
         return list(fold(part, kept).nodes.values()) if kept else []
 
@@ -265,7 +265,7 @@ class UndoDispatch:
             values,
             core.port.waiting_for(state, node),
             role="undo",
-            part=part_of(state.id, node, act, state.ids),
+            part=part_id_of(state.id, node, act, state.ids),
             counted=act.told if is_by_team else None,
             variables=core.runtime.variables_of(state),
         )
