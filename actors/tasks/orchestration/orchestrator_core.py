@@ -48,6 +48,7 @@ class OrchestratorCore:
         """Path of the supervisor: of the team."""
         self.port = runtime.port(self.path, settings)
         self.states: dict[str, TaskState] = {}
+        """Tasks that are not finished, by id. Once this begins, ``port.states`` shows the same dict to others."""
         self.workers, self.attempts = WorkerRegistry(), AttemptTable()
         self.suspects: Suspects[Attempt] = Suspects(settings.max_losses, self.attempts.is_busy)
         self.priorities: set[int] = set()
