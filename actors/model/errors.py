@@ -346,7 +346,7 @@ def _failed(kind: type[Failed], args: tuple[object, ...]) -> Failed:
 
 
 class UnknownEffectError(Exception):
-    """A worker has died of this in the middle of something that is not to be done twice: nobody tries it again."""
+    """Raised in the middle of something that is not to be done twice, and may have been done: nobody tries it again."""
 
 
 class Rejected(Signal):

@@ -16,6 +16,7 @@ from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError
 from actors.model.process_errors import RemoteTraceback
 from actors.model.raised import cause_of, is_a
 from actors.tasks.model.outcome import (
+    FOR_GOOD,
     MOST_CHARS,
     Done,
     Failure,
@@ -79,22 +80,32 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         return Failure(FailureKind.REJECTED, error)
     if isinstance(error, Escalated):
         return _escalated(error)
-    of_other = plain_text(error.kind) if isinstance(error, _OF_OTHERS) else ""
-    if of_other == FailureKind.RECURSION or isinstance(error, RecursionDetectedError):
-        return Failure(FailureKind.RECURSION, error, retryable=False)
-    if of_other == FailureKind.DENIED:
-        return Failure(FailureKind.DENIED, error, retryable=False)
+    for_good = _for_good(error)
+    if for_good is not None:
+        counts = isinstance(error, UnknownEffectError) or getattr(error, "counts", False) is True
+        return Failure(for_good, error, retryable=False, counts=counts)
     if isinstance(error, InvalidResultError):
         return Failure(FailureKind.INVALID, error)
     if crashed:
-        may_again = not isinstance(error, UnknownEffectError)
-        return Failure(FailureKind.CRASHED, error, retryable=may_again, counts=True)
+        return Failure(FailureKind.CRASHED, error, counts=True)
     if isinstance(error, NoCapableWorkerError):
         needed, known = (tuple(plain_text(each) for each in names) for names in (error.needed, error.known))
         hint = plain_text(getattr(error, "hint", ""))
         error = NoCapableWorkerError(needed, known, task=plain_text(error.task), hint=hint)
     retryable = bool(error.retryable) if isinstance(error, Failed) else True
     return Failure(FailureKind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
+
+
+def _for_good(error: BaseException) -> FailureKind | None:
+    """Return how it has ended where nobody does it again: by itself, in a team, or in who was asked."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for each in error.exceptions if (found := _for_good(each)) is not None), None)
+    if isinstance(error, RecursionDetectedError):
+        return FailureKind.RECURSION
+    if isinstance(error, UnknownEffectError):
+        return FailureKind.IN_DOUBT
+    kind = plain_text(error.kind) if isinstance(error, _OF_OTHERS) else ""
+    return next((each for each in FOR_GOOD if each == kind), None)
 
 
 def _escalated(error: Escalated) -> Failure:

@@ -32,6 +32,8 @@ class FailureKind(StrEnum):
     """The worker said so, or an exception left a plain function: clean, nothing was done."""
     CRASHED = "crashed"
     """The worker died of it: whether it was done is unknown."""
+    IN_DOUBT = "in_doubt"
+    """The effect is unknown, and must not come twice: never tried again."""
     TIMEOUT = "timeout"
     """The attempt was ended: whether it was done is unknown."""
     INVALID = "invalid"
@@ -65,9 +67,19 @@ class InvalidResultError(Failed):
 MOST_CHARS: Final = 2000
 """Limit of an error's text that is told, in characters."""
 UNKNOWN: Final = frozenset(
-    {FailureKind.CRASHED.value, FailureKind.TIMEOUT.value, FailureKind.INVALID.value, FailureKind.LOST.value}
+    each.value
+    for each in (
+        FailureKind.CRASHED,
+        FailureKind.IN_DOUBT,
+        FailureKind.TIMEOUT,
+        FailureKind.INVALID,
+        FailureKind.LOST,
+    )
 )
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
+
+FOR_GOOD: Final = frozenset({FailureKind.RECURSION, FailureKind.DENIED, FailureKind.IN_DOUBT})
+"""Ends after which nobody does it again: neither its own ladder, nor that of a team or an attempt that needs it."""
 
 UNCOUNTED = frozenset({"later", FailureKind.REJECTED.value})
 """Ends of attempts that are no failure, and not counted as attempts, where another one follows."""

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from actors.model.errors import Problem
 from actors.model.spec import Backoff, RandomSource
 from actors.tasks.model.ladder_position import LadderPosition
-from actors.tasks.model.outcome import Failure, FailureKind, is_one_of
+from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind, is_one_of
 from actors.validation import field_types
 from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest
 from actors.validation.spec_model import SpecModel
@@ -89,7 +89,7 @@ class Rung(SpecModel, frozen=True, kw_only=False):
         return None
 
 
-_NEVER: Final = frozenset({FailureKind.RECURSION, FailureKind.NOBODY, FailureKind.DENIED, FailureKind.REJECTED})
+_NEVER: Final = FOR_GOOD | {FailureKind.NOBODY, FailureKind.REJECTED}
 """Nothing else comes of trying these again."""
 
 
@@ -156,9 +156,7 @@ class Failover(Rung, frozen=True, kw_only=False):
 
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
         """Begin the ladder anew with another worker, where there is one for which it would not fail all the same."""
-        is_in_doubt = failure.kind is FailureKind.CRASHED and not failure.retryable  # it may have been done
-        is_for_good = failure.kind in {FailureKind.RECURSION, FailureKind.DENIED}
-        if failure.over_budget or is_for_good or is_in_doubt:
+        if failure.over_budget or failure.kind in FOR_GOOD:
             return None
         worker, tried = facts.worker, position.tried
         if worker is not None and worker not in tried:

