@@ -42,7 +42,8 @@ def outcome_of(attempt: Attempt, state: TaskState, report: Report, settings: Tas
         error = report.error
         kind = error.kind if isinstance(error, TaskFailedError) else ""
         kind = next((node.kind for node in missing(state) if node.kind in FOR_GOOD), kind)
-        raise TeamFailedError(str(error), kind=kind, counts=_is_at_fault(state, settings))
+        may_again = not any(map(_is_spent, missing(state)))
+        raise TeamFailedError(str(error), kind=kind, counts=_is_at_fault(state, settings), retryable=may_again)
     return to_outcome(attempt, report.output)
 
 
@@ -55,6 +56,12 @@ def _is_at_fault(state: TaskState, settings: Tasks) -> bool:
     if kind == "subtask":
         return any(_blames(node) for node in _failed(state))
     return kind not in _OF_THE_REQUEST
+
+
+def _is_spent(node: SubtaskState) -> bool:
+    """Return True where a subtask has used up its budget, which is for all of its attempts together."""
+    budget = node.spec.budget
+    return budget is not None and bool(budget.exceeded_by(node.total_usage))
 
 
 def _failed(state: TaskState) -> list[SubtaskState]:

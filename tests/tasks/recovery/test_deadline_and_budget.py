@@ -170,6 +170,26 @@ def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> No
     assert report.usage.tokens == 6
 
 
+def test_nor_does_the_ladder_of_its_team_try_it_again() -> None:
+    calls: list[int] = []
+
+    def work(_task: object, context: Any) -> None:
+        calls.append(context.attempt)
+        context.use(tokens=4)
+        raise ValueError("no")
+
+    member = Subtask("x", worker="a", budget=Budget(tokens=5))
+    settings = Tasks(planner=StaticPlan([member]), on_failure=[Retry(max_attempts=1)])
+    team = SupervisorSpec(id="team", tasks=settings, children=[WorkerSpec(id="a", execute=work)])
+    again = [Retry(max_attempts=5, initial_s=0.0, max_s=0.0, jitter=0.0)]
+    with shop([Subtask("t", worker="team")], team, on_failure=again) as it:
+        it.submit()
+        report = it.report()
+
+    assert "tokens 8 of 5" in report.failed["t"]
+    assert calls == [1, 2]
+
+
 @pytest.mark.parametrize("end", ["preempted", "cancelled", "cancelled by another orchestrator"])
 def test_what_an_attempt_used_that_was_ended_for_reasons_of_others_is_counted_once(end: str) -> None:
     begun, calls = threading.Event(), itertools.count(1)
