@@ -26,10 +26,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.failed_frames import Frames
-from actors.concurrency.thread_state import blocking
+from actors.concurrency.thread_state import blocking, with_users
 from actors.concurrency.wakeup import SingleJob
 from actors.validation.introspection import not_awaited
 
@@ -70,7 +71,7 @@ class Disposal:
                 things = self._left.popleft()
             except IndexError:  # another run was faster
                 return False
-            let_go(things)
+            with_users(partial(let_go, things))
         return False
 
 
@@ -94,7 +95,7 @@ class UserCallback:
     def run(self) -> bool:
         """Call it."""
         try:
-            not_awaited(self._call())
+            not_awaited(with_users(self._call))
         except BaseException as error:
             self._raised(error)
         return False

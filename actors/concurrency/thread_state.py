@@ -31,6 +31,13 @@ class HostedWorkers(Protocol):
         """True in code that this loop runs."""
 
 
+class WorkerHere(Protocol):
+    """Incarnation of a worker that a thread runs."""
+
+    in_users_code: bool
+    """True while that runs a user's code, which may wait for a reply; what is around that may not."""
+
+
 class _Here(threading.local):
     """State of this thread: set by the pool and by the loop in their own threads."""
 
@@ -47,6 +54,12 @@ class _Here(threading.local):
     handler."""
     host_loops: tuple[ref[HostedWorkers], ...] = ()
     """Loops of hosts on this thread on which workers run; also of trees that have ended meanwhile, so it holds none."""
+    serves = False
+    """True on a thread that ``serves_others``, but where nobody may wait in any case (``without_waits``)."""
+    ends: object = None
+    """The tree whose end this thread brings about: a finalizer here cannot wait for that."""
+    worker: WorkerHere | None = None
+    """Incarnation that this thread runs: a wait is allowed while that is in its user's code."""
     in_turn = False
     """True there while incarnations are run that need no task: see ``in_turn``."""
 
@@ -90,14 +103,17 @@ def never_waits() -> None:
 def serves_others() -> None:
     """Note that others wait for what this thread does: a supervisor's run, a timer, a process that is read.
 
-    No code of users runs on it, but for finalizers that the collector runs. They may come in anywhere, and wait for no
-    reply here: it may need this thread.
+    Code of users that may wait for a reply runs there only as ``with_users``, or in a worker (``HERE.worker``).
+    Elsewhere there are only finalizers that the collector runs. They come in anywhere, and wait for no reply: it may
+    need this thread.
     """
-    HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = True
+    HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = HERE.serves = True
 
 
 def with_users(act: Callable[[], T]) -> T:
-    """Call it on a thread that ``serves_others``: code of users runs in it, and may wait for a reply."""
+    """Call code of users: it may wait for a reply, also on a thread that ``serves_others``."""
+    if not HERE.serves:
+        return act()
     HERE.never_blocks, HERE.is_tree_loop, HERE.in_between = bool(HERE.host_loops), False, False
     try:
         return act()
@@ -107,12 +123,13 @@ def with_users(act: Callable[[], T]) -> T:
 
 def without_waits(act: Callable[[], T]) -> T:
     """Call it on this thread, where nobody may wait for a reply meanwhile: not a finalizer either that runs in it."""
-    before = HERE.never_blocks, HERE.is_tree_loop, HERE.in_between
+    before = HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.worker
     try:
         HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = True
+        HERE.serves, HERE.worker = False, None
         return act()
     finally:
-        HERE.never_blocks, HERE.is_tree_loop, HERE.in_between = before
+        HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.worker = before
 
 
 def _open_host_loops() -> list[HostedWorkers]:
@@ -121,11 +138,14 @@ def _open_host_loops() -> list[HostedWorkers]:
 
 def blocks_a_loop() -> bool:
     """True where a wait on this thread would hold up an event loop on which workers run."""
-    if HERE.is_tree_loop or not HERE.host_loops:
-        return HERE.never_blocks
+    worker = HERE.worker
+    may_wait = worker is not None and worker.in_users_code
+    if not HERE.host_loops or (HERE.is_tree_loop and not may_wait):
+        return HERE.never_blocks and not may_wait
     loops = _open_host_loops()
     HERE.host_loops = tuple(map(ref, loops))
-    HERE.never_blocks = bool(loops)
+    if worker is None:
+        HERE.never_blocks = bool(loops)
     return any(each.runs_here for each in loops)
 
 
@@ -229,6 +249,19 @@ _UNHOOKED: Final[deque[None]] = deque((None,))
 def _forked() -> None:
     for thing in _HEAR_OF_FORKS.snapshot():
         thing.forked()
+
+
+def ending(tree: object, act: Callable[[], object]) -> Callable[[], None]:
+    """Return a call of this that brings about the end of a tree; see ``HERE.ends``."""
+
+    def ends() -> None:
+        before, HERE.ends = HERE.ends, tree
+        try:
+            act()
+        finally:
+            HERE.ends = before
+
+    return ends
 
 
 def in_background(name: str, function: Callable[[], object]) -> None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
-from actors.concurrency.thread_state import soon
+from actors.concurrency.thread_state import HERE, soon
 from actors.execution.handling_times import UNTIMED, begun
 from actors.execution.incarnation import OVER, STARTING, Exit, Started
 from actors.execution.incarnation_ends import EndingIncarnation
@@ -78,7 +78,9 @@ class WorkerIncarnation(EndingIncarnation):
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
-        more = False
+        more, before = False, HERE.worker
+        if self.recipe.where is not LOOP:
+            HERE.worker = self  # a finalizer outside of its user's code waits for nobody: who waits may need this run
         try:
             work = self.begin_run()
             if work is None:
@@ -87,6 +89,8 @@ class WorkerIncarnation(EndingIncarnation):
         except BaseException as error:
             self.fail_internally(error)
             self._leave()
+        finally:
+            HERE.worker = before
         if more:
             self.mailbox.release(self)
         return more
@@ -266,7 +270,7 @@ class WorkerIncarnation(EndingIncarnation):
         return None if actor is None else actor._regrow_handler()  # noqa: SLF001
 
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
-        """Handle messages; False when the incarnation is over."""
+        """Handle messages; False when it is over. No finalizer of what it had runs here after the report of the end."""
         handle, now, on_loop = self._handler(), self.system.now, self.recipe.where is LOOP  # which is shared by many
         due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         ends = now() + SLICE_S if on_loop else inf
@@ -291,12 +295,12 @@ class WorkerIncarnation(EndingIncarnation):
             elif home is None or current is not home:
                 CURRENT.set(current := (home := self._home()))
             try:
-                result = handle(body)
-                if type(result) is CoroutineType:
+                self.in_users_code = True
+                if type(result := handle(body)) is CoroutineType:
                     result = await (result if on_loop else self._settled(result))
+                self.in_users_code = False
             except BaseException as error:
                 times.end(self)
-                # No finalizer of these is to run here after the report of the end.
                 handle = envelope = body = result = origin = None  # type: ignore[assignment]  # noqa: PLW2901
                 if not await self._survives(error, reply, current):
                     batch = reply = None  # type: ignore[assignment]  # the error's traceback holds this frame
@@ -334,6 +338,7 @@ class WorkerIncarnation(EndingIncarnation):
 
         The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own.
         """
+        self.in_users_code = False
         killed = is_a(error, asyncio.CancelledError) and self.is_cut_off
         if killed or not self.is_failure(error):
             current.end()
@@ -363,6 +368,7 @@ class WorkerIncarnation(EndingIncarnation):
         """Run a ``run=`` body, from its start to its end."""
         error: BaseException | None = None
         try:
+            self.in_users_code = True
             result = self.actor._regrow_body()  # noqa: SLF001 - a friend
             if type(result) is CoroutineType:
                 await self._settled(result)
@@ -370,6 +376,8 @@ class WorkerIncarnation(EndingIncarnation):
             error = None if self.order is not None else cancelled
         except BaseException as caught:
             error = caught
+        finally:
+            self.in_users_code = False
         error = self._lost if error is None else error
         if error is not None:
             await self._crash(error)

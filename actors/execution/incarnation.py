@@ -153,6 +153,7 @@ class Incarnation:
         "gate",
         "held",
         "home",
+        "in_users_code",
         "is_over",
         "mailbox",
         "order",
@@ -201,6 +202,8 @@ class Incarnation:
         """Number of a process that works for its worker (an MCP server), while that runs; its worker tells it."""
         self.held = False
         """True during a run of it. The mailbox's."""
+        self.in_users_code = False
+        """True while code of its user runs on a thread: see ``actors.concurrency.thread_state``."""
         self.abandoned = False
         self.home: Home | None = None
         """The contextvar's value for messages from outside; built with the first run."""

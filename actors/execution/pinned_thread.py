@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.concurrency.disposal import let_go
-from actors.concurrency.thread_state import start_thread
+from actors.concurrency.thread_state import serves_others, start_thread, with_users
 from actors.concurrency.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Threads:
         """A thread cannot be cancelled: its supervisor abandons it."""
 
     def _main(self, incarnation: WorkerIncarnation, gate: Wakeup) -> None:
+        serves_others()  # but for code of the user: see ``WorkerIncarnation.run``
         try:
             while True:
                 more = incarnation.run()
@@ -52,4 +54,4 @@ class Threads:
             self._failed(error)
         finally:
             remains, incarnation.remains = incarnation.remains, None
-            let_go(remains or [])
+            with_users(partial(let_go, remains or []))

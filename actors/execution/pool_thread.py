@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from actors.concurrency.thread_state import HERE, serves_others, with_users
+from actors.concurrency.thread_state import HERE, serves_others
 from actors.concurrency.wakeup import Wakeup
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PoolThread(threading.Thread):
         """Take jobs until there have been none for a while."""
         HERE.blocking = self
         HERE.soon = _Soon(self)
-        serves_others()  # also with a supervisor's job in its hands that it has not begun
+        serves_others()  # a job says by itself where code of users runs
         pool = self.pool
         if not self.reserve:
             pool.came(self)
@@ -44,7 +44,7 @@ class PoolThread(threading.Thread):
                 self.soon = job.urgent
                 self.in_user_code = not job.urgent
                 try:
-                    if job.run() if job.urgent else with_users(job.run):
+                    if job.run():
                         pool.again(job)
                 except BaseException as error:
                     pool.job_failed(error)

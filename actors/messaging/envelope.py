@@ -233,8 +233,10 @@ class Hook(CurrentMessage):
 
     def __enter__(self) -> None:
         CURRENT.set(self)
+        self.incarnation.in_users_code = True
 
     def __exit__(self, *_: object) -> None:
+        self.incarnation.in_users_code = False
         self.end()
         CURRENT.set(self.incarnation.home)
 

@@ -183,6 +183,8 @@ class Runnable(Protocol):
     held: bool
     abandoned: bool
     """True while its code goes on after it was given up."""
+    in_users_code: bool
+    """True while code of its user runs, on a thread."""
     pulse: Pulse | None
     """Signs of life; None: nobody looks for any."""
 

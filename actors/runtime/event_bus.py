@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
-from actors.concurrency.wakeup import SingleJob
+from actors.concurrency.thread_state import blocking, with_users
+from actors.concurrency.wakeup import SingleJob, Wakeup
 from actors.messaging.reply import Reply
 from actors.model.event_time import note_time
 from actors.model.events import Event, EventsLost, SubscriberDropped
@@ -146,7 +147,7 @@ class Subscription(SingleJob):
         self._dropped = dropped
         self._lost = 0
         self._over = False
-        self._hurry = Reply()
+        self._hurry = Wakeup()
         self._marks: set[Reply] = set()
         """True while a caller waits until these are delivered: then nothing is gathered."""
         self.wants: Callable[..., bool] | None = None
@@ -194,16 +195,17 @@ class Subscription(SingleJob):
         self._marks.add(mark)
         self.queue.append((mark, 0))
         self.rouse()
-        self._hurry.complete()
+        self._hurry.give()
         return None if self._over else mark
 
     def run(self) -> bool:
         """Deliver until there is nothing left; True never: it looks again by itself."""
         if not self.enter():
             return False
-        hurry = self._hurry = Reply()  # first: a mark is either seen here, or finds this to complete
+        hurry = self._hurry = Wakeup()  # first: a mark is either seen here, or finds this to wake
         if not self._marks:
-            hurry.wait(GATHER_S)
+            with blocking():
+                hurry.sleep(GATHER_S)
         while True:
             self._deliver_all()
             self.leave()
@@ -232,8 +234,8 @@ class Subscription(SingleJob):
                 lost, self._lost = self._lost, 0
                 try:
                     if lost:
-                        self._callback(self._event_of_loss(lost))
-                    if (result := self._callback(event)) is not None:
+                        with_users(partial(self._callback, self._event_of_loss(lost)))
+                    if (result := with_users(partial(self._callback, event))) is not None:
                         not_awaited(result)
                 except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
                     self._raised(error, lost)

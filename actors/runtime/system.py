@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from actors.concurrency.disposal import disposal_on
-from actors.concurrency.thread_state import Job, after_fork, in_background
+from actors.concurrency.thread_state import HERE, ON_A_THREAD, Job, after_fork, ending, in_background
 from actors.execution.incarnation import Exit, Exited, Started
 from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
@@ -36,6 +36,7 @@ from actors.model import events
 from actors.model.clock import Clock, SystemClock
 from actors.model.errors import (
     ActorsError,
+    BlockingAskError,
     HopLimitError,
     RecursionDetectedError,
     StartError,
@@ -178,14 +179,14 @@ class System:
         incarnation = self.root.incarnation
         if incarnation is not None:
             # Not on this thread: a Ctrl-C in the middle of the order would leave a root that is never woken.
-            in_background(f"{self.root_path}-stop", incarnation.stop)
+            in_background(f"{self.root_path}-stop", ending(self, incarnation.stop))
         return self.ended
 
     def kill(self) -> Reply:
         """Kill all; completed when nothing runs any more but what was abandoned."""
         incarnation = self.root.incarnation
         if incarnation is not None:
-            in_background(f"{self.root_path}-kill", incarnation.kill)
+            in_background(f"{self.root_path}-kill", ending(self, incarnation.kill))
         return self.ended
 
     def fail(self, error: ActorsError, grace_s: float | None = None) -> None:
@@ -217,15 +218,9 @@ class System:
                 self.leftovers.answer(box, box.close(Refusal.DOWN), Refusal.DOWN)
         for service in self.services.values():
             service.close()
-        in_background(f"{self.root_path}-close", lambda: self._stopped(exit_))
-
-    def _stopped(self, exit_: Exit) -> None:
-        """Nothing runs any more; there may be much to answer."""
-        self._close(
-            exit_,
-            self.leftovers.finish,
-            lambda: self.publish(events.TreeStopped(self.root_path, self.cause is not None)),
-        )
+        told = lambda: self.publish(events.TreeStopped(self.root_path, self.cause is not None))  # noqa: E731
+        close = ending(self, partial(self._close, exit_, self.leftovers.finish, told))  # there may be much to answer
+        in_background(f"{self.root_path}-close", close)
 
     def _close(self, exit_: Exit, *before: Callable[[], object]) -> None:
         """Let go of every thread, then tell who waits: whatever one step meets, the others follow."""
@@ -327,12 +322,14 @@ class System:
 
         Raises:
             RecursionDetectedError: called in code that a worker of this tree runs or waits for: a circle.
-            BlockingAskError: called on the thread of a tree's event loop.
+            BlockingAskError: called on the thread of a tree's event loop, or on one that brings that end about.
         """
         held_up = self._held_up()
         if held_up:
             path = held_up[-1].path
             raise own_error(RecursionDetectedError((path, self.root_path, path)))
+        if HERE.ends is self:  # in a finalizer
+            raise BlockingAskError(self.root_path, ON_A_THREAD, is_in_between=True)
         if not awaits:
             require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
 

@@ -20,8 +20,10 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
+from actors.concurrency.thread_state import with_users
 from actors.concurrency.wakeup import SingleJob
 from actors.dispatch.command.command_process import CommandProcess, Stream
 from actors.dispatch.command.program import Program
@@ -247,7 +249,7 @@ class _Question:
     def run(self) -> bool:
         """Ask once."""
         try:
-            ready, raised = bool(not_awaited(self._incarnation.question())), None
+            ready, raised = with_users(lambda: bool(not_awaited(self._incarnation.question()))), None
         except BaseException as error:  # noqa: BLE001 - see above, also of SystemExit; what lasts is the start's time limit
             ready, raised = False, error
         self._incarnation.answered(ready=ready, raised=raised)
@@ -283,7 +285,7 @@ class _Listener(SingleJob):
 
     def _call(self, line: str) -> None:
         try:
-            not_awaited(self._on_line(line))
+            not_awaited(with_users(partial(self._on_line, line)))
         except BaseException as error:  # noqa: BLE001 - it is the code of a user: the command goes on
             self._incarnation.system.reports.callback_raised(self._incarnation.mailbox.path, error)
 
