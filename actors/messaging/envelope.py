@@ -199,10 +199,10 @@ class CurrentMessage:
             if origin is not None and origin.chain:
                 found.extend(reversed(origin.chain))
             if reply is not None:
-                above = set(reply.waiters) - seen  # a copy in one step of C: others enter and leave meanwhile
+                above = reply.above() - seen
                 seen |= above
                 todo.extend(above)
-        return tuple(reversed(found))
+        return tuple(reversed(dict.fromkeys(found)))  # whoever waits for an attempt may be in its chain, too
 
     # -- errors of its own asks ----------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from actors.concurrency.thread_state import HERE, ON_A_THREAD, blocks_a_loop, in
 from actors.concurrency.wakeup import pass_gate
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.wait_graph import NOBODY, enter, leave, look_again
+from actors.messaging.wait_graph import NOBODY, Awaited, enter, leave, look_again
 from actors.model.clock import monotonic
 from actors.model.errors import BlockingAskError
 from actors.model.raised import frames_of, with_frames
@@ -72,13 +72,12 @@ def require_thread(path: str, instead: str = "await it") -> None:
         raise own_error(BlockingAskError(path, ON_A_THREAD if between else instead, is_in_between=between))
 
 
-class Reply(pykka.Future[Any]):
+class Reply(Awaited, pykka.Future[Any]):
     """One answer, sooner or later: a value, or an error."""
 
     # Slots: threads share it (see actors.concurrency.shared_fields). pykka.Future has none.
     __slots__ = ("_asker", "_callbacks", "_error", "_expires", "_gate", "_get_hook", "_get_hook_result", "_host",
-                 "_timeout_s", "_traceback", "_turn", "_value", "handled_by", "is_abandoned", "is_of_batch", "is_tell",
-                 "target", "waiters")  # fmt: skip
+                 "_timeout_s", "_traceback", "_turn", "_value", "is_abandoned", "is_of_batch", "is_tell")  # fmt: skip
 
     is_of_end = False  # True where it says that its target has ended: one that is down has nothing left to do
 
@@ -94,16 +93,13 @@ class Reply(pykka.Future[Any]):
         self._callbacks: list[Callable[[], object]] | None = None
         self._get_hook = None
         self.target = target
-        """Address that answers, where that is known."""
         self._asker = asker
         self._timeout_s = timeout_s
         self._expires = None if timeout_s is None else monotonic() + timeout_s
         self._host: Host | None = None
         """The tree that runs callbacks of users and hears what they raise; None: nobody outside the library has it."""
-        self.waiters: set[CurrentMessage] = NOBODY
-        """The requests that wait for it now: see ``actors.messaging.wait_graph``."""
-        self.handled_by: CurrentMessage | None = None
-        """The request that it will be the answer of, while that is being handled."""
+        self.waiters = NOBODY
+        self.handled_by = None
         self.is_abandoned = False
         """True once its only asker has gone: the message need not be handled any more."""
         self.is_tell = False

@@ -5,9 +5,10 @@
     Current --waits--> Reply --handled_by--> Current --waits--> Reply ...     what must end before I can go on
     Current --reply--> Reply --waiters-----> Current --reply--> Reply ...     who cannot go on before I have ended
 
-A node is a request (``actors.messaging.envelope.CurrentMessage``) or the answer that it waits for, or will give. An
-edge exists exactly as long as the wait. So a request that nobody waits for (``block=False``) is in nobody's way, and a
-circle is refused at the moment at which the last one of it begins to wait.
+A node is a request (``actors.messaging.envelope.CurrentMessage``) or the answer that it waits for, or will give
+(``Awaited``). An edge exists exactly as long as the wait. So a request that nobody waits for (``block=False``) is in
+nobody's way, and a circle is refused at the moment at which the last one of it begins to wait. An attempt is an answer,
+too: whoever waits for its task waits for it, also where he began to wait after it had begun.
 
 The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
 one of the two sees the other and is refused; if both are, none of them hangs.
@@ -22,6 +23,7 @@ Locking: none. Sets are changed and copied in one step of C; the first one of a 
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.concurrency.shared_fields import first_of
@@ -29,11 +31,43 @@ from actors.messaging.envelope import CURRENT, own_error
 from actors.model.errors import RecursionDetectedError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.reply import Reply
 
 NOBODY: Final[Any] = frozenset()  # never changed: a set takes its place
 """Waiters of a reply that nobody has waited for so far."""
+
+
+class Awaited:
+    """An answer that requests wait for: its place in the graph."""
+
+    __slots__ = ("handled_by", "target", "waiters")
+
+    is_named = True  # False where its target is not one of those who wait for each other, in the words of an error
+
+    target: Address | None
+    """Address that answers, where that is known."""
+    waiters: set[CurrentMessage]
+    """The requests that wait for it now."""
+    handled_by: CurrentMessage | None
+    """The request that it will be the answer of, while that is being handled."""
+
+    @property
+    def blocked_by(self) -> Address | None:
+        """The address that cannot bring it while a worker there waits for it."""
+        return None if self.target is None else self.target.address
+
+    def above(self) -> set[CurrentMessage]:
+        """Return the requests that cannot go on before it is there. A copy in one step of C: others enter and leave."""
+        return set(self.waiters)
+
+    def below(self) -> Collection[Reply]:
+        """Return the answers that must be there before it, as far as somebody waits for them now."""
+        handler = self.handled_by
+        waits = handler.waits if handler is not None and handler.in_request else None
+        return waits.copy() if waits else ()
 
 
 def enter(reply: Reply) -> CurrentMessage | None:
@@ -138,11 +172,21 @@ def redirect(reply: Reply, target: Address) -> None:
 
 
 def _check(reply: Reply, current: CurrentMessage) -> None:
-    circle = find_circle(current, reply)
-    if circle is not None:
+    error = circle_error(reply, current)
+    if error is not None:
         leave(reply, current)
-        current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
-        raise own_error(RecursionDetectedError(tuple(address.path for address in circle)))
+        raise own_error(error)
+
+
+def circle_error(reply: Reply, current: CurrentMessage) -> RecursionDetectedError | None:
+    """Return why code of this request cannot wait for this reply: it would wait for itself, which is reported."""
+    circle = find_circle(current, reply)
+    if circle is None:
+        return None
+    current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
+    # A call aside has the path of its caller.
+    paths = (path for path, _ in groupby(address.path for address in circle[:-1]))
+    return RecursionDetectedError((*paths, circle[-1].path))
 
 
 def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | None:
@@ -150,21 +194,22 @@ def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | 
 
     The first and the last of what is returned are those who wait for each other. None: there is no circle.
     """
-    waiting = current.waiting()
-    if not waiting:
+    held_up = current.held_up()
+    if not held_up:
         return None
+    waiting = tuple(box.address for box in held_up)
+    in_vain = {*waiting, *held_up}
     todo: list[tuple[Reply, tuple[Address, ...]]] = [(reply, waiting)]
     seen: set[Reply] = set()
     while todo:
         each, trail = todo.pop()
-        target = each.target
-        if each in seen or each.done or target is None:
+        if each in seen or each.done:
             continue
         seen.add(each)
-        if target.address in waiting:
+        target = each.target
+        if target is not None and each.blocked_by in in_vain:
             return (*trail, target)
-        handler = each.handled_by
-        waits = handler.waits if handler is not None and handler.in_request else None
-        if waits:
-            todo.extend((further, (*trail, target)) for further in waits.copy())
+        if below := each.below():
+            trail = (*trail, target) if target is not None and each.is_named else trail
+            todo.extend((further, trail) for further in below)
     return None

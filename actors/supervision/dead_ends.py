@@ -48,7 +48,10 @@ _RUNS: Final = (ChildState.STARTING, ChildState.UP, ChildState.STOPPING)
 
 
 def dead_end(system: Registry, target: Address, current: CurrentMessage) -> ActorStoppedError | None:
-    """Return why a reply of ``target`` will not come while code of this request waits for it; None: it may come."""
+    """Return why a reply of ``target`` will not come while code of this request waits for it; None: it may come.
+
+    Nobody of another tree is started, or stopped, after anybody of this one.
+    """
     if not isinstance(target, PoolAddress):
         if target.attached is not None:
             return None  # as most often
@@ -57,6 +60,8 @@ def dead_end(system: Registry, target: Address, current: CurrentMessage) -> Acto
         members = [member for member in tuple(target.members) if member.refusal is None]  # a closed one takes nothing
         if not members or any(member.attached is not None for member in members):
             return None
+    if system.boxes.get(target.path) is not target:
+        return None
     late: list[tuple[str, Late]] = []
     for asker in current.held_up():
         paths = _running(system, asker) if system.boxes.get(asker.path) is asker else []

@@ -75,8 +75,8 @@ def test_a_double_effect_is_found(soak: Callable[..., TaskSoak], monkeypatch: py
 
     def twice(self: AttemptHandoff, attempt: Attempt, entry: Any) -> None:
         give(self, attempt, entry)
-        if not entry.is_team and attempt.box is not None:
-            attempt.box.put_unbounded((attempt, None, None))
+        if not entry.is_team and attempt.target is not None:
+            attempt.target.put_unbounded((attempt, None, None))
 
     def again(self: Attempt, incarnation: Any, now: float) -> bool:
         begin(self, incarnation, now)

@@ -54,7 +54,7 @@ def nothing_is_idle(tree: Tree, run: Run) -> list[str]:
     live = [each for each in ground.attempts.values() if each.spec.role == "work" and not each.done]
     if len(live) >= run.max_parallel:
         return [] if len(live) == run.max_parallel else [f"{len(live)} attempts at once: {live}"]
-    busy = {each.box.path for each in live if each.box is not None}
+    busy = {each.target.path for each in live if each.target is not None}
     idle = []
     for state in states.values():
         for node in state.nodes.values():

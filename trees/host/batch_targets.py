@@ -41,12 +41,13 @@ from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.model.errors import UnknownPathError
+from actors.model.errors import RecursionDetectedError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_ids import require_own
+from actors.tasks.orchestration.delegation_calls import join_task
 from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
@@ -275,21 +276,41 @@ class TaskTarget(_InTree):
 
     def _given(self, item: Any, task: Task, new: Mapping[str, Reply], across: TaskWaits | None) -> GivenItem:
         id_ = str(task.id)
-        reply = new[id_] if id_ in new else self._port.waiting(id_)
+        done = new[id_] if id_ in new else self._port.waiting(id_)
         if across is not None:
-            reply.when_done(across.enter())
+            done.when_done(across.enter())
+
+        def drop() -> None:
+            if not done.done:
+                self._port.tell(Cancel(id_, "its batch was given up"))
+
+        try:
+            wait, leave_wait = join_task(self._port, id_, done)
+        except RecursionDetectedError:
+            if id_ in new:
+                drop()
+            raise
 
         def result() -> Any:
-            report = reply.outcome()
+            if wait is not None:
+                wait.outcome()
+            report = done.outcome()
             if report.error is not None:
                 raise own_error(report.error.with_traceback(None))
             return report.output if task.plan is not self._plan or self._plan is None else report.results[ITEM]
 
         def leave() -> None:
-            if not reply.done:
-                self._port.tell(Cancel(id_, "its batch was given up"))
+            leave_wait()
+            drop()
 
-        return GivenItem(item, reply, result, leave)
+        return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
+
+
+def _joined(wait: Reply, done: Reply) -> Reply:
+    """Completed at the end of a task, or where the worker cannot wait for that. Code may outlive the wait."""
+    ended = Reply()
+    wait.when_done(lambda: done.when_done(ended.complete) if wait.succeeded else ended.complete())
+    return ended
 
 
 def _words(item: Any) -> str:

@@ -22,7 +22,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
 from actors.concurrency.in_turn import InTurn
+from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
+from actors.messaging.wait_graph import enter, leave, list_wait
 from actors.model.errors import ActorsError
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
@@ -68,8 +70,10 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._follower = follower
         self._ready: deque[TaskEvent] = deque()
         self._error: ActorsError | None = None
+        self._signal: Reply | None = None
+        """Completed when there is something to look at; None: look now."""
         self._news: asyncio.Future[None] | None = None
-        """Done when there is something to look at; None: look now."""
+        """Done when that is, on the running loop."""
         self._turns = asyncio.Lock()
         """Held by the one that waits for the next event: the others wait for it."""
 
@@ -87,13 +91,24 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
                 raise error
             if self._follower.over:
                 raise StopAsyncIteration
-            if self._news is not None:
-                await asyncio.wait([self._news])  # cancelled, it leaves nothing behind; the next call waits again
+            if self._news is not None and self._signal is not None:
+                await self._wait(self._news, self._signal)
             self._look()
         kept = self._follower.fetched(self._ready[0])
         if kept is not None:
             self._ready[0] = whole_of(self._ready[0], await kept)
         return self._ready.popleft()
+
+    async def _wait(self, news: asyncio.Future[None], signal: Reply) -> None:
+        """Wait for news; cancelled, it leaves nothing behind, and the next call waits again."""
+        entered = enter(signal)
+        try:
+            await asyncio.wait([news])
+        finally:
+            leave(signal, entered)
+        if signal.done:
+            self._signal = self._news = None
+            signal.outcome()
 
     def _look(self) -> None:
         try:
@@ -101,7 +116,8 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
                 self._ready.append(event)
         except ActorsError as error:
             self._error = error  # after what there was
-        self._news = _future_of(self._follower.signal)
+        self._signal = self._follower.expected()
+        self._news = _future_of(self._signal)
 
     async def aclose(self) -> None:
         """Read no more; whoever waits in ``__anext__`` hears that it is over."""
@@ -181,7 +197,8 @@ class JournalFollower:
         """How often something may have happened that nobody told of, and how often it was looked for."""
         self.scope = f"{port.path}/"
         self.over = False
-        self.signal = Reply()
+        self._target = port.system.boxes.get(port.orchestrator)
+        self.signal = Reply(self._target)
         self._done = port.waiting(id_)
         self.stop = port.runtime.feed.follow(id_, self, self._done)
         """Hear nothing more."""
@@ -205,6 +222,12 @@ class JournalFollower:
         self._missed += 1
         self.wake()
 
+    def expected(self) -> Reply:
+        """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
+        if CURRENT.get() is not None:
+            list_wait(self.signal)
+        return self.signal
+
     def read(self, instead: str) -> Iterator[TaskEvent]:
         """Read on this thread, up to the end; ``instead``: what to write on an event loop."""
         try:
@@ -214,7 +237,9 @@ class JournalFollower:
                     yield event if kept is None else whole_of(event, kept.get())
                 if not self.over:
                     require_thread(self._port.path, instead)
-                    self.signal.wait(None)
+                    signal = self.expected()
+                    signal.wait(None)
+                    signal.outcome()
         finally:
             self.stop()
 
@@ -223,7 +248,7 @@ class JournalFollower:
 
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
         """
-        self.signal = Reply()
+        self.signal = Reply(self._target)
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it

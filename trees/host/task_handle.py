@@ -27,7 +27,7 @@ from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, TaskError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
-from actors.tasks.orchestration.delegation_calls import wait_for_task
+from actors.tasks.orchestration.delegation_calls import leave_task, reply_of, wait_for_task
 from actors.tasks.orchestration.left_orders import settled_by_the_end
 from actors.tasks.orchestration.messages import Cancel, SetPriority
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
@@ -220,8 +220,8 @@ class TaskHandle:
             with waiting(self._across):
                 yield self._done if joined is None else joined
         finally:
-            if joined is not None and not joined.done:
-                joined.fail(TaskTimeoutError(self.id, 0.0))  # nobody hears that
+            if joined is not None:
+                leave_task(joined)
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class TaskHandle:
         """
         why: object = reason
         given = "" if why is None else require_text(f"task {self.id}: cancel: reason:", why, "Say it in words")
-        recorded = Reply()
+        recorded = reply_of(self._port)
         if self.report is not None:
             recorded.complete()
             return recorded
@@ -313,6 +313,7 @@ class TaskHandle:
         Raises:
             ValueError: ``after`` is no number of an event.
             TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
+            ActorStoppedError: as ``result``, while it is read.
         """
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is not a number of an event"
@@ -332,6 +333,7 @@ class TaskHandle:
 
         Raises:
             TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
+            ActorStoppedError: as ``result``, while it is read.
         """
         return TextStream(self._port, self.id, subtask)
 

@@ -43,8 +43,11 @@ from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
+    from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.mailbox import Mailbox
     from actors.tasks.execution.detached_call import DetachedCall
 
@@ -59,7 +62,7 @@ class Attempt(Reply, SystemMessage):
     """
 
     __slots__ = (
-        "_fetched", "_lock", "_timer", "_turns", "asks", "box", "call", "code_outcome", "ended_by", "incarnation",
+        "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "ended_by", "incarnation",
         "is_redelivery", "key", "last_sign", "owner", "progress", "spec", "started", "stream", "subtask", "task",
         "trace", "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
@@ -85,8 +88,6 @@ class Attempt(Reply, SystemMessage):
         """Why it was ended from outside: timeout, idle, cancel, preempt, stop. By ``end_for`` and ``withdraw``."""
         self.incarnation: Incarnation | None = None
         """The incarnation that runs it, once it has begun."""
-        self.box: Mailbox | None = None
-        """Mailbox that it goes to; None: that of a team, or of nobody."""
         self.was_given = False
         """True once it was put where it is done. Written by ``give_once``."""
         self.was_refused = False
@@ -108,6 +109,21 @@ class Attempt(Reply, SystemMessage):
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"
+
+    # -- who waits for whom --------------------------------------------------------------------------------
+
+    @property
+    def blocked_by(self) -> Address | None:
+        """The mailbox where it waits to be begun; another member of the same pool is in nobody's way."""
+        return self.target if self.started is None else None
+
+    def above(self) -> set[CurrentMessage]:
+        """Return the requests that wait for it now: for its task, or for what it is asked for."""
+        return super().above() | self.owner.waits.above(self)
+
+    def below(self) -> Collection[Reply]:
+        """Return what it waits for; a team waits for the attempts of its members."""
+        return self.owner.waits.attempts_of(self.spec.part) if self.spec.part else super().below()
 
     def keep(self, fetched: object) -> None:
         """Hold what was fetched for it, as long as it is needed: others that run at once share that."""
@@ -185,8 +201,8 @@ class Attempt(Reply, SystemMessage):
     # -- the worker ----------------------------------------------------------------------------------------
 
     def goes_to(self, box: Mailbox) -> None:
-        """Note the mailbox that is kept free for it."""
-        self.box = box
+        """Note the mailbox that is kept free for it; that of a team, or of nobody, has none."""
+        self.target = box
 
     def runs_as(self, call: DetachedCall) -> None:
         """Note the call that runs it, in place of a worker."""

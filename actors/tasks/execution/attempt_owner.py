@@ -9,6 +9,7 @@ from actors.tasks.model.task import Subtask, same_instruction
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.messaging.envelope import CurrentMessage
     from actors.messaging.reply import Reply
     from actors.runtime.system import System
     from actors.tasks.execution.attempt import Attempt
@@ -49,6 +50,16 @@ class AskedWork(NamedTuple):
         )
 
 
+class AttemptWaits(Protocol):
+    """Requests that wait for the attempts of a tree, and the attempts of its tasks."""
+
+    def above(self, attempt: Attempt) -> set[CurrentMessage]:
+        """Return the requests that wait for what an attempt is for."""
+
+    def attempts_of(self, task: str) -> Sequence[Attempt]:
+        """Return all attempts of a task, or of a part."""
+
+
 class StreamSink(Protocol):
     """Where the attempts of a tree stream to."""
 
@@ -74,6 +85,10 @@ class AttemptOwner(Protocol):
     @property
     def streams(self) -> StreamSink:
         """Where it streams to."""
+
+    @property
+    def waits(self) -> AttemptWaits:
+        """Requests that wait for its attempts."""
 
     @property
     def count_tokens(self) -> Callable[[str], int] | None:

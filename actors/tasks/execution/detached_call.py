@@ -104,7 +104,7 @@ class DetachedCall:
 
     def _enter(self) -> CurrentMessage:
         """Set its ancestry, those who wait for it, until it ends."""
-        current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext))
+        current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext), self._attempt)
         CURRENT.set(current)
         current.borrow()
         return current

@@ -79,12 +79,14 @@ class _OffLoopCall:
     def __init__(self, code: Callable[[], Any], current: CurrentMessage) -> None:
         self._caller = current
         path = current.incarnation.mailbox.path
-        self.reply = Reply()
         system = cast("WorkerIncarnation", current.incarnation).system
         self.incarnation = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
+        self.reply = Reply(
+            self.incarnation.mailbox
+        )  # with a target: whoever is asked for it knows that the caller waits
 
     def _run(self, code: Callable[[], Any]) -> None:
-        current = CurrentMessage(self.incarnation, self._caller.origin)
+        current = CurrentMessage(self.incarnation, self._caller.origin, self.reply)
         CURRENT.set(current)
         current.borrow()
         try:

@@ -123,6 +123,7 @@ class AttemptDispatcher:
         if box is not None:
             attempt.goes_to(box)
         row = parts.control.hold(attempt, node, rank)
+        parts.delegation.refuse_joined(attempt)
         follows: str | None = state.id
         if node.losses:
             core.suspects.passes(node.losses, attempt)

@@ -14,7 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.messaging.mailbox import Mailbox
 from actors.messaging.pool_address import PoolAddress
+from actors.messaging.wait_graph import circle_error
 from actors.model.errors import ConfigError, RecursionDetectedError
 from actors.tasks.execution.attempt import STOP, Attempt
 from actors.tasks.journal.subtask_state import SubtaskState, asker_of
@@ -186,7 +188,21 @@ class Delegation:
         """Refuse the wait for a task of an attempt that can only wait for ever."""
         chain = wait_cycle_from(self._core.runtime, ask.attempt)
         if chain:
-            self._core.act(ask.task, self.answer, key, None, RecursionDetectedError((*chain, chain[0])))
+            self._refuse(ask.task, key, ask.reply, RecursionDetectedError((*chain, chain[0])))
+
+    def refuse_joined(self, attempt: Attempt) -> None:
+        """Refuse the waits for a task of a worker that is to do something of it: it was not kept from that.
+
+        The ancestry of a task has the first one who waits for it, and no other who has joined him.
+        """
+        for wait in self._core.runtime.waits.joined(attempt):
+            errors = [error for current in set(wait.waiters) if (error := circle_error(wait, current)) is not None]
+            if errors:
+                self._refuse(attempt.task, wait.ask, wait, errors[0])
+
+    def _refuse(self, task: str, ask: str, reply: Reply, error: BaseException) -> None:
+        """Fail what somebody waits for, once all is kept of a task; ``ask`` is its key, where an attempt does."""
+        self._core.act(task, partial(self.answer, ask, None) if ask else reply.fail, error)
 
     def recheck_deadlocks(self) -> None:
         """Refuse, in a new incarnation, the asks that could only wait for ever."""
@@ -223,13 +239,15 @@ class Delegation:
         It would begin again and again, and be cut off, until whoever is to stop first is killed. Where only the attempt
         itself is to stop, or somebody whom it has asked, it begins again after that, and those who wait are answered.
         """
-        for key in self._asked_above(state, node):
-            open_ask = self._core.runtime.asks.get(key)
-            if open_ask is not None and not _held_up(open_ask.reply).isdisjoint(error.stop_first):
-                self._core.act(state.id, self.answer, key, None, error)
+        for key, reply in self._waits_above(state, node):
+            if not _held_up(reply).isdisjoint(error.stop_first):
+                self._refuse(state.id, key, reply, error)
 
-    def _asked_above(self, state: TaskState, node: SubtaskState) -> list[str]:
-        """Return the asks that a subtask is done for, be it by way of teams, or the waits for its task."""
+    def _waits_above(self, state: TaskState, node: SubtaskState) -> list[tuple[str, Reply]]:
+        """Return what those wait for whom a subtask is done for, be it by way of teams, with the keys of their asks.
+
+        It is one ask, or the waits for its task.
+        """
         runtime, of, found = self._core.runtime, state, node
         while found.ask is None:
             above = runtime.attempt_of(of)
@@ -237,9 +255,10 @@ class Delegation:
             whole = None if above is None or port is None else port.states.get(above.task)
             further = None if above is None or whole is None else whole.nodes.get(above.subtask.id)
             if whole is None or further is None:
-                return [key for key, ask in runtime.asks.copy().items() if ask.task == of.id]
+                return [(wait.ask, wait) for wait in runtime.waits.of(of.id)]
             of, found = whole, further
-        return [found.ask]
+        open_ask = runtime.asks.get(found.ask)
+        return [] if open_ask is None else [(found.ask, open_ask.reply)]
 
     def _too_late(self, state: TaskState, node: SubtaskState, ask: str) -> None:
         if not node.is_done:
@@ -288,6 +307,35 @@ class Delegation:
             if port is open_ask.attempt.owner or (port is open_ask.port and not open_ask.task):
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(port.down())
+
+        self.give_up_all()
+
+    def give_up_all(self) -> None:
+        """Look at all waits for tasks, now that all is being stopped, or that a team has stopped with that."""
+        for task in self._core.runtime.waits.at(self._core.port):
+            self.give_up(task)
+
+    def give_up(self, task: str) -> None:
+        """Fail the waits for a task that does not go on before those who wait have stopped.
+
+        All is being stopped, so nothing more of it begins; and nothing of it runs.
+        """
+        core, port = self._core, self._core.port
+        if not core.closing or any(self._runs(each) for each in port.waits.attempts_of(task)):
+            return
+        state = core.states.get(task)
+        if state is not None and state.final is not None:
+            return
+        for wait in port.waits.of(task):
+            if wait.is_below(port.path):
+                self._refuse(task, wait.ask, wait, port.down())
+
+    def _runs(self, attempt: Attempt) -> bool:
+        """True while an attempt may come to its end; a team that was stopped with all others does no more of it."""
+        if not attempt.spec.part or attempt.done:
+            return not attempt.done
+        box = self._core.system.boxes.get(self._core.runtime.port_at(attempt.spec.path).orchestrator)
+        return isinstance(box, Mailbox) and box.attached is not None
 
     def put_aside(self, state: TaskState) -> None:
         """Answer all that was asked for in a task that nobody goes on with: who waits for it holds a worker."""

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT, own_error
 from actors.messaging.inbox import Refusal
-from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
-from actors.messaging.wait_graph import list_wait
+from actors.messaging.wait_graph import enter, leave, list_wait
 from actors.model.errors import RecursionDetectedError
-from actors.model.raised import is_a
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError
+from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError, TaskTimeoutError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaiterJoined
+from actors.tasks.orchestration.task_waits import AskReply, TaskWait
 from actors.tasks.orchestration.waits_across_trees import circle_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context as Variables
 
+    from actors.messaging.envelope import CurrentMessage
     from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
@@ -39,18 +39,6 @@ BACKSTOP_S: Final = 5.0
 _NOT_OF_AN_UNDO: Final = (
     "an undo cannot ask for work: nothing new begins of what is undone. Name the worker that undoes it: undo='its id'"
 )
-
-
-class AskReply(Reply):
-    """Answer that an attempt waits for."""
-
-    __slots__ = ()
-
-    @property
-    def met_dead_end(self) -> bool:
-        """True where nobody brings it before one who waits for it has been stopped, as that is to."""
-        error = self._error
-        return is_a(error, ActorStoppedError) and error.asker_stops_first
 
 
 class OpenDelegation(NamedTuple):
@@ -119,8 +107,10 @@ def waiting_chain(port: OrchestratorPort) -> tuple[tuple[str, ...], tuple[str, .
     return tuple(address.path for address in current.waiting()), current.lineage
 
 
-def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | None:
-    """Note that the present code is about to wait for a task: it stands in the task's ancestry from now on.
+def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> TaskWait | None:
+    """Note that the present code is about to wait for a task: from now on it waits for all its attempts, too.
+
+    In the same tree it also stands in the task's ancestry. An attempt has no slot meanwhile.
 
     Returns:
         What a worker has to wait for instead: it is completed when there is a slot again for an attempt, and fails
@@ -132,29 +122,64 @@ def wait_for_task(port: OrchestratorPort, task: str, done: Reply) -> Reply | Non
     """
     chain, lineage = waiting_chain(port)
     current = CURRENT.get()
-    if not chain or current is None:
+    if current is None or not current.in_request:
         return None
-    target = port.system.boxes.get(port.orchestrator)
-    reply = AskReply(target, current.incarnation.mailbox.path)
-    list_wait(reply)
-    attempt = current.reply if current.in_request else None
-    ended: Callable[[], object] = reply.complete
+    attempt = current.reply if chain else None
+    asker, runtime = current.incarnation.mailbox.path, port.runtime
     if isinstance(attempt, Attempt):
-        runtime = port.runtime
         own = runtime.port_at(attempt.owner.path)
         key = own.new_ask(attempt)
+        reply = TaskWait(port, task, asker, key)
         runtime.open_ask(key, OpenDelegation(reply, attempt, port, None, task=task))
         reply.when_done(partial(_answered, own, key, port, attempt, reply))
         own.tell(Delegate(attempt, attempt, key, attempt.subtask, chain, lineage, None, only_waits=True))
         port.tell(WaiterJoined(task, chain, lineage, key))
-        ended = partial(_task_ended, own, key)
+        ended: Callable[[], object] = partial(_task_ended, own, key)
     else:
-        port.tell(WaiterJoined(task, chain, lineage))
+        reply = TaskWait(port, task, asker)
+        ended = reply.complete
+        if chain:
+            port.tell(WaiterJoined(task, chain, lineage))
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
+    target = reply.target
     if port.system.is_down or (target is not None and target.refusal is Refusal.DOWN):
         reply.fail(port.system.down_error(port.path))  # nobody else will: it was closed before the wait was listed
     return reply
+
+
+def join_task(port: OrchestratorPort, task: str, done: Reply) -> tuple[TaskWait | None, Callable[[], None]]:
+    """Have the present code wait from here on for one of several tasks, as ``wait_for_task`` does for a single one.
+
+    Returns:
+        What ``wait_for_task`` returns, and what says that it is no longer waited for.
+
+    Raises:
+        RecursionDetectedError: the task waits for the present code.
+    """
+    wait = wait_for_task(port, task, done)
+    if wait is None:
+        return None, lambda: None
+    try:
+        entered = enter(wait)
+    except BaseException:
+        leave_task(wait)
+        raise
+    return wait, partial(leave_task, wait, entered)
+
+
+def reply_of(port: OrchestratorPort) -> Reply:
+    """Return a reply that an orchestrator completes. It fails where that cannot be before a worker that waits ends."""
+    reply = Reply(port.system.boxes.get(port.orchestrator))
+    list_wait(reply)
+    return reply
+
+
+def leave_task(wait: TaskWait, entered: CurrentMessage | None = None) -> None:
+    """The present code waits no longer for a task."""
+    leave(wait, entered)
+    if not wait.done:
+        wait.fail(TaskTimeoutError(wait.task, 0.0))  # nobody hears that
 
 
 def _task_ended(own: OrchestratorPort, key: str) -> None:

@@ -155,7 +155,7 @@ class AttemptHandoff:
             return
         if attempt.done or not self._core.runtime.may_start() or not attempt.give_once():
             return
-        box: Any = attempt.box
+        box: Any = attempt.target
         if entry.is_team:
             present = self._core.port.workers.get(entry.id)  # as a later incarnation knows it, where there is one
             if not self._parts.team_calls.give(attempt, entry) and (present is None or present.is_gone):
@@ -223,7 +223,8 @@ class AttemptHandoff:
         if attempt.spec.part and attempt.was_given and (entry is None or entry.is_gone):
             attempt.fail(core.system.stopped_error(attempt.spec.path, Refusal.STOPPED))  # nobody has heard of its stop
         if entry is not None:
-            entry.reassign(attempt.key, attempt.box, was_refused=attempt.was_refused)
+            box: Any = attempt.target
+            entry.reassign(attempt.key, box, was_refused=attempt.was_refused)
             self._resume_limits(row, entry)
             if not attempt.was_given:
                 core.act(core.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)

@@ -249,12 +249,13 @@ class Orchestrator(ManagedActor):
             return  # it is taken up when that part goes on
         if attempt.spec.role == "work":
             parts.dispatcher.ended(attempt, state)
-            return
-        core.act(attempt.task, core.runtime.forget, attempt)
+        else:
+            core.act(attempt.task, core.runtime.forget, attempt)
         if state is not None and attempt.spec.role == "undo":
             parts.undo.ended(attempt, state)
-        elif state is not None:
+        elif state is not None and attempt.spec.role != "work":
             parts.stages.ended(attempt, state)
+        parts.delegation.give_up(attempt.task)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
         """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it.
@@ -331,6 +332,7 @@ class Orchestrator(ManagedActor):
             self.parts.queue.requeue_all(state)
         if join.ask is not None:
             self.parts.delegation.recheck(join.ask)
+        self.parts.delegation.give_up(join.task)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
         self.core.port.answered.pop(responded.escalation, None)
@@ -340,6 +342,8 @@ class Orchestrator(ManagedActor):
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         core, parts = self.core, self.parts
+        if core.closing:
+            parts.delegation.give_up_all()
         if core.closing or not self.knows_workers:
             return  # a team that stops because all does is not gone; and once we are up we are told of all workers
         known = core.workers.get(change.spec.id)

@@ -60,7 +60,7 @@ class OrchestratorPort:
     """Public side of one orchestrator: how it is reached, and its states as others see them."""
 
     def __init__(self, runtime: TaskRuntime, path: str, settings: Tasks) -> None:
-        self.runtime, self.system, self.streams = runtime, runtime.system, runtime.streams
+        self.runtime, self.system, self.streams, self.waits = runtime, runtime.system, runtime.streams, runtime.waits
         self.path = path  # of the supervisor
         self.orchestrator = f"{path}/{ORCHESTRATOR}"
         """Path of the orchestrator itself."""

@@ -31,6 +31,7 @@ from actors.tasks.orchestration.event_feed import Feed
 from actors.tasks.orchestration.event_numbers import EventNumbers
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OrchestratorPort
 from actors.tasks.orchestration.stream_relay import StreamRelay
+from actors.tasks.orchestration.task_waits import WaitTable
 from actors.tasks.planning.task_settings import Tasks
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class TaskRuntime:
         """Looks for the orders of other processes that somebody waits for."""
         self.records: set[Reply] = set()
         """Records that a worker's code waits for: those of its steps."""
+        self.waits = WaitTable(self)
+        """Waits of workers for tasks."""
         self.detached_calls: set[DetachedCall] = set()
         self.ports: dict[str, OrchestratorPort] = {}
         """By the path of the supervisor."""

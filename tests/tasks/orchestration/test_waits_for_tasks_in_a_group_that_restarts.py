@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,7 +51,60 @@ class Asker:
             raise
         return self.came[-1]
 
+    def maps(self, *_: object) -> Any:
+        if self.gate is not None:
+            self.gate.hold()
+        for _item, result in self.tree.map(["help"], "shop/desk/helper"):
+            self.came.append(result if isinstance(result, Exception) else {"helper": result})
+        return self.last()
+
+    async def maps_async(self, *_: object) -> Any:
+        if self.gate is not None:
+            await self.gate.hold_async()
+        async for _item, result in self.tree.map(["help"], "shop/desk/helper"):
+            self.came.append(result if isinstance(result, Exception) else {"helper": result})
+        return self.last()
+
+    def _waits_in(self, kind: str) -> object:
+        handle = self.tree.submit(Task("help", plan=TO_HELPER), "shop/desk")
+        if "cancel" in kind:
+            return handle.cancel().get()
+        return list(handle.stream() if "stream" in kind else handle.events())
+
+    def waits_in(self, kind: str, *_: object) -> Any:
+        if self.gate is not None:
+            self.gate.hold()
+        try:
+            self._waits_in(kind)
+            self.came.append(HELPED)
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.came.append(error)
+        return self.last()
+
+    async def waits_in_async(self, kind: str, *_: object) -> Any:
+        if self.gate is not None:
+            await self.gate.hold_async()
+        handle = await self.tree.asubmit(Task("help", plan=TO_HELPER), "shop/desk")
+        try:
+            if "cancel" in kind:
+                await handle.cancel()
+            else:
+                [each async for each in (handle.stream() if "stream" in kind else handle.events())]
+            self.came.append(HELPED)
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            self.came.append(error)
+        return self.last()
+
+    def last(self) -> Any:
+        if isinstance(self.came[-1], Exception):
+            raise self.came[-1]
+        return self.came[-1]
+
     def work(self, kind: str) -> Callable[..., Any]:
+        if "map" in kind:
+            return self.maps_async if "async" in kind else self.maps
+        if "," in kind:
+            return partial(self.waits_in_async if "async" in kind else self.waits_in, kind)
         return self.awaits if "async" in kind else self.waits
 
 
@@ -85,7 +139,10 @@ def is_refused(asker: Asker) -> bool:
     )
 
 
-KINDS = pytest.mark.parametrize("kind", ["attempt", "async attempt", "handler", "async handler"])
+_KINDS = ["attempt", "async attempt", "handler", "async handler"]
+EACH_KIND = [*_KINDS, *(f"{each}, map" for each in _KINDS)]
+KINDS = pytest.mark.parametrize("kind", EACH_KIND)
+LOOKS = pytest.mark.parametrize("kind", [f"{each}, {how}" for each in _KINDS for how in ("events", "stream", "cancel")])
 
 
 @KINDS
@@ -128,7 +185,44 @@ def test_a_wait_for_a_task_fails_that_cannot_end_before_whoever_waits_has_stoppe
             assert not record.of(SubtaskFailed)
 
 
-def test_whoever_waits_for_the_task_of_an_older_one_that_waits_for_a_helper_is_stopped_at_once() -> None:
+@LOOKS
+def test_so_does_a_wait_for_its_events_its_text_or_the_record_of_a_cancel(kind: str) -> None:
+    begun = threading.Event()
+
+    async def helps(*_: object) -> str:
+        if begun.is_set():
+            return "helped"
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    with Hang(deaf=True) as gate:
+        asker = Asker(gate if "cancel" in kind else None)
+        with running(shop(asker, kind, helps, strategy="one_for_all")) as tree:
+            record = Record(tree)
+            going = begin(tree, asker, kind)
+            if asker.gate is not None:
+                gate.wait_until_entered(LONG_S)
+            else:
+                assert begun.wait(LONG_S)
+                eventually(lambda: waits(tree), "the wait")
+            tree.ref("shop/culprit").tell("raise ValueError")
+            if asker.gate is not None:
+                eventually(lambda: tree.child("shop/desk").state != "running", "the end of the desk")
+                gate.release()
+            if "handler" in kind:
+                with pytest.raises(ActorStoppedError):
+                    going.get(timeout=LONG_S)
+                record.wait_for(ChildExited, "shop/asker")
+            else:
+                assert going.result(timeout=LONG_S).results == {"asker": HELPED}
+
+            assert "async attempt" in kind or is_refused(asker), asker.came
+            assert record.exits("shop/asker") == ["shutdown"]
+
+
+@pytest.mark.parametrize("kind", [each for each in EACH_KIND if "async attempt" not in each])  # those are cancelled
+def test_whoever_waits_for_the_task_of_an_older_one_that_waits_for_a_helper_is_stopped_at_once(kind: str) -> None:
     """The older one could begin again and again: each time its helper is down."""
     asker = Asker()
     with Hang(deaf=True) as gate:
@@ -137,22 +231,27 @@ def test_whoever_waits_for_the_task_of_an_older_one_that_waits_for_a_helper_is_s
             gate.hold()
             return actors.ref("shop/last").ask("help", timeout=None)
 
-        spec = shop(asker, "attempt", helps, asker_first=False, strategy="one_for_all")
+        spec = shop(asker, kind, helps, asker_first=False, strategy="one_for_all")
         last = WorkerSpec(id="last", handle=lambda _: "helped")
         spec = spec.model_copy(update={"children": (*spec.children[:-1], last)})
         with start(spec) as tree:
             record = Record(tree)
-            handle = begin(tree, asker, "attempt")
+            going = begin(tree, asker, kind)
             gate.wait_until_entered(LONG_S)
             eventually(lambda: waits(tree), "the wait")
             helper = tree.ref("shop/last")
             tree.ref("shop/culprit").tell("raise ValueError")
             eventually(lambda: not helper.is_alive(), "the end of the helper")
             gate.release()
-            handle.result(timeout=LONG_S)
+            if "handler" in kind:
+                with pytest.raises(ActorStoppedError):
+                    going.get(timeout=LONG_S)
+                record.wait_for(ChildExited, "shop/asker")
+            else:
+                going.result(timeout=LONG_S)
+                assert asker.came[1:] == [HELPED]
 
             assert type(asker.came[0]) is ActorStoppedError
-            assert asker.came[1:] == [HELPED]
             assert record.exits("shop/asker") == ["shutdown"]
             assert not record.of(SubtaskFailed)
 

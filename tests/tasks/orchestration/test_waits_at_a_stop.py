@@ -1,0 +1,141 @@
+"""A worker waits for a task of the supervisor that stops it: nothing more of it begins, and nobody is killed for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from actors import ActorStoppedError, Worker
+from actors.testing import Hang
+from tests.support.crew import LONG_S, meanwhile, running
+from tests.support.hardening import eventually
+from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec
+
+ONE = Plan([Subtask("slow")])
+TWO = Plan([Subtask("slow"), Subtask("next", depends_on=["slow"])])
+HOW = pytest.mark.parametrize("how", ["result", "map"])
+WHERE = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+
+
+class Asker(Worker):
+    """Waits for a task of its own supervisor: in a handler, or in its last hook."""
+
+    tree: Any = None
+    came: list[Any]
+
+    def __init__(self, how: str, plan: Plan, came: list[Any], *, at_end: bool) -> None:
+        self.how, self.plan, self.came, self.at_end = how, plan, came, at_end
+
+    def waits(self) -> None:
+        try:
+            if self.how == "map":
+                self.came += [result for _, result in Asker.tree.map([Task("go", plan=self.plan)], "p")]
+            else:
+                self.came.append(Asker.tree.submit(Task("go", plan=self.plan), "p").result().output)
+        except ActorStoppedError as error:
+            self.came.append(error)
+
+    def on_receive(self, _: Any) -> None:
+        self.waits()
+
+    def on_stop(self) -> None:
+        if self.at_end:
+            self.waits()
+
+
+class AsyncAsker(Asker):
+    async def waits_async(self) -> None:
+        try:
+            if self.how == "map":
+                self.came += [each async for _, each in Asker.tree.map([Task("go", plan=self.plan)], "p")]
+            else:
+                self.came.append((await (await Asker.tree.asubmit(Task("go", plan=self.plan), "p"))).output)
+        except ActorStoppedError as error:
+            self.came.append(error)
+
+    async def on_receive(self, _: Any) -> None:
+        await self.waits_async()
+
+    async def on_stop(self) -> None:
+        if self.at_end:
+            await self.waits_async()
+
+
+def shop(slow: Hang, how: str, plan: Plan, came: list[Any], *, is_async: bool, at_end: bool = False) -> SupervisorSpec:
+    actor = AsyncAsker if is_async else Asker
+    words = {"how": how, "plan": plan, "came": came, "at_end": at_end}
+    return SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("next")]), on_failure=[]),
+        children=[
+            WorkerSpec(id="slow", execute=lambda *_: slow.hold() or "slow", shutdown="infinity"),
+            WorkerSpec(id="next", execute=lambda *_: "next"),
+            WorkerSpec(id="asker", actor=actor, kwargs=words, shutdown="infinity"),
+        ],
+    )
+
+
+def asker_stops(tree: Tree) -> None:
+    eventually(lambda: "stopping" in tree.dump(), "the stop")
+
+
+@HOW
+@WHERE
+@pytest.mark.parametrize("plan", [ONE, TWO], ids=["runs", "has more to do"])
+def test_a_wait_that_has_begun_lasts_as_long_as_something_of_the_task_runs(
+    how: str, is_async: bool, plan: Plan
+) -> None:
+    came: list[Any] = []
+    with Hang(deaf=True) as slow, running(shop(slow, how, plan, came, is_async=is_async)) as tree:
+        Asker.tree = tree
+        tree.ref("p/asker").tell("wait")
+        slow.wait_until_entered(LONG_S)
+        with meanwhile(tree.stop):
+            asker_stops(tree)
+            assert came == []
+            slow.release()
+
+    if plan is ONE:
+        assert came == [{"slow": "slow"}]
+    else:
+        assert [type(each) for each in came] == [ActorStoppedError]
+
+
+@HOW
+@WHERE
+def test_a_wait_for_what_a_team_does_ends_when_the_team_has_stopped(how: str, is_async: bool) -> None:
+    """The team is younger than who waits, so it stops first; it does not go on before that one has ended."""
+    came: list[Any] = []
+    begun = threading.Event()
+
+    async def works(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    team = SupervisorSpec(
+        id="team",
+        tasks=Tasks(planner=StaticPlan([Subtask("works")])),
+        children=[WorkerSpec(id="works", execute=works)],
+    )
+    words = {"how": how, "plan": Plan([Subtask("team")]), "came": came, "at_end": False}
+    actor = AsyncAsker if is_async else Asker
+    asker = WorkerSpec(id="asker", actor=actor, kwargs=words, shutdown="infinity")
+    with running(SupervisorSpec(id="p", tasks=Tasks(), children=[asker, team])) as tree:
+        Asker.tree = tree
+        tree.ref("p/asker").tell("wait")
+        assert begun.wait(LONG_S)
+
+    assert [type(each) for each in came] == [ActorStoppedError]
+
+
+@HOW
+@WHERE
+def test_a_wait_that_begins_when_all_is_being_stopped_ends_at_once(how: str, is_async: bool) -> None:
+    came: list[Any] = []
+    with Hang(deaf=True) as slow, running(shop(slow, how, ONE, came, is_async=is_async, at_end=True)) as tree:
+        Asker.tree = tree
+
+    assert [type(each) for each in came] == [ActorStoppedError]
