@@ -82,7 +82,7 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         return _escalated(error)
     for_good = _for_good(error)
     if for_good is not None:
-        counts = isinstance(error, UnknownEffectError) or getattr(error, "counts", False) is True
+        counts = for_good is not FailureKind.RECURSION and _says_something_of_the_worker(error)
         return Failure(for_good, error, retryable=False, counts=counts)
     if isinstance(error, InvalidResultError):
         return Failure(FailureKind.INVALID, error)

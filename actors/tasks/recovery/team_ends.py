@@ -53,6 +53,8 @@ def _is_at_fault(state: TaskState, settings: Tasks) -> bool:
     if kind == "plan" and refusal is not None:
         is_fixed = state.task.plan is not None or isinstance(settings.planner, StaticPlan)
         return refusal.is_last and refusal.needed is None and not is_fixed  # the planner itself has failed
+    if kind == FailureKind.DENIED:
+        return bool(state.stage.failed)  # of a reviewer that has failed, or of a review that has said no
     if kind == "subtask":
         return any(_blames(node) for node in _failed(state))
     return kind not in _OF_THE_REQUEST

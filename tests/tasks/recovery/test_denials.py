@@ -10,6 +10,7 @@ import pytest
 from actors import Escalated
 from tests.support.dispatching import failure, until
 from trees import (
+    Breaker,
     Escalate,
     Failover,
     Reject,
@@ -44,14 +45,15 @@ def house(worker: WorkerSpec | SupervisorSpec, *others: WorkerSpec) -> Superviso
     return SupervisorSpec(id="house", tasks=Tasks(planner=plan, on_failure=AGAIN), children=[worker, *others])
 
 
-def denied(spec: SupervisorSpec) -> tuple[int, dict[str, str]]:
-    """Say no to each question; how many there were, and what has failed."""
-    asked = 0
+def denied(spec: SupervisorSpec, breaker: str = "closed") -> tuple[int, dict[str, str]]:
+    """Say no to each question; how many there were, and what has failed. The breaker of who was given it stands so."""
+    asked, given = 0, spec.children[0].id
     with start(spec) as tree:
         handle = tree.submit("ship it")
         while True:
             until(lambda: handle.escalations or handle.report)
             if handle.report is not None:
+                assert {row.id: row.breaker for row in tree.registry()}[given] == breaker
                 return asked, failure(handle).failed
             for question in handle.escalations:
                 asked += 1
@@ -63,6 +65,7 @@ def test_a_team_whose_member_was_refused_is_not_tried_again_and_nobody_stands_in
     crew = SupervisorSpec(
         id="crew",
         backup="other",
+        breaker=Breaker(failure_threshold=1),
         tasks=Tasks(planner=StaticPlan([Subtask("deploy", worker="deploy")])),
         children=[WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()])],
     )
@@ -120,9 +123,10 @@ def test_a_team_whose_review_was_refused_is_not_tried_again(fails: bool) -> None
         on_step_failure="escalate",
         step_retry=Retry(max_attempts=1),
     )
-    crew = SupervisorSpec(id="crew", tasks=settings, children=[WorkerSpec(id="deploy", execute=work)])
+    member = WorkerSpec(id="deploy", execute=work)
+    crew = SupervisorSpec(id="crew", tasks=settings, children=[member], breaker=Breaker(failure_threshold=1))
 
-    asked, failed = denied(house(crew))
+    asked, failed = denied(house(crew), "open" if fails else "closed")
 
     assert (asked, calls) == (1, ["work"])
     assert "a person said no: too early" in failed["ship"]
