@@ -131,10 +131,10 @@ class TaskPaused(TaskEvent):
 
 @record(frozen=True, slots=True)
 class TaskResumed(TaskEvent):
-    """The part goes on."""
+    """The part goes on: it had given way, or whoever wants it has another time than before."""
 
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
-    """Seconds since 1970; the time of its pause is not taken from what it may run."""
+    """Seconds since 1970; the time of a pause is not taken from what it may run."""
 
 
 @record(frozen=True, slots=True)

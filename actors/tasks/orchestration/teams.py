@@ -212,7 +212,7 @@ class Teams:
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
-        restarts = state.paused or (attempt.is_redelivery and is_other(self._until(attempt), state.deadline))
+        restarts = state.paused or is_other(self._until(attempt), state.deadline)
         if restarts and attempt.ended_by is None and state.ending is None and state.final is None:
             self._recording.emit(state, task_events.TaskResumed, self._until(attempt))
             if state.id not in self._held:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from actors import ActorStoppedError, ChildExited
+from actors.tasks.model.task_events import UsageTold
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record, faulty
 from tests.support.hardening import eventually
+from tests.support.resuming import NotingStore
 from trees import (
     StaticPlan,
     Subtask,
@@ -158,6 +160,25 @@ def test_time_does_not_pass_for_it_and_whoever_asks_again_has_a_time_of_its_own(
 
     assert report.results == {"asker": FOUND}
     assert desk.counts == {"pay": 1, "look": 1}
+
+
+def test_whoever_asks_again_in_a_new_process_has_a_time_of_its_own_too() -> None:
+    """The time that the team's part had is over by then."""
+    desk, store = Desk(), NotingStore()
+    spec = shop(desk.spec(), asker(timeout_s=10.0))
+    with start(spec, store=store, clock=ManualClock()) as tree:
+        tree.submit(Task("go", id="t"))
+        assert desk.looking.wait(LONG_S)
+        changes = store.changes_when(UsageTold, "t@asker.1:1.1", "look")
+        desk.may_find.set()
+    clock = ManualClock()
+    clock.advance(20)
+
+    with start(spec, store=NotingStore(changes), clock=clock) as tree:
+        report = tree.task("t").result(timeout=LONG_S)
+
+    assert report.results == {"asker": FOUND}
+    assert (desk.counts["pay"], desk.counts["refund"]) == (1, 0)
 
 
 def test_whoever_does_without_it_after_all_has_it_undone() -> None:

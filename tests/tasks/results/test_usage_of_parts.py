@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from actors.tasks.model.task_events import UsageTold
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record
 from tests.support.hardening import eventually
+from tests.support.resuming import NotingStore
 from trees import (
     Report,
     StaticPlan,
@@ -166,3 +168,21 @@ def test_what_was_asked_for_counts_that_gave_way_when_its_asker_had_enough(how: 
         desk.may_find.set()
 
     assert report.usage.tokens == 10 + desk.begun + 100
+
+
+def test_what_a_team_had_used_up_counts_where_the_next_process_has_no_such_team() -> None:
+    """Its subtask goes to another worker. Nobody is there who could say what the part has used up."""
+    desk, store = Desk(), NotingStore()
+    tasks = Tasks(planner=StaticPlan([Subtask("x", capability="able")]), on_failure=[])
+    team = desk.spec(capabilities={"able"})
+    with start(SupervisorSpec(id="shop", tasks=tasks, children=[team]), store=store) as tree:
+        tree.submit(Task("go", id="t"))
+        assert desk.looking.wait(LONG_S)
+        changes = store.changes_when(UsageTold, "t@x:1.1", "look")
+        desk.may_find.set()
+    other = WorkerSpec(id="other", execute=lambda _, context: context.use(tokens=1000), capabilities={"able"})
+
+    with start(SupervisorSpec(id="shop", tasks=tasks, children=[other]), store=NotingStore(changes)) as tree:
+        report = report_of(tree.task("t"))
+
+    assert report.usage.tokens == 1011
