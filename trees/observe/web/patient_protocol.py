@@ -26,6 +26,9 @@ HEAD_S: Final = 10.0
 """Seconds that a head may take."""
 MOST_CONNECTIONS: Final = 200
 """Connections at a time; more are closed at once."""
+MOST_ACCEPTED: Final = 64
+"""Connections that are accepted in one turn of the loop, before any is looked at: each has a descriptor of the tree's
+process. More of them wait in the queue of the system."""
 MOST_HEAD: Final = 16 * 1024
 """Bytes of a head."""
 TAKE_S: Final = 30.0

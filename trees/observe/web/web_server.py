@@ -35,7 +35,7 @@ from actors.execution.daemon_executor import DaemonExecutor
 from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
-from trees.observe.web.patient_protocol import MOST_HEAD, PatientProtocol
+from trees.observe.web.patient_protocol import MOST_ACCEPTED, MOST_HEAD, PatientProtocol
 from trees.observe.web.web_app import MOST_ACTS, web_app
 from trees.observe.web.web_settings import Web, WebError
 
@@ -181,6 +181,7 @@ def _config(app: Any) -> uvicorn.Config:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
         h11_max_incomplete_event_size=MOST_HEAD,
+        backlog=MOST_ACCEPTED,
     )
 
 
@@ -236,7 +237,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(MOST_ACCEPTED)
     except OSError as error:
         listener.close()
         raise _cannot_bind(where, error) from error

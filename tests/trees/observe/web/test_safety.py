@@ -24,7 +24,7 @@ from trees.observe.source import SourceError
 from trees.observe.web import access as access_module
 from trees.observe.web import request_reading
 from trees.observe.web.access import Access
-from trees.observe.web.patient_protocol import LEAST_TAKEN, PatientProtocol
+from trees.observe.web.patient_protocol import LEAST_TAKEN, MOST_ACCEPTED, PatientProtocol
 from trees.observe.web.refusals import Refusal
 from trees.observe.web.web_app import POLICY
 from trees.observe.web.web_server import MOST_AT_WORK, WebServer
@@ -428,6 +428,38 @@ def _raw(server: WebServer, text: bytes) -> tuple[int, bytes]:
             answer += piece
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split()[1]), body
+
+
+def test_a_burst_of_connections_takes_few_descriptors_of_the_tree_before_those_beyond_the_limit_are_closed(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, held, waiting, most = threading.Event(), threading.Event(), [0], [0]
+    made, accept = PatientProtocol.connection_made, socket.socket.accept
+
+    def accepted(listener: socket.socket) -> Any:
+        found = accept(listener)
+        waiting[0] += 1
+        most[0] = max(most[0], waiting[0])
+        return found
+
+    def look(protocol: PatientProtocol, transport: Any) -> None:
+        waiting[0] -= 1
+        held.set()
+        gate.wait(60)
+        made(protocol, transport)
+
+    monkeypatch.setattr(socket.socket, "accept", accepted)
+    monkeypatch.setattr(PatientProtocol, "connection_made", look)
+    callers = [socket.socket() for _ in range(8 * MOST_ACCEPTED)]
+    for each in callers:
+        each.settimeout(0.0)
+        each.connect_ex((server.host, server.port))
+    assert held.wait(60)
+    gate.set()
+    for each in callers:
+        each.close()
+    assert httpx.get(f"{server.address}healthz").status_code == 200
+    assert 1 <= most[0] <= 3 * MOST_ACCEPTED, "what the loop accepts in the few turns that it takes to refuse one"
 
 
 def test_a_head_that_comes_byte_by_byte_is_given_up(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
