@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace as Made
 from typing import Any
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from actors.execution.daemon_executor import DaemonExecutor
 from tests.support.hardening import eventually
 from tests.support.scripted_source import ScriptedSource
 from trees import Web
@@ -47,11 +49,15 @@ def failures() -> list[BaseException]:
 
 @pytest.fixture(scope="module")
 def server(source: ScriptedSource, failures: list[BaseException]) -> Iterator[WebServer]:
-    page = WebServer(source, Web(port=0, token=TOKEN), lambda error, _: failures.append(error))
-    together = threading.Barrier(MOST_AT_WORK)
-    source.answers["stack"] = lambda: {"here": together.wait(60) >= 0}  # so all threads of the server are there
-    with ThreadPoolExecutor(MOST_AT_WORK) as callers:
-        list(callers.map(lambda _: httpx.get(f"{page.address}api/stack?path=x"), range(MOST_AT_WORK)))
+    """A page whose threads are all there, and stay: none is one that a test has left behind."""
+    with patch("trees.observe.web.web_server.DaemonExecutor", partial(DaemonExecutor, idle_s=600.0)):
+        page = WebServer(source, Web(port=0, token=TOKEN), lambda error, _: failures.append(error))
+        together = threading.Barrier(MOST_AT_WORK)
+        source.answers["stack"] = lambda: {"here": together.wait(60) >= 0}
+        with ThreadPoolExecutor(MOST_AT_WORK) as callers:
+            list(callers.map(lambda _: httpx.get(f"{page.address}api/stack?path=x"), range(MOST_AT_WORK)))
+        httpx.post(f"{page.address}api/children", json=ACT, headers=BEARER)
+        source.asked.clear()
     yield page
     page.stop()
 
