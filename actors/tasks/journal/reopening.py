@@ -1,9 +1,10 @@
 """A team's part of a task that is tried again: what was done stays done, and keeps its idempotency keys.
 
 The ladder above may try a team again after a failure or a timeout. That is the same act, so it is the same part: its
-journal goes on with a ``TaskReopened``. Subtasks that are done are not done again; those that failed, were cut short or
-did not run are tried anew under their old keys. What was undone meanwhile is a new act, with a new key; not so where
-its undo was given up, because what it did, or may have done, stands.
+journal goes on with a ``TaskReopened``. Subtasks that are done are not done again; those that failed, were cut short
+or did not run are tried anew under their old keys, but for those that a person refused, or that may have been done.
+What was undone meanwhile is a new act, with a new key; not so where its undo was given up, because what it did, or may
+have done, stands.
 
 So it is where a reviewer sends subtasks back; only that each of these is a new act, because its result was wrong. And
 where another plan is made: what is done stays done, and what runs again in the same words keeps its key.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from actors.tasks.journal.stage_state import StageState
 from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.model import task_events
+from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, usage_of
 
 if TYPE_CHECKING:
@@ -46,11 +48,18 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
         node.counted = None
     for node in planned:
         node.reviews = 0
-        if (node.status is not SubtaskStatus.SUCCEEDED or node.was_undone) and not node.dropped:
+        has_to = node.status is not SubtaskStatus.SUCCEEDED or node.was_undone
+        if has_to and not node.dropped and not stays_ended(node):
             node.begins_anew()
             state.review.waiting.pop(node.id, None)
     _let_undo_again(state)  # should it end badly once more
     _count(state)
+
+
+def stays_ended(node: SubtaskState) -> bool:
+    """Return True for what nobody does again: a person said no to it, or it may have been done and was not undone."""
+    is_for_good = node.kind in {FailureKind.DENIED, FailureKind.IN_DOUBT}
+    return node.status is SubtaskStatus.FAILED and is_for_good and not node.was_undone
 
 
 def undone_once_more(state: TaskState) -> None:

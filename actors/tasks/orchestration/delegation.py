@@ -19,6 +19,7 @@ from actors.messaging.pool_address import PoolAddress
 from actors.messaging.wait_graph import circle_error
 from actors.model.errors import ConfigError, RecursionDetectedError
 from actors.tasks.execution.attempt import STOP, Attempt
+from actors.tasks.journal.reopening import stays_ended
 from actors.tasks.journal.subtask_state import SubtaskState, asker_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
@@ -148,12 +149,13 @@ class Delegation:
         """An earlier run of the same act had asked for it: it goes on from where it stands, with the same key.
 
         A result is told once more. What had failed for a run that was lost is told once more, too: for the attempt
-        that runs again nothing has changed. For the next attempt it is tried anew, as is what nobody waited for.
+        that runs again nothing has changed. So is what nobody does again. All else that had failed is tried anew for
+        the next attempt, as is what nobody waited for.
         """
         for known in (self.unclaimed, self._nodes):
             known.pop(node.ask or "", None)
         same = asker_of(node.ask or "") == asker_of(message.ask) and node.status is SubtaskStatus.FAILED
-        anew = node.is_done and node.status is not SubtaskStatus.SUCCEEDED and not same
+        anew = node.is_done and node.status is not SubtaskStatus.SUCCEEDED and not (same or stays_ended(node))
         self._record(state, message, node.spec, anew=anew)
         self.track(state, node)
         if node.is_done:

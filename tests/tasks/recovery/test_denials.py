@@ -17,6 +17,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskFailedError,
     SupervisorSpec,
     Tasks,
     Verdict,
@@ -45,7 +46,7 @@ def house(worker: WorkerSpec | SupervisorSpec, *others: WorkerSpec) -> Superviso
     return SupervisorSpec(id="house", tasks=Tasks(planner=plan, on_failure=AGAIN), children=[worker, *others])
 
 
-def denied(spec: SupervisorSpec, breaker: str = "closed") -> tuple[int, dict[str, str]]:
+def denied(spec: SupervisorSpec, breaker: str | None = "closed") -> tuple[int, dict[str, str]]:
     """Say no to each question; how many there were, and what has failed. The breaker of who was given it stands so."""
     asked, given = 0, spec.children[0].id
     with start(spec) as tree:
@@ -130,3 +131,51 @@ def test_a_team_whose_review_was_refused_is_not_tried_again(fails: bool) -> None
 
     assert (asked, calls) == (1, ["work"])
     assert "a person said no: too early" in failed["ship"]
+
+
+def test_an_attempt_that_is_tried_again_for_something_else_is_told_the_refusal_once_more() -> None:
+    deploys, heard = Deploys(), []
+
+    async def ask(_task: object, context: Any) -> Any:
+        try:
+            heard.append(await context.ask("deploy", "now"))
+        except SubtaskFailedError as refusal:
+            heard.append(refusal.kind)
+        raise ValueError("something else")
+
+    asked, failed = denied(
+        house(
+            WorkerSpec(id="ask", execute=ask, breaker=None),
+            WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()]),
+        ),
+        None,
+    )
+
+    assert (asked, deploys.calls, heard) == (1, 1, ["denied"] * 3)
+    assert "something else" in failed["ship"]
+
+
+def test_a_refused_member_is_not_begun_again_where_its_team_is_tried_again_for_another_one() -> None:
+    deploys, calls = Deploys(), []
+
+    def fails(_task: object, context: Any) -> None:
+        calls.append(context.attempt)
+        raise ValueError("something else")
+
+    plan = StaticPlan(
+        [
+            Subtask("deploy", worker="deploy", required=False),
+            Subtask("fails", worker="fails", depends_on=["deploy"]),
+        ]
+    )
+    members = [
+        WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()]),
+        WorkerSpec(id="fails", execute=fails, on_failure=[Retry(max_attempts=1)], breaker=None),
+    ]
+
+    asked, failed = denied(
+        house(SupervisorSpec(id="crew", tasks=Tasks(planner=plan), children=members, breaker=None)), None
+    )
+
+    assert (asked, deploys.calls, calls) == (1, 1, [1, 2, 3])
+    assert "something else" in failed["ship"]
