@@ -24,14 +24,16 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 from actors.concurrency.in_turn import InTurn
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply, require_thread
-from actors.messaging.wait_graph import enter, leave, list_wait
+from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.model.task_events import SubtaskStarted, SubtaskStreamed, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.orchestration.messages import WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from actors.tasks.orchestration.task_waits import WaitOfTask
 from actors.tasks.orchestration.unkept_events import UNKEPT, UnkeptEvents
 
 Recall: TypeAlias = Literal["never", "ongoing", "always"]
@@ -197,8 +199,7 @@ class JournalFollower:
         """How often something may have happened that nobody told of, and how often it was looked for."""
         self.scope = f"{port.path}/"
         self.over = False
-        self._target = port.system.boxes.get(port.orchestrator)
-        self.signal = Reply(self._target)
+        self.signal = WaitOfTask(port, id_)
         self._done = port.waiting(id_)
         self.stop = port.runtime.feed.follow(id_, self, self._done)
         """Hear nothing more."""
@@ -224,8 +225,10 @@ class JournalFollower:
 
     def expected(self) -> Reply:
         """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
-        if CURRENT.get() is not None:
-            list_wait(self.signal)
+        current = CURRENT.get()
+        if current is not None:
+            self.signal.listed(current.incarnation.mailbox.path)
+            self._port.tell(WaiterJoined(self._id, (), ()))
         return self.signal
 
     def read(self, instead: str) -> Iterator[TaskEvent]:
@@ -248,7 +251,7 @@ class JournalFollower:
 
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
         """
-        self.signal = Reply(self._target)
+        self.signal = WaitOfTask(self._port, self._id)
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.messaging.mailbox import Mailbox
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.wait_graph import circle_error
 from actors.model.errors import ConfigError, RecursionDetectedError
@@ -26,6 +25,8 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Subtask, SubtaskStatus
 from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.tasks.orchestration.messages import Delegate, DelegationAnswered, DelegationCancelled, WaitsChanged
+from actors.tasks.orchestration.task_waits import TaskWait
+from actors.tasks.orchestration.waits_at_a_stop import waits_at, waits_in_vain
 from actors.tasks.orchestration.waits_of_teams import dead_end_of, look_again, wait_cycle_from, wait_cycle_of
 from actors.tasks.recovery.classify import is_broken_off
 
@@ -314,30 +315,16 @@ class Delegation:
 
     def give_up_all(self) -> None:
         """Look at all waits for tasks, now that all is being stopped, or that a team has stopped with that."""
-        for task in self._core.runtime.waits.at(self._core.port):
+        for task in {wait.task for wait in waits_at(self._core)}:
             self.give_up(task)
 
-    def give_up(self, task: str) -> None:
-        """Fail the waits for a task that does not go on before those who wait have stopped.
+    def give_up(self, task: str, heard: Attempt | None = None) -> None:
+        """Fail the waits for a task, and for its news, where it does not go on before those who wait have stopped.
 
-        All is being stopped, so nothing more of it begins; and nothing of it runs.
+        ``heard``: an attempt of it has ended, and what follows from that is done.
         """
-        core, port = self._core, self._core.port
-        if not core.closing or any(self._runs(each) for each in port.waits.attempts_of(task)):
-            return
-        state = core.states.get(task)
-        if state is not None and state.final is not None:
-            return
-        for wait in port.waits.of(task):
-            if wait.is_below(port.path):
-                self._refuse(task, wait.ask, wait, port.down())
-
-    def _runs(self, attempt: Attempt) -> bool:
-        """True while an attempt may come to its end; a team that was stopped with all others does no more of it."""
-        if not attempt.spec.part or attempt.done:
-            return not attempt.done
-        box = self._core.system.boxes.get(self._core.runtime.port_at(attempt.spec.path).orchestrator)
-        return isinstance(box, Mailbox) and box.attached is not None
+        for wait in waits_in_vain(self._core, task, heard) if self._core.closing else ():
+            self._refuse(task, wait.ask if isinstance(wait, TaskWait) else "", wait, self._core.port.down())
 
     def put_aside(self, state: TaskState) -> None:
         """Answer all that was asked for in a task that nobody goes on with: who waits for it holds a worker."""

@@ -85,7 +85,7 @@ class PartEnded(SystemMessage):
 
 @dataclass(frozen=True, slots=True)
 class WaiterJoined(SystemMessage):
-    """A worker waits for a task that it had submitted."""
+    """A worker waits for a task that it had submitted; with an empty chain, for news of it."""
 
     task: str
     chain: tuple[str, ...]

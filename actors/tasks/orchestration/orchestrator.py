@@ -255,7 +255,7 @@ class Orchestrator(ManagedActor):
             parts.undo.ended(attempt, state)
         elif state is not None and attempt.spec.role != "work":
             parts.stages.ended(attempt, state)
-        parts.delegation.give_up(attempt.task)
+        parts.delegation.give_up(attempt.task, attempt)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
         """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it.
@@ -327,7 +327,7 @@ class Orchestrator(ManagedActor):
 
     def _on_waiter_joined(self, join: WaiterJoined) -> None:
         state = self.core.states.get(join.task)
-        if state is not None and state.final is None and not state.chain:
+        if join.chain and state is not None and state.final is None and not state.chain:
             self.parts.recording.emit(state, task_events.TaskJoined, join.chain, join.lineage)
             self.parts.queue.requeue_all(state)
         if join.ask is not None:

@@ -17,7 +17,7 @@ Any thread may change the table, one after the other, and look at it at any mome
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from actors.concurrency.in_turn import InTurn
 from actors.messaging.message_errors import ActorStoppedError
@@ -47,31 +47,46 @@ class AskReply(Reply):
         return is_a(error, ActorStoppedError) and error.asker_stops_first
 
 
-class TaskWait(AskReply):
+class WaitOfTask(AskReply):
+    """A wait of one worker's code for a task, or for news of it; see ``list_wait``."""
+
+    __slots__ = ("port", "task")
+
+    def __init__(self, port: OrchestratorPort, task: str, asker: str | None = None) -> None:
+        super().__init__(port.system.boxes.get(port.orchestrator), asker)
+        self.port = port
+        self.task = task
+
+    def listed(self, asker: str) -> Self:
+        """List it with the orchestrator, as a wait of the worker at this path."""
+        self._asker = asker
+        list_wait(self)
+        return self
+
+    def is_below(self, path: str) -> bool:
+        """True where a supervisor at this path stops those who wait, or some of them, before it ends itself."""
+        paths = [str(self._asker), *(box.path for current in set(self.waiters) for box in current.held_up())]
+        return any(each.startswith(f"{path}/") for each in paths)
+
+
+class TaskWait(WaitOfTask):
     """The wait of one worker's code for the end of a task. It is listed from the beginning until it is done."""
 
-    __slots__ = ("ask", "port", "task")
+    __slots__ = ("ask",)
 
     is_named = False  # its target is the orchestrator
 
     def __init__(self, port: OrchestratorPort, task: str, asker: str, ask: str = "") -> None:
-        super().__init__(port.system.boxes.get(port.orchestrator), asker)
-        self.port = port
-        self.task = task
+        super().__init__(port, task)
         self.ask = ask
         """Key of the ask of an attempt that waits so; empty where other code of a worker does."""
-        list_wait(self)
+        self.listed(asker)
         port.waits.add(self)
         self.when_done(partial(port.waits.discard, self))
 
     def below(self) -> Collection[Reply]:
         """Return the attempts of the task: they must end before it."""
         return self.port.waits.attempts_of(self.task)
-
-    def is_below(self, path: str) -> bool:
-        """True where a supervisor at this path stops those who wait, or some of them, before it ends itself."""
-        paths = [str(self._asker), *(box.path for current in set(self.waiters) for box in current.held_up())]
-        return any(each.startswith(f"{path}/") for each in paths)
 
 
 class WaitTable:
@@ -104,10 +119,6 @@ class WaitTable:
         """Return the waits for a task."""
         found = self._of.get(task)
         return set() if found is None else found.copy()
-
-    def at(self, port: OrchestratorPort) -> set[str]:
-        """Return the tasks of an orchestrator that somebody waits for."""
-        return {wait.task for of in list(self._of.values()) for wait in of.copy() if wait.port is port}
 
     def attempts_of(self, task: str) -> list[Attempt]:
         """Return all attempts of a task, or of a team's part of one."""

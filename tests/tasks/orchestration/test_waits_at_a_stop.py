@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors import ActorStoppedError, Worker
+from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import Hang
 from tests.support.crew import LONG_S, meanwhile, running
 from tests.support.hardening import eventually
@@ -16,7 +17,7 @@ from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, 
 
 ONE = Plan([Subtask("slow")])
 TWO = Plan([Subtask("slow"), Subtask("next", depends_on=["slow"])])
-HOW = pytest.mark.parametrize("how", ["result", "map"])
+HOW = pytest.mark.parametrize("how", ["result", "map", "events", "stream"])
 WHERE = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
@@ -33,8 +34,11 @@ class Asker(Worker):
         try:
             if self.how == "map":
                 self.came += [result for _, result in Asker.tree.map([Task("go", plan=self.plan)], "p")]
-            else:
-                self.came.append(Asker.tree.submit(Task("go", plan=self.plan), "p").result().output)
+                return
+            handle = Asker.tree.submit(Task("go", plan=self.plan), "p")
+            if self.how != "result":
+                list(handle.events() if self.how == "events" else handle.stream())
+            self.came.append(handle.result().output)
         except ActorStoppedError as error:
             self.came.append(error)
 
@@ -51,8 +55,11 @@ class AsyncAsker(Asker):
         try:
             if self.how == "map":
                 self.came += [each async for _, each in Asker.tree.map([Task("go", plan=self.plan)], "p")]
-            else:
-                self.came.append((await (await Asker.tree.asubmit(Task("go", plan=self.plan), "p"))).output)
+                return
+            handle = await Asker.tree.asubmit(Task("go", plan=self.plan), "p")
+            if self.how != "result":
+                [each async for each in (handle.events() if self.how == "events" else handle.stream())]
+            self.came.append((await handle).output)
         except ActorStoppedError as error:
             self.came.append(error)
 
@@ -102,6 +109,27 @@ def test_a_wait_that_has_begun_lasts_as_long_as_something_of_the_task_runs(
         assert came == [{"slow": "slow"}]
     else:
         assert [type(each) for each in came] == [ActorStoppedError]
+
+
+def test_an_attempt_that_has_ended_runs_until_that_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its team, or another one, may stop in between, and all waits are looked at."""
+    real = Orchestrator._on_outcome
+
+    def looks_before(self: Orchestrator, attempt: Any) -> None:
+        self.parts.delegation.give_up_all()
+        real(self, attempt)
+
+    monkeypatch.setattr(Orchestrator, "_on_outcome", looks_before)
+    came: list[Any] = []
+    with Hang(deaf=True) as slow, running(shop(slow, "result", ONE, came, is_async=False)) as tree:
+        Asker.tree = tree
+        tree.ref("p/asker").tell("wait")
+        slow.wait_until_entered(LONG_S)
+        with meanwhile(tree.stop):
+            asker_stops(tree)
+            slow.release()
+
+    assert came == [{"slow": "slow"}]
 
 
 @HOW
