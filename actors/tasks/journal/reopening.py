@@ -49,7 +49,7 @@ def reopen(state: TaskState, event: task_events.TaskReopened) -> None:
     for node in planned:
         node.reviews = 0
         has_to = node.status is not SubtaskStatus.SUCCEEDED or node.was_undone
-        if has_to and not node.dropped and not stays_ended(node):
+        if has_to and not node.dropped and not (event.refused_stay and stays_ended(node)):
             node.begins_anew()
             state.review.waiting.pop(node.id, None)
     _let_undo_again(state)  # should it end badly once more

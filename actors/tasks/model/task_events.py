@@ -141,6 +141,9 @@ class TaskResumed(TaskEvent):
 class TaskReopened(TaskSubmitted):
     """A team's part that had ended is tried again by the ladder above: what it had done stays done."""
 
+    refused_stay: bool = field(default=False, repr=False, metadata=UNLOGGED)
+    """True: what a person has refused in it, or what is in doubt, is not begun again. Older versions began it again."""
+
 
 @record(frozen=True, slots=True)
 class TaskEnding(TaskEvent):

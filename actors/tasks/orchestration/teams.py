@@ -156,12 +156,12 @@ class Teams:
         core = self._core
         core.port.reports.forget(state.id)
         core.states[state.id] = state
-        self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
+        self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt), refused_stay=True)
         self._lifecycle.resume(state)
 
     def _hand_over(self, state: TaskState, attempt: Attempt) -> None:
         """A part goes on for another attempt than before, which ended when this team was stopped."""
-        self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt))
+        self._recording.emit(state, task_events.TaskReopened, *self._part(state.id, attempt), refused_stay=True)
         if state.id not in self._held:
             self._lifecycle.watch(state)
             self._queue.requeue_all(state)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from actors import Escalated
+from actors.tasks.journal.fold import fold
 from tests.support.dispatching import failure, until
 from trees import (
     Breaker,
@@ -18,12 +20,15 @@ from trees import (
     StaticPlan,
     Subtask,
     SubtaskFailedError,
+    SubtaskStatus,
     SupervisorSpec,
+    TaskReopened,
     Tasks,
     Verdict,
     WorkerSpec,
     start,
 )
+from trees.store import MemoryStore
 
 AGAIN = [Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0), Failover()]
 
@@ -46,10 +51,12 @@ def house(worker: WorkerSpec | SupervisorSpec, *others: WorkerSpec) -> Superviso
     return SupervisorSpec(id="house", tasks=Tasks(planner=plan, on_failure=AGAIN), children=[worker, *others])
 
 
-def denied(spec: SupervisorSpec, breaker: str | None = "closed") -> tuple[int, dict[str, str]]:
+def denied(
+    spec: SupervisorSpec, breaker: str | None = "closed", store: MemoryStore | None = None
+) -> tuple[int, dict[str, str]]:
     """Say no to each question; how many there were, and what has failed. The breaker of who was given it stands so."""
     asked, given = 0, spec.children[0].id
-    with start(spec) as tree:
+    with start(spec, store=store) as tree:
         handle = tree.submit("ship it")
         while True:
             until(lambda: handle.escalations or handle.report)
@@ -155,8 +162,8 @@ def test_an_attempt_that_is_tried_again_for_something_else_is_told_the_refusal_o
     assert "something else" in failed["ship"]
 
 
-def test_a_refused_member_is_not_begun_again_where_its_team_is_tried_again_for_another_one() -> None:
-    deploys, calls = Deploys(), []
+def house_of_a_refused_member(deploys: Deploys, calls: list[int]) -> SupervisorSpec:
+    """A team of a member that may be refused, and of one that fails each time."""
 
     def fails(_task: object, context: Any) -> None:
         calls.append(context.attempt)
@@ -172,10 +179,27 @@ def test_a_refused_member_is_not_begun_again_where_its_team_is_tried_again_for_a
         WorkerSpec(id="deploy", execute=deploys.execute, on_failure=[Escalate()]),
         WorkerSpec(id="fails", execute=fails, on_failure=[Retry(max_attempts=1)], breaker=None),
     ]
+    return house(SupervisorSpec(id="crew", tasks=Tasks(planner=plan), children=members, breaker=None))
 
-    asked, failed = denied(
-        house(SupervisorSpec(id="crew", tasks=Tasks(planner=plan), children=members, breaker=None)), None
-    )
+
+def test_a_refused_member_is_not_begun_again_where_its_team_is_tried_again_for_another_one() -> None:
+    deploys, calls = Deploys(), []
+
+    asked, failed = denied(house_of_a_refused_member(deploys, calls), None)
 
     assert (asked, deploys.calls, calls) == (1, 1, [1, 2, 3])
     assert "something else" in failed["ship"]
+
+
+def test_a_part_that_an_older_version_had_begun_again_is_read_as_it_was() -> None:
+    store = MemoryStore()
+    denied(house_of_a_refused_member(Deploys(), []), None, store)
+    [part] = store.finished("house/crew")
+    records = list(store.read(part))
+    at = next(n for n, record in enumerate(records) if isinstance(record, TaskReopened))
+
+    as_now = fold(part, records[: at + 1])
+    as_then = fold(part, [*records[:at], replace(records[at], refused_stay=False)])
+
+    assert as_now.nodes["deploy"].status is SubtaskStatus.FAILED
+    assert as_then.nodes["deploy"].status is SubtaskStatus.PENDING
