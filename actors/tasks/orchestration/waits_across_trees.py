@@ -61,7 +61,8 @@ def circle_to(port: OrchestratorPort) -> tuple[Address, ...]:
     Whoever waits first comes first. A task of the supervisor that the present code waited for would wait for itself.
     """
     target = port.system.boxes.get(port.path)
-    waiting = tuple(address for request in _requests() for address in request.waiting())
+    # Whoever waits for a task in another tree waits for its attempts, so one request may tell of another one's waiters.
+    waiting = tuple(dict.fromkeys(address for request in _requests() for address in request.waiting()))
     return waiting if any(address is target for address in waiting) else ()
 
 
