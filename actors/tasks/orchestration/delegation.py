@@ -105,7 +105,7 @@ class Delegation:
                 self._attempt_is_over(ask, message.attempt)
                 return
             core.attempts.waits_for(message.attempt, ask)
-        if core.closing and not message.only_waits:
+        if core.closing:
             self.close()
         elif not message.only_waits and ask in core.runtime.asks and ask not in self._nodes:
             self._delegate(message)  # else whoever asked is gone, or it is known already

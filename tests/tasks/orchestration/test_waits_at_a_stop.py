@@ -111,6 +111,42 @@ def test_a_wait_that_has_begun_lasts_as_long_as_something_of_the_task_runs(
         assert [type(each) for each in came] == [ActorStoppedError]
 
 
+@pytest.mark.parametrize("is_waiting", [True, False], ids=["waits first", "stops first"])
+def test_an_attempt_whose_team_stops_waits_for_no_task_of_another_one(is_waiting: bool) -> None:
+    came: list[Any] = []
+    trees: list[Tree] = []
+    begun = threading.Event()
+
+    async def works(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def waits(*_: object) -> None:
+        gate.hold()
+        try:
+            came.append(trees[0].submit(Task("go"), "p/other").result())
+        except ActorStoppedError as error:
+            came.append(error)
+
+    teams = [
+        SupervisorSpec(id=id_, tasks=Tasks(planner=StaticPlan([Subtask("w")])), children=[WorkerSpec(id="w", **words)])
+        for id_, words in (("other", {"execute": works}), ("team", {"execute": waits, "shutdown": "infinity"}))
+    ]
+    with Hang(deaf=True) as gate, running(SupervisorSpec(id="p", tasks=Tasks(), children=teams)) as tree:
+        trees.append(tree)
+        tree.submit("go", "p/team")
+        gate.wait_until_entered(LONG_S)
+        if is_waiting:
+            gate.release()
+            assert begun.wait(LONG_S)
+        with meanwhile(lambda: tree.terminate_child("p/team")):
+            if not is_waiting:
+                asker_stops(tree)
+                gate.release()
+
+    assert [type(each) for each in came] == [ActorStoppedError]
+
+
 def test_an_attempt_that_has_ended_runs_until_that_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its team, or another one, may stop in between, and all waits are looked at."""
     real = Orchestrator._on_outcome
