@@ -69,7 +69,8 @@ def close_child(supervisor: Supervisor, child: Child, refusal: Refusal) -> None:
         system.leftovers.answer(box, box.close(refusal), refusal)
         if refusal is Refusal.DOWN and box.waits is not None:
             for wait in box.waits.copy():
-                wait.fail(system.stopped_error(box.path, refusal))
+                if wait.waiters or not wait.outlives_target:
+                    wait.fail(system.stopped_error(box.path, refusal))
     if child.pool is not None and supervisor.restarts.group is not None:
         refuse_dead_ends(supervisor, child)
 

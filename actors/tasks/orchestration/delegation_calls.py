@@ -168,9 +168,17 @@ def join_task(port: OrchestratorPort, task: str, done: Reply) -> tuple[TaskWait 
     return wait, partial(leave_task, wait, entered)
 
 
+class OrderReply(Reply):
+    """The news that an order was recorded; where the tree ends before, that it is kept (``left_orders``)."""
+
+    __slots__ = ()
+
+    outlives_target = True
+
+
 def reply_of(port: OrchestratorPort) -> Reply:
     """Return a reply that an orchestrator completes. It fails where that cannot be before a worker that waits ends."""
-    reply = Reply(port.system.boxes.get(port.orchestrator))
+    reply = OrderReply(port.system.boxes.get(port.orchestrator))
     list_wait(reply)
     return reply
 
