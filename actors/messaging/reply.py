@@ -80,9 +80,7 @@ class Reply(Awaited, pykka.Future[Any]):
                  "_timeout_s", "_traceback", "_turn", "_value", "is_abandoned", "is_of_batch", "is_tell")  # fmt: skip
 
     is_of_end = False  # True where it says that its target has ended: one that is down has nothing left to do
-    outlives_target = (
-        False  # True where what its target has left at its end is told: it fails for those who cannot wait
-    )
+    outlives_target = False  # True where it tells what its target has left: at that end it fails for workers only
 
     def __init__(self, target: Address | None = None, asker: str | None = None, timeout_s: float | None = None) -> None:
         # pykka.Future.__init__ is not called: it only sets the two fields of a hook.
