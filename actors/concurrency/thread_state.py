@@ -31,11 +31,23 @@ class HostedWorkers(Protocol):
         """True in code that this loop runs."""
 
 
-class WorkerHere(Protocol):
-    """Incarnation of a worker that a thread runs."""
+class UsersCode(Protocol):
+    """Whatever calls code of users on a thread: an incarnation of a worker, or ``with_users``."""
 
     in_users_code: bool
-    """True while that runs a user's code, which may wait for a reply; what is around that may not."""
+    """True while a user's code runs, which may wait for a reply; what is around that may not."""
+
+
+class _Users:
+    """Code of users, and nothing around it."""
+
+    __slots__ = ("in_users_code",)
+
+    def __init__(self) -> None:
+        self.in_users_code = True
+
+
+_USERS: Final = _Users()
 
 
 class _Here(threading.local):
@@ -58,8 +70,8 @@ class _Here(threading.local):
     """True on a thread that ``serves_others``, but where nobody may wait in any case (``without_waits``)."""
     ends: object = None
     """The tree whose end this thread brings about: a finalizer here cannot wait for that."""
-    worker: WorkerHere | None = None
-    """Incarnation that this thread runs: a wait is allowed while that is in its user's code."""
+    runs: UsersCode | None = None
+    """Whatever calls code of users on this thread: a wait is allowed while that is in such code."""
     in_turn = False
     """True there while incarnations are run that need no task: see ``in_turn``."""
 
@@ -103,7 +115,7 @@ def never_waits() -> None:
 def serves_others() -> None:
     """Note that others wait for what this thread does: a supervisor's run, a timer, a process that is read.
 
-    Code of users that may wait for a reply runs there only as ``with_users``, or in a worker (``HERE.worker``).
+    Code of users that may wait for a reply runs there only as ``with_users``, or in ``HERE.runs``.
     Elsewhere there are only finalizers that the collector runs. They come in anywhere, and wait for no reply: it may
     need this thread.
     """
@@ -114,22 +126,22 @@ def with_users(act: Callable[[], T]) -> T:
     """Call code of users: it may wait for a reply, also on a thread that ``serves_others``."""
     if not HERE.serves:
         return act()
-    HERE.never_blocks, HERE.is_tree_loop, HERE.in_between = bool(HERE.host_loops), False, False
+    before, HERE.runs = HERE.runs, _USERS
     try:
         return act()
     finally:
-        serves_others()
+        HERE.runs = before
 
 
 def without_waits(act: Callable[[], T]) -> T:
     """Call it on this thread, where nobody may wait for a reply meanwhile: not a finalizer either that runs in it."""
-    before = HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.worker
+    before = HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.runs
     try:
         HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = True
-        HERE.serves, HERE.worker = False, None
+        HERE.serves, HERE.runs = False, None
         return act()
     finally:
-        HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.worker = before
+        HERE.never_blocks, HERE.is_tree_loop, HERE.in_between, HERE.serves, HERE.runs = before
 
 
 def _open_host_loops() -> list[HostedWorkers]:
@@ -138,13 +150,13 @@ def _open_host_loops() -> list[HostedWorkers]:
 
 def blocks_a_loop() -> bool:
     """True where a wait on this thread would hold up an event loop on which workers run."""
-    worker = HERE.worker
-    may_wait = worker is not None and worker.in_users_code
+    runs = HERE.runs
+    may_wait = runs is not None and runs.in_users_code
     if not HERE.host_loops or (HERE.is_tree_loop and not may_wait):
         return HERE.never_blocks and not may_wait
     loops = _open_host_loops()
     HERE.host_loops = tuple(map(ref, loops))
-    if worker is None:
+    if runs is None:
         HERE.never_blocks = bool(loops)
     return any(each.runs_here for each in loops)
 

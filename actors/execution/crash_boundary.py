@@ -78,9 +78,9 @@ class WorkerIncarnation(EndingIncarnation):
 
     def run(self) -> bool:
         """Drive it on the calling thread; True when there is more to do."""
-        more, before = False, HERE.worker
+        more, before = False, HERE.runs
         if self.recipe.where is not LOOP:
-            HERE.worker = self  # a finalizer outside of its user's code waits for nobody: who waits may need this run
+            HERE.runs = self  # a finalizer outside of its user's code waits for nobody: who waits may need this run
         try:
             work = self.begin_run()
             if work is None:
@@ -90,7 +90,7 @@ class WorkerIncarnation(EndingIncarnation):
             self.fail_internally(error)
             self._leave()
         finally:
-            HERE.worker = before
+            HERE.runs = before
         if more:
             self.mailbox.release(self)
         return more
