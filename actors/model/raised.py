@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, TypeGuard, TypeVar
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
+KindT = TypeVar("KindT")
 
 _OWN: Final = vars(BaseException)
 _TRACEBACK: Final[Any] = _OWN["__traceback__"]
@@ -22,9 +23,12 @@ _MRO: Final[Any] = vars(type)["__mro__"]
 _EXCEPTIONS: Final[Any] = vars(BaseExceptionGroup)["exceptions"]
 
 
-def is_a(error: object, kinds: type[ErrorT] | tuple[type[ErrorT], ...]) -> TypeGuard[ErrorT]:
-    """True if it was made by one of these classes of ours, or by one that is derived from them."""
-    return issubclass(type(error), kinds)
+def is_a(value: object, kinds: type[KindT] | tuple[type[KindT], ...]) -> TypeGuard[KindT]:
+    """True if it was made by one of these classes of ours, or by one that is derived from them.
+
+    ``isinstance`` would ask the value for its class.
+    """
+    return issubclass(type(value), kinds)
 
 
 def is_caught_by(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:

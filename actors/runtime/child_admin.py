@@ -13,6 +13,7 @@ from actors.messaging.reply import Reply, require_thread
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.child_state import WORST_FIRST, ChildCounts
 from actors.model.errors import ChildError, UnknownPathError
+from actors.model.raised import is_a
 from actors.model.spec import ChildSpec, SupervisorRecipe
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildInfo
@@ -108,7 +109,7 @@ def delete_child(system: System, path: str) -> None:
 
 
 def _child_call(system: System, path: str, call: type[TerminateChild | RestartChild | DeleteChild]) -> None:
-    parent, _, id_ = path.rpartition("/") if issubclass(type(path), str) else ("", "", "")  # no path, no child
+    parent, _, id_ = path.rpartition("/") if is_a(path, str) else ("", "", "")  # no path, no child
     if not system.is_down and not isinstance(system.boxes.get(parent), SupervisorMailbox):
         raise ChildError(path, "not_found")
     _call(system, parent, call(id_))

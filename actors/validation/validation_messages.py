@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from actors.model.errors import ActorsError, Problem, UnknownPathError
+from actors.model.raised import is_a
 from actors.validation.error_text import in_brief
 from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
 from actors.validation.json_form import LostInJsonError
@@ -73,14 +74,14 @@ def require_text(where: str, value: object, hint: str) -> str:
     Raises:
         TypeError: it is none.
     """
-    if not issubclass(type(value), str):  # isinstance would ask the value for its class
+    if not is_a(value, str):
         raise TypeError(f"{where} expected a str, got {value_phrase(value)}. {hint}")
     return str.__str__(value)  # one of a subclass becomes a plain one
 
 
 def is_one_of(words: Collection[str], value: object) -> bool:
     """True if a value is one of these words. It may be of any type, and is asked nothing."""
-    return issubclass(type(value), str) and value in words
+    return is_a(value, str) and value in words
 
 
 def require_path(path: object) -> None:
@@ -89,7 +90,7 @@ def require_path(path: object) -> None:
     Raises:
         UnknownPathError: it is no text.
     """
-    if not issubclass(type(path), str):
+    if not is_a(path, str):
         raise UnknownPathError(value_phrase(path))
 
 

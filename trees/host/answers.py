@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from actors.messaging.message_errors import TreeDownError
 from actors.model.errors import ConfigError
+from actors.model.raised import is_a
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
@@ -32,7 +33,7 @@ def require_question(id_: object) -> None:
     Raises:
         EscalationError: it is no text.
     """
-    if not issubclass(type(id_), str):  # isinstance would ask the value for its class
+    if not is_a(id_, str):
         raise EscalationError(value_phrase(id_), "this is not the id of a question. Give escalation.id")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from actors.messaging.reply import Reply
+from actors.model.raised import is_a
 from actors.runtime.system import System
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.task import Task
@@ -91,7 +92,7 @@ class TaskApi:
 
 def require_id(id_: object) -> None:
     """Refuse what can be no id of a task: a handle, a ``Task``."""
-    if not issubclass(type(id_), str):
+    if not is_a(id_, str):
         raise UnknownTaskError(value_phrase(id_))
 
 

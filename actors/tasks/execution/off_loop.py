@@ -81,9 +81,8 @@ class _OffLoopCall:
         path = current.incarnation.mailbox.path
         system = cast("WorkerIncarnation", current.incarnation).system
         self.incarnation = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
-        self.reply = Reply(
-            self.incarnation.mailbox
-        )  # with a target: whoever is asked for it knows that the caller waits
+        self.reply = Reply(self.incarnation.mailbox)
+        """With a target: whoever is asked for it knows that the caller waits."""
 
     def _run(self, code: Callable[[], Any]) -> None:
         current = CurrentMessage(self.incarnation, self._caller.origin, self.reply)

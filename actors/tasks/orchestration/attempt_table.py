@@ -29,6 +29,12 @@ def number_in(key: str | None) -> int:
     return int(number) if number.isdecimal() else 0
 
 
+def subtask_in(key: str | None) -> tuple[str, str]:
+    """Return the ids of the task and of the subtask from the key of an attempt; empty ones where there is none."""
+    task, _, rest = (key or "").rpartition("/")
+    return task, rest.rpartition("#")[0]
+
+
 class RunningAttempt:
     """One attempt that runs, or has been given and is about to."""
 

@@ -19,6 +19,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus
 from actors.tasks.model.task_errors import StoreError
+from actors.tasks.orchestration.attempt_table import subtask_in
 from actors.tasks.orchestration.messages import PartEnded
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ def give_way(attempt: Attempt, state: TaskState) -> None:
 
 def tell_end(state: TaskState, above: OrchestratorPort | None) -> None:
     """Say that a part has ended for which no attempt stands."""
-    task, _, rest = (state.parent or "").rpartition("/")
     if above is not None:
-        above.tell(PartEnded(task, rest.rpartition("#")[0], state.id, used_so_far(state)))
+        above.tell(PartEnded(*subtask_in(state.parent), state.id, used_so_far(state)))
 
 
 def _part(runtime: TaskRuntime, path: str, part: str) -> TaskState | None:

@@ -310,8 +310,7 @@ class TaskStages:
         """True, once, where a planner found nobody without those whose breaker is open: work waits for them."""
         if type(error) is not NoCapableWorkerError or state.id in self._waiting:
             return False
-        rows = self._port.rows()
-        if len(counted_on(rows, waiting=False)) == len(counted_on(rows, waiting=True)):
+        if not any(row.is_there and not row.is_available for row in self._port.rows()):
             return False
         self._waiting.add(state.id)
         return True

@@ -32,7 +32,7 @@ from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, same_instruction
 from actors.tasks.model.task_errors import TeamFailedError
 from actors.tasks.model.task_ids import NEW_IDS
-from actors.tasks.orchestration.attempt_table import number_in
+from actors.tasks.orchestration.attempt_table import number_in, subtask_in
 from actors.tasks.orchestration.messages import Pause, TimerFired
 from actors.tasks.orchestration.part_times import is_other, part_until
 from actors.tasks.orchestration.part_usage import give_way, tell_end, tell_usage
@@ -269,12 +269,12 @@ class Teams:
 
     def _is_wanted(self, state: TaskState) -> bool:
         """True if the attempt that a part stands for will be given once more."""
-        task, _, rest = (state.parent or "").rpartition("/")
+        task, subtask = subtask_in(state.parent)
         above, store = self._above(), self._core.store
         whole = above.states.get(task) if above is not None else None
         if whole is None and task in store.owners():
             return True  # nobody here goes on with it, but a process with another declaration, or a newer one, may
-        node = whole.nodes.get(rest.rpartition("#")[0]) if whole is not None and whole.final is None else None
+        node = whole.nodes.get(subtask) if whole is not None and whole.final is None else None
         if whole is None or node is None or not node.has_begun or not node.acts:
             return False
         is_last = part_id_of(whole.id, node, node.acts[-1], whole.ids) == state.id
