@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -139,26 +140,9 @@ def is_refused(asker: Asker) -> bool:
     )
 
 
-_KINDS = ["attempt", "async attempt", "handler", "async handler"]
-EACH_KIND = [*_KINDS, *(f"{each}, map" for each in _KINDS)]
-KINDS = pytest.mark.parametrize("kind", EACH_KIND)
-LOOKS = pytest.mark.parametrize("kind", [f"{each}, {how}" for each in _KINDS for how in ("events", "stream", "cancel")])
-
-
-@KINDS
-@pytest.mark.parametrize("is_down", [False, True], ids=["before it is down", "when it is down"])
-def test_a_wait_for_a_task_fails_that_cannot_end_before_whoever_waits_has_stopped(kind: str, is_down: bool) -> None:
-    begun, calls = threading.Event(), list[str]()
-
-    def helps(*_: object) -> str:
-        calls.append("helper")
-        begun.set()
-        if len(calls) == 1 and not is_down:
-            while not actors.sleep(LONG_S):  # until it is to stop
-                pass
-            raise ValueError("it was stopped")
-        return "helped"
-
+@contextlib.contextmanager
+def restarted(kind: str, helps: Any, begun: threading.Event, *, is_down: bool) -> Iterator[tuple[Asker, Record]]:
+    """A group that restarts while the asker waits; ``is_down``: the desk is down by the time at which it begins to."""
     with Hang(deaf=True) as gate:
         asker = Asker(gate if is_down else None)
         with running(shop(asker, kind, helps, strategy="one_for_all")) as tree:
@@ -179,10 +163,33 @@ def test_a_wait_for_a_task_fails_that_cannot_end_before_whoever_waits_has_stoppe
                 record.wait_for(ChildExited, "shop/asker")
             else:
                 assert going.result(timeout=LONG_S).results == {"asker": HELPED}
+            yield asker, record
 
-            assert is_refused(asker), asker.came
-            assert record.exits("shop/asker") == ["shutdown"]
-            assert not record.of(SubtaskFailed)
+
+_KINDS = ["attempt", "async attempt", "handler", "async handler"]
+EACH_KIND = [*_KINDS, *(f"{each}, map" for each in _KINDS)]
+KINDS = pytest.mark.parametrize("kind", EACH_KIND)
+LOOKS = pytest.mark.parametrize("kind", [f"{each}, {how}" for each in _KINDS for how in ("events", "stream", "cancel")])
+
+
+@KINDS
+@pytest.mark.parametrize("is_down", [False, True], ids=["before it is down", "when it is down"])
+def test_a_wait_for_a_task_fails_that_cannot_end_before_whoever_waits_has_stopped(kind: str, is_down: bool) -> None:
+    begun, calls = threading.Event(), list[str]()
+
+    def helps(*_: object) -> str:
+        calls.append("helper")
+        begun.set()
+        if len(calls) == 1 and not is_down:
+            while not actors.sleep(LONG_S):  # until it is to stop
+                pass
+            raise ValueError("it was stopped")
+        return "helped"
+
+    with restarted(kind, helps, begun, is_down=is_down) as (asker, record):
+        assert is_refused(asker), asker.came
+        assert record.exits("shop/asker") == ["shutdown"]
+        assert not record.of(SubtaskFailed)
 
 
 @LOOKS
@@ -196,29 +203,9 @@ def test_so_does_a_wait_for_its_events_its_text_or_the_record_of_a_cancel(kind: 
         await asyncio.Event().wait()
         return ""
 
-    with Hang(deaf=True) as gate:
-        asker = Asker(gate if "cancel" in kind else None)
-        with running(shop(asker, kind, helps, strategy="one_for_all")) as tree:
-            record = Record(tree)
-            going = begin(tree, asker, kind)
-            if asker.gate is not None:
-                gate.wait_until_entered(LONG_S)
-            else:
-                assert begun.wait(LONG_S)
-                eventually(lambda: waits(tree), "the wait")
-            tree.ref("shop/culprit").tell("raise ValueError")
-            if asker.gate is not None:
-                eventually(lambda: tree.child("shop/desk").state != "running", "the end of the desk")
-                gate.release()
-            if "handler" in kind:
-                with pytest.raises(ActorStoppedError):
-                    going.get(timeout=LONG_S)
-                record.wait_for(ChildExited, "shop/asker")
-            else:
-                assert going.result(timeout=LONG_S).results == {"asker": HELPED}
-
-            assert "async attempt" in kind or is_refused(asker), asker.came
-            assert record.exits("shop/asker") == ["shutdown"]
+    with restarted(kind, helps, begun, is_down="cancel" in kind) as (asker, record):
+        assert "async attempt" in kind or is_refused(asker), asker.came
+        assert record.exits("shop/asker") == ["shutdown"]
 
 
 @pytest.mark.parametrize("kind", [each for each in EACH_KIND if "async attempt" not in each])  # those are cancelled
