@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.journal.codec import to_json
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.task import Task
+from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_ids import require_own
-from actors.validation.spec_model import copy_with
+from actors.validation.spec_model import ModelT, copy_with
 from actors.validation.validation_messages import type_phrase
 from trees.host.submission import let_others_run
 
 MOST_CHARACTERS: Final = 1_000_000
 """Limit of one of many tasks, in characters of JSON: all of them are written in one transaction."""
-_CHANGEABLE: Final = ("inputs", "metadata")
-"""Fields of a task that can be changed in place."""
 AT_ONCE: Final = 256
 """Tasks that are looked at before an event loop may do something else."""
 
@@ -33,11 +31,23 @@ def own_copy(task: Task) -> Task:
     Raises:
         ConfigError: its caller has put into it what no JSON can be made of.
     """
-    values, id_ = task.__dict__, task.id or token_hex(6)
-    held = {name: values[name] for name in _CHANGEABLE if values[name]}
+    more = {} if task.plan is None else {"plan": _own_plan(task.plan)}
+    return _unshared(task, "inputs", "metadata", id=task.id or token_hex(6), **more)
+
+
+def _own_plan(plan: Plan) -> Plan:
+    given: list[Any] = plan.subtasks  # somebody may have put anything in: the copy is checked
+    changeable = ("depends_on", "inputs", "metadata")
+    subtasks = [_unshared(each, *changeable) if isinstance(each, Subtask) else each for each in given]
+    return plan.model_copy(update={"subtasks": subtasks})
+
+
+def _unshared(model: ModelT, *changeable: str, **values: Any) -> ModelT:
+    """Copy a model, which shares nothing of its fields that can be changed in place, with these values changed."""
+    held = {name: value for name in changeable if (value := getattr(model, name))}
     if held:
-        return task.model_copy(update={**held, "id": id_})
-    return copy_with(task, {name: {} for name in _CHANGEABLE}, id=id_)
+        return model.model_copy(update={**held, **values})  # which checks it
+    return copy_with(model, {name: type(getattr(model, name))() for name in changeable}, **values)
 
 
 def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:
