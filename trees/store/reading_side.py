@@ -9,8 +9,9 @@ Locking: ``SqlStore._lock``, in each look at the index. No query is made under i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from actors.concurrency.change_lock import ChangeLock
 from actors.messaging.reply import Reply
@@ -22,6 +23,8 @@ from trees.store.database import Database
 from trees.store.journal_index import JournalIndex
 from trees.store.value_reader import ValueReader
 
+_Reader: TypeAlias = Callable[..., Sequence[Event]]
+
 
 class ReadingSide:
     """The part of a ``SqlStore`` that has readers."""
@@ -29,6 +32,7 @@ class ReadingSide:
     _root: str
     _database: Database
     _index: JournalIndex
+    _leaving: list[str]
     _lock: ChangeLock
     _values: ValueReader
 
@@ -41,11 +45,9 @@ class ReadingSide:
         Raises:
             StoreError: they are damaged; or what is not at hand cannot be read from the database.
         """
-        found = self._at_hand(stream, start)
-        if found is None:
-            return tuple(
-                self._database.read(lambda connection: record_reader.read(connection, self._root, stream, start))
-            )
+        found, is_whole = self._found(stream, start, record_reader.read)
+        if is_whole:
+            return found
         lacking = [number for number, record in enumerate(found, start) if dropped_of(record) is not None]
         if not lacking:
             return found
@@ -58,12 +60,24 @@ class ReadingSide:
         Raises:
             StoreError: they are damaged; or it is finished, and the database cannot be read.
         """
-        found = self._at_hand(stream, start)
-        if found is not None:
-            return found
-        return tuple(
-            self._database.read(lambda connection: record_reader.outline(connection, self._root, stream, start))
-        )
+        return self._found(stream, start, record_reader.outline)[0]
+
+    def _found(self, stream: str, start: int, reader: _Reader) -> tuple[Sequence[Event], bool]:
+        """Return the records that are at hand; or else, and True, what the reader finds in the database.
+
+        A stream may be removed after it was looked for, and another one of its name begun. That is no damage.
+        """
+        while (found := self._at_hand(stream, start)) is None:
+            end = self._index.ends.get(stream)
+            look = partial(reader, root=self._root, stream=stream, start=start)
+            try:
+                return tuple(self._database.read(look)), True
+            except DamagedJournalError:
+                if stream in self._leaving:
+                    return (), True
+                if end is not None and self._index.ends.get(stream) is end:
+                    raise
+        return found, False
 
     def _at_hand(self, stream: str, start: int) -> Sequence[Event] | None:
         self._require_ours()
@@ -75,6 +89,7 @@ class ReadingSide:
         return self._values.fetch(stream, numbers)
 
     def _some(self, stream: str, numbers: Collection[int]) -> dict[int, Event]:
+        journal = self._index.journals.get(stream)
         at_hand = enumerate(self._at_hand(stream, 0) or ())
         found = {number: record for number, record in at_hand if number in numbers and dropped_of(record) is None}
         try:
@@ -83,7 +98,8 @@ class ReadingSide:
                 lambda connection: record_reader.some(connection, self._root, stream, rest)
             )
         except DamagedJournalError as error:
-            self._lock.look(partial(self._index.found_damaged, stream, error))
+            if self._index.journals.get(stream) is journal:  # else it may be another one of that name by now
+                self._lock.look(partial(self._index.found_damaged, stream, error))
             raise
 
     def firsts(self, streams: Iterable[str]) -> dict[str, Event]:

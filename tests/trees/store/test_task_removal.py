@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, func, select
 from actors.messaging.reply import Reply
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task_errors import UnknownTaskError
+from actors.tasks.model.task_errors import StoreError, UnknownTaskError
 from actors.tasks.orchestration import orchestrator_port
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.orchestrator import Orchestrator
@@ -468,3 +468,63 @@ def test_tasks_lists_what_the_store_has_and_a_name_like_another_makes_no_part(st
         with pytest.raises(UnknownTaskError):
             tree.task("acme")
         assert tree.submit(Task("go", id="acme")).result(PATIENCE_S).results == {"s": 1}
+
+
+# -- while somebody reads it -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["read", "outline"])
+@pytest.mark.parametrize("between", ["removed", "begun anew", "pruned"])
+def test_what_is_removed_between_the_look_for_it_and_the_query_is_no_damage(
+    store_url: str, way: str, between: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(opened(store_url)) as store:
+        store.create("t", OWNER, submitted("t"))
+        store.append("t", ended("t"))
+        store.finish("t")
+        kept(store)
+        query = store._database.read
+
+        def late(look: Any) -> Any:
+            monkeypatch.undo()
+            if between == "pruned":  # as long as its rows are gone, and it is not forgotten yet
+                store._leaving = ["t"]
+                execute(store_url, "DELETE FROM regrow_records")
+            else:
+                store.remove("t")
+                kept(store)
+            if between == "begun anew":
+                store.create("t", OWNER, submitted("t"))
+            return query(look)
+
+        monkeypatch.setattr(store._database, "read", late)
+        found = getattr(store, way)("t")
+        store._leaving = []
+
+        assert [type(each).__name__ for each in found] == ["TaskSubmitted"] * (between == "begun anew")
+
+
+def test_one_that_was_begun_anew_is_not_damaged_because_values_of_the_former_one_are_gone(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(opened(store_url)) as store:
+        store.create("t", OWNER, submitted("t"))
+        store.append("t", succeeded("t", "x" * 1_000_000))
+        store.append("t", ended("t"))
+        store.finish("t")
+        kept(store)
+        query = store._database.read
+
+        def late(look: Any) -> Any:
+            monkeypatch.undo()
+            store.remove("t")
+            kept(store)
+            store.create("t", OWNER, submitted("t"))
+            return query(look)
+
+        monkeypatch.setattr(store._database, "read", late)
+        with pytest.raises(StoreError, match="lacks record 1"):
+            store._some("t", [1])
+
+        assert store.standing("t").is_ == "unfinished"
+        assert len(store.read("t")) == 1
