@@ -194,6 +194,10 @@ class JournalFollower:
         """Number up to which the journals are read: there is more in them than was heard of."""
         self._end: tuple[TaskEvent, ...] = ()
         """The record of the task's end, where that was read before the orchestrator has told of it."""
+        self._has_heard_all = False
+        """True once the task's end was told: nothing more of it is, whatever else gets its id."""
+        self._first: tuple[float, int] | None = None
+        """Time and number of the first record, by which the journal is known from that of another task of this id."""
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
@@ -212,6 +216,7 @@ class JournalFollower:
             self._turns.do(lambda: self._unkept.put(event))
         else:
             self._until = max(self._until, event.seq)
+            self._has_heard_all |= self._is_end(event)
         self.signal.complete()
 
     def wake(self) -> None:
@@ -255,19 +260,22 @@ class JournalFollower:
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
-        missed, until = self._missed, float(self._until)
+        missed, has_heard_all = self._missed, self._has_heard_all  # before ``_until``, which is told before it
+        until = float(self._until)
+        is_last = down or (ended and (has_heard_all or missed != self._caught_up))
         if down or missed != self._caught_up:
             self._caught_up = missed
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if down or ended else max(until, self._numbers.latest(self._whole))
         unkept = [*recalled, *self._heard()]
         end, self._end = self._end, ()
-        for event in heapq.merge(itertools.chain(end, self._kept(until)), unkept, key=_place):
+        kept = () if ended and self._is_of_another() else self._kept(until)
+        for event in heapq.merge(itertools.chain(end, kept), unkept, key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 yield event if event.seq == self._last else replace(event, seq=self._last)
                 continue
-            is_end = isinstance(event, TaskFinished) and event.task == self._id
+            is_end = self._is_end(event)
             if is_end and not self._done.done and not down:
                 self._end = (event,)
                 self._done.when_done(self.wake)
@@ -278,11 +286,9 @@ class JournalFollower:
             if is_end:
                 self.over = True
                 return
-        if ended and not self._read(self._id, self._journals[0].read):
-            self.over = True  # all is read, and the end was not in it
-        if down and not self.over:
-            self.over = True
-            if self._port.system.cause is not None or not self._port.system.is_down:
+        if is_last and not self.over:
+            self.over = True  # all is read, without the end: the store has let go of it, or the tree has ended
+            if down and (self._port.system.cause is not None or not self._port.system.is_down):
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
@@ -299,6 +305,14 @@ class JournalFollower:
         heard = self._turns.get(self._unkept.take, [])
         return [event for event in heard if not isinstance(event, SubtaskStreamed) or event.number > self._recalled]
 
+    def _is_end(self, event: TaskEvent) -> bool:
+        return isinstance(event, TaskFinished) and event.task == self._id
+
+    def _is_of_another(self) -> bool:
+        """True where the journal that it has read is gone, and perhaps another task has its id."""
+        now = self._port.runtime.store.firsts([self._id]).get(self._id) if self._first is not None else None
+        return self._first is not None and (now is None or (now.at, now.seq) != self._first)  # type: ignore[attr-defined]
+
     def _is_mine(self, event: TaskEvent) -> bool:
         return event.task == self._id or (self._deep and is_part_of(event.task, None, self._id))
 
@@ -309,6 +323,8 @@ class JournalFollower:
             self._push(heap, journal, self._fresh(journal, until))
         while heap:
             *_, rest, record, journal = heapq.heappop(heap)
+            if self._first is None:
+                self._first = record.at, record.seq
             journal.read += 1
             part = record.part if self._deep and isinstance(record, SubtaskStarted) else ""
             if part and all(each.id != part for each in self._journals):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.runtime.handle import system_of
 from actors.tasks.journal.store import decode, encode
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished, TaskSubmitted
 from actors.tasks.orchestration.event_numbers import STRIDE, first_after
@@ -17,7 +19,7 @@ from tests.support.hardening import eventually
 from tests.support.one_worker import held
 from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import Change, NotingStore
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
+from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
 from trees.store import Keep, MemoryStore
 
 # -- a task with teams -----------------------------------------------------------------------------------------
@@ -330,6 +332,44 @@ def test_the_events_of_a_task_that_was_pruned_end(after: int | None, *, deep: bo
 
         assert not reader.is_alive()
         assert found == []
+
+
+@pytest.mark.parametrize("seen", [1, 3])
+@pytest.mark.parametrize("is_over", [True, False])
+@pytest.mark.parametrize("where", ["memory", "sqlite"])
+def test_the_events_of_a_task_that_was_removed_end_though_another_one_has_its_id(
+    where: str, seen: int, tmp_path: Path, *, is_over: bool
+) -> None:
+    gate = threading.Event()
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
+
+    def task(number: int) -> Task:
+        return Task("go", id="t", plan=Plan([Subtask(f"s{at}", worker="w") for at in range(number)]))
+
+    with start(spec, store=None if where == "memory" else f"sqlite:///{tmp_path / 's.db'}") as tree:
+        handle, found = tree.submit(task(1)), list[Any]()
+        events = iter(handle.events())
+        found += [next(events) for _ in range(seen)]
+        gate.set()
+        handle.result(LONG_S)
+        system_of(tree).bus.flush(LONG_S)
+        tree.remove_task("t")
+        if not is_over:
+            gate.clear()
+        other = tree.submit(task(5))
+        if is_over:
+            other.result(LONG_S)
+        else:
+            eventually(lambda: len(tree._system.services["tasks"].store.read("t")) > 6, "its beginning")
+
+        reader = threading.Thread(target=lambda: found.extend(events), daemon=True)
+        reader.start()
+        reader.join(LONG_S)
+        gate.set()
+
+        assert not reader.is_alive()
+        assert sum(isinstance(event, TaskSubmitted) for event in found) == 1
+        assert {getattr(event, "subtask", "s0") for event in found} == {"s0"}
 
 
 def test_the_end_of_a_task_ends_the_events_also_for_who_has_seen_it() -> None:
