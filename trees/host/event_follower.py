@@ -291,6 +291,8 @@ class JournalFollower:
             if down and (self._port.system.cause is not None or not self._port.system.is_down):
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
+        elif has_heard_all and not self.over:
+            self._done.when_done(self.wake)  # who tells of events has forgotten this reader, with the end
 
     def _recall(self, *, ended: bool) -> list[TaskEvent]:
         """Return what was streamed before it began to read, once; nothing where the task has ended, as of progress."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from actors.messaging.reply import Reply
 from actors.runtime.handle import system_of
 from actors.tasks.journal.store import decode, encode
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished, TaskSubmitted
@@ -20,6 +21,7 @@ from tests.support.one_worker import held
 from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import Change, NotingStore
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
+from trees.host.event_follower import JournalFollower
 from trees.store import Keep, MemoryStore
 
 # -- a task with teams -----------------------------------------------------------------------------------------
@@ -370,6 +372,31 @@ def test_the_events_of_a_task_that_was_removed_end_though_another_one_has_its_id
         assert not reader.is_alive()
         assert sum(isinstance(event, TaskSubmitted) for event in found) == 1
         assert {getattr(event, "subtask", "s0") for event in found} == {"s0"}
+
+
+def test_events_end_where_the_task_is_removed_between_the_telling_of_its_end_and_its_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gate, report = threading.Event(), Reply()
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
+    with start(spec) as tree:
+        handle = tree.submit("go")
+        with monkeypatch.context() as patched:
+            patched.setattr(handle._port, "waiting", lambda _: report)
+            follower = JournalFollower(handle._port, handle.id, deep=True, after=0)
+        assert list(follower.news())
+        gate.set()
+        handle.result(LONG_S)
+        system_of(tree).bus.flush(LONG_S)  # the end was told
+        tree.remove_task(handle.id)
+
+        assert not list(follower.news())
+        assert not follower.over
+        report.complete(None)
+
+        assert follower.signal.done
+        assert not list(follower.news())
+        assert follower.over
 
 
 def test_the_end_of_a_task_ends_the_events_also_for_who_has_seen_it() -> None:
