@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal
 from actors.model.event_dict import ErrorTexts, to_dict
 from actors.model.event_metadata import IN_BRIEF, LOGGED_ERROR, MEASURED, NO_CONTENT, SECONDS, UNLOGGED, out_of
 from actors.model.event_time import Published
-from actors.model.record import record
+from actors.model.record import is_unfrozen, record
 from actors.model.spec import Reason
 
 _KINDS: Final[dict[tuple[str, str], type[Event]]] = {}
@@ -28,6 +28,8 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _register(cls: type[Event]) -> None:
+    if is_unfrozen(cls):
+        return
     own = vars(cls).get("__annotations__", {})
     if "name" not in own:
         cls.name = _HUMP.sub("_", cls.__name__).lower()

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from actors.concurrency.thread_state import blocking, with_users
+from actors.concurrency.thread_state import blocking, tell_users
 from actors.concurrency.wakeup import SingleJob, Wakeup
 from actors.messaging.reply import Reply
 from actors.model.event_time import note_time
@@ -43,6 +43,8 @@ BACKLOG = 65_536
 BACKLOG_WEIGHT = 2048
 """Units of weight that wait for one subscriber before its oldest events are lost. A unit is some 4 KiB."""
 _UNIT = 4096
+_MARK = -1
+"""Weight of what is no event: a reply that is completed when all before it is delivered."""
 
 Callback: TypeAlias = "Callable[[Event], object]"
 
@@ -67,12 +69,13 @@ class Bus:
         if subscriptions:
             if not event.has_own_time:
                 note_time(event, self._time())
-            entry = event, weight_of(event) if event.may_weigh else 0
+            weight = weight_of(event) if event.may_weigh else 0
+            entry = event, weight
             for subscription in subscriptions:
                 if subscription.wants is None or subscription.wants(type(event)):
                     queue = subscription.queue
-                    if entry[1] or len(queue) >= BACKLOG:
-                        subscription.make_room(entry[1])
+                    if weight or len(queue) >= BACKLOG:
+                        subscription.make_room(weight)
                     queue.append(entry)
                     if subscription.noted != subscription.period:  # else it is called: ``rouse`` has nothing to do
                         subscription.rouse()
@@ -155,8 +158,8 @@ class Subscription(SingleJob):
         self.begins: Callable[[], object] | None = None
         """Callback that is told of each round; None: nobody need know."""
         self.name = getattr(callback, "__qualname__", type(callback).__name__)
-        self.queue: deque[tuple[Event | Reply, int]] = deque()
-        """Events that wait, each with its weight."""
+        self.queue: deque[tuple[Any, int]] = deque()
+        """Events that wait, each with its weight, and marks."""
         self._load: deque[None] = deque()
         """One item for each unit of weight that waits: a number that is changed in one step of C, as the rest here."""
 
@@ -175,10 +178,10 @@ class Subscription(SingleJob):
             oldest, weight = self.queue.popleft()
         except IndexError:  # it was delivered meanwhile
             return
-        self._lighten(weight)
-        if isinstance(oldest, Reply):
+        if weight == _MARK:
             self._reach(oldest)
         else:
+            self._lighten(weight)
             self._lost += 1
 
     def _lighten(self, weight: int) -> None:
@@ -193,7 +196,7 @@ class Subscription(SingleJob):
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
         self._marks.add(mark)
-        self.queue.append((mark, 0))
+        self.queue.append((mark, _MARK))
         self.rouse()
         self._hurry.give()
         return None if self._over else mark
@@ -220,25 +223,28 @@ class Subscription(SingleJob):
 
     def _deliver(self, number: int) -> None:
         """Deliver a round: so many as wait. Of too many the oldest go meanwhile, and later ones are in it."""
-        queue = self.queue
+        queue, callback = self.queue, self._callback
         for _ in range(number):
             try:
                 event, weight = queue.popleft()
             except IndexError:  # somebody dropped the last one
                 break
             if weight:
+                if weight == _MARK:
+                    self._reach(event)
+                    continue
                 self._lighten(weight)
-            if isinstance(event, Reply):
-                self._reach(event)
-            elif not self._over:
-                lost, self._lost = self._lost, 0
-                try:
-                    if lost:
-                        with_users(partial(self._callback, self._event_of_loss(lost)))
-                    if (result := with_users(partial(self._callback, event))) is not None:
-                        not_awaited(result)
-                except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
-                    self._raised(error, lost)
+            if self._over:
+                continue
+            lost = 0
+            try:
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    tell_users(callback, self._event_of_loss(lost))
+                if (result := tell_users(callback, event)) is not None:
+                    not_awaited(result)
+            except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
+                self._raised(error, lost)
 
     def _reach(self, mark: Reply) -> None:
         self._marks.discard(mark)

@@ -24,7 +24,8 @@ _SECRET = frozenset({"args", "kwargs", "inputs", "metadata", "token"})
 """Fields that no repr shows: secrets travel there."""
 _VALUES: Final[Any] = vars(BaseModel)["__dict__"]
 _GIVEN: Final[Any] = vars(BaseModel)["__pydantic_fields_set__"]
-_OTHERS: Final[tuple[Any, ...]] = tuple(vars(BaseModel)[f"__pydantic_{name}__"] for name in ("extra", "private"))
+_EXTRA: Final[Any] = vars(BaseModel)["__pydantic_extra__"]
+_PRIVATE: Final[Any] = vars(BaseModel)["__pydantic_private__"]
 """Places of all that a model holds, beside the values of its fields: to read and write them by name is slow."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _SHARED_NAMES: Final[dict[frozenset[str], set[str]]] = {}
@@ -178,10 +179,13 @@ def copy_with(model: ModelT, unsaid: Mapping[str, Any] = _NOTHING, /, **values: 
         values: those that do.
     """
     cls = type(model)
-    copy = cls.__new__(cls)
-    _VALUES.__set__(copy, {**model.__dict__, **unsaid, **values})
+    copy, all_values = cls.__new__(cls), model.__dict__.copy()
+    if unsaid:
+        all_values.update(unsaid)
+    all_values.update(values)
+    _VALUES.__set__(copy, all_values)
     given = model.model_fields_set.union(values)
     _GIVEN.__set__(copy, _SHARED_NAMES.setdefault(frozenset(given), given))
-    for place in _OTHERS:
-        place.__set__(copy, place.__get__(model))
+    _EXTRA.__set__(copy, model.__pydantic_extra__)
+    _PRIVATE.__set__(copy, model.__pydantic_private__)
     return copy

@@ -140,8 +140,8 @@ class TaskState:
 
     def best_efforts(self) -> list[SubtaskState]:
         """Subtasks of the plan whose result is a best effort of a team: nobody there was content with it."""
-        done = (node for node in self.nodes.values() if node.parent is None and node.status is SUCCEEDED)
-        return [node for node in done if node.best_effort]
+        found = (node for node in self.nodes.values() if node.best_effort)
+        return [node for node in found if node.parent is None and node.status is SUCCEEDED]
 
     # -- the task ------------------------------------------------------------------------------------------
 
@@ -323,7 +323,9 @@ class TaskState:
     def _ends(self, node: SubtaskState, status: SubtaskStatus, at: float, usage: Usage) -> None:
         if node.status is RUNNING and status is SUCCEEDED:
             self._ran(node, at, usage)
-        was_done = node.status is not RUNNING and node.is_done
+            was_done = False
+        else:
+            was_done = node.status is not RUNNING and node.is_done
         if node.steps is not None:
             node.steps.ends()
         node.status, node.ended_at, node.due, node.answered = status, at, None, None
@@ -358,10 +360,10 @@ class TaskState:
 
     def _ran(self, node: SubtaskState, at: float, told: Usage = NO_USAGE) -> None:
         """An attempt has ended. A team tells itself, now or later, how long its members ran: that counts instead."""
-        node.running_s += at - node.started_at
-        is_teams = bool(node.acts and node.acts[-1].part)
-        if not is_teams and (told is NO_USAGE or not told.seconds):
-            self.running_s += at - node.started_at
+        ran_s = at - node.started_at
+        node.running_s += ran_s
+        if (told is NO_USAGE or not told.seconds) and not (node.acts and node.acts[-1].part):
+            self.running_s += ran_s
 
     def spend(self, node: SubtaskState, usage: Usage) -> None:
         """Something was used up by the present attempt."""

@@ -3,7 +3,8 @@
 Comes in: a record that is about to be applied. Goes out: the same, or a ``TypeError`` that names the field. A reader
 refuses a field that is not of the type that is declared for it (``actors.tasks.journal.codec``), and then the whole
 journal is damaged; so the same declarations are asked before. What a field without a type holds (results, answers) has
-its form from ``actors.tasks.execution.run_attempt``, which also says how long it may be (``require_length``).
+its form from ``actors.tasks.execution.run_attempt``, which also says how long it may be (``require_length``). What
+every record is given where it is made (``OF_RECORDING``) is not looked at.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ E = TypeVar("E", bound=Event)
 MOST_CHARACTERS: Final = 128 * 1024 * 1024
 """Limit of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
+OF_RECORDING: Final = frozenset({"path", "task", "seq", "queued_s", "ran_s"})
+"""Fields that ``Recording.emit`` fills in, with ids that were checked, numbers of its own, and parts of ``at``."""
 _Check = Callable[[Any], bool]
 _Fields = list[tuple[str, object, _Check]]
 
@@ -31,11 +34,11 @@ def checked(record: E) -> E:
     Raises:
         TypeError: it cannot, because of a bug: names the kind, or the field, and not what is in it.
     """
-    cls = type(record)
-    form = _FORMS.get(cls)
-    if form is None:
+    try:
+        form = _FORMS[type(record)]
+    except KeyError:
         require_journalled(record)
-        form = _FORMS[cls] = _Form(cls)
+        form = _FORMS[type(record)] = _Form(type(record))
     kinds = tuple(map(type, form.atoms(record)))
     if kinds not in form.known:
         _require(record, form.of_atoms)
@@ -99,7 +102,7 @@ class _Form:
     __slots__ = ("atoms", "known", "of_atoms", "others")
 
     def __init__(self, cls: type[Any]) -> None:
-        hints, form = get_type_hints(cls), _form(cls)
+        hints, form = get_type_hints(cls), [each for each in _form(cls) if each[0] not in OF_RECORDING]
         of_atoms = [each for each in form if _is_atom(hints[each[0]])]
         self.of_atoms = of_atoms if len(of_atoms) > 1 else []  # of one name an attrgetter makes no tuple
         self.others = [each for each in form if each not in self.of_atoms]

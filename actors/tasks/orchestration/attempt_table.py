@@ -93,7 +93,8 @@ class AttemptTable:
         row = self.running[key] = self._of[node] = RunningAttempt(attempt, node, rank)
         if key in self._waits:
             self.waiting += 1
-        self.of_teams += bool(attempt.spec.part)
+        if attempt.spec.part:
+            self.of_teams += 1
         return row
 
     def remove(self, attempt: Attempt) -> tuple[RunningAttempt | None, bool]:
@@ -107,10 +108,12 @@ class AttemptTable:
             return None, False
         if key in self._waits:
             self.waiting -= 1
-        self.of_teams -= bool(row.attempt.spec.part)
-        is_current = self._of.get(row.node) is row
+        if row.attempt.spec.part:
+            self.of_teams -= 1
+        node = row.node
+        is_current = self._of.get(node) is row
         if is_current:
-            del self._of[row.node]
+            del self._of[node]
         return row, is_current
 
     def get(self, key: str) -> RunningAttempt | None:

@@ -319,11 +319,11 @@ class Delegation:
             self.give_up(task)
 
     def give_up(self, task: str, heard: Attempt | None = None) -> None:
-        """Fail the waits for a task, and for its news, where it does not go on before those who wait have stopped.
+        """While all is being stopped, fail the waits for a task, and for its news, where it does not go on in time.
 
         ``heard``: an attempt of it has ended, and what follows from that is done.
         """
-        for wait in waits_in_vain(self._core, task, heard) if self._core.closing else ():
+        for wait in waits_in_vain(self._core, task, heard):
             self._refuse(task, wait.ask if isinstance(wait, TaskWait) else "", wait, self._core.port.down())
 
     def put_aside(self, state: TaskState) -> None:

@@ -247,15 +247,14 @@ class Orchestrator(ManagedActor):
         state = core.states.get(attempt.task)
         if state is not None and parts.teams.is_held(state):
             return  # it is taken up when that part goes on
-        if attempt.spec.role == "work":
+        if (role := attempt.spec.role) == "work":
             parts.dispatcher.ended(attempt, state)
         else:
             core.act(attempt.task, core.runtime.forget, attempt)
-        if state is not None and attempt.spec.role == "undo":
-            parts.undo.ended(attempt, state)
-        elif state is not None and attempt.spec.role != "work":
-            parts.stages.ended(attempt, state)
-        parts.delegation.give_up(attempt.task, attempt)
+            if state is not None:
+                (parts.undo if role == "undo" else parts.stages).ended(attempt, state)
+        if core.closing:
+            parts.delegation.give_up(attempt.task, attempt)
 
     def _on_commands_waiting(self, _: CommandsWaiting) -> None:
         """Carry out the commands at the port. One goes when it is done, or after ``COMMAND_TRIES`` deaths at it.
@@ -332,7 +331,8 @@ class Orchestrator(ManagedActor):
             self.parts.queue.requeue_all(state)
         if join.ask is not None:
             self.parts.delegation.recheck(join.ask)
-        self.parts.delegation.give_up(join.task)
+        if self.core.closing:
+            self.parts.delegation.give_up(join.task)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
         self.core.port.answered.pop(responded.escalation, None)

@@ -107,7 +107,6 @@ class OrchestratorPort:
         """Incarnation that is being stopped with all beside it: that order overtakes ``ShuttingDown``."""
         self.at_work: Recording | None = None  # of the incarnation that may record something at once
         self._numbers = itertools.count(1)
-        self._alone = (self.path,)
 
     def __repr__(self) -> str:
         return f"<OrchestratorPort {self.path}>"
@@ -368,7 +367,11 @@ class OrchestratorPort:
 
     def waiting_for(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
-        return self.addresses(node.chain or ((*state.chain, self.path) if state.chain else self._alone))
+        chain = node.chain or state.chain
+        if not chain:
+            box = self.system.boxes.get(self.path)
+            return () if box is None else (box,)
+        return self.addresses(node.chain or (*chain, self.path))
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""

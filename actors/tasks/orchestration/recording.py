@@ -52,6 +52,8 @@ class Recording:
     def __init__(self, core: OrchestratorCore, follow: Follow) -> None:
         """Make it for one incarnation; ``follow`` carries out what follows from a record."""
         self.core, self._follow = core, follow
+        self._path, self._port, self._store, self._runtime = core.path, core.port, core.store, core.runtime
+        self._system, self._numbers, self._bus = core.system, core.runtime.numbers, core.system.bus
         self.last: task_events.TaskEvent | None = None
         """The last event that was about to be recorded."""
 
@@ -71,20 +73,20 @@ class Recording:
             fields: all others of the event.
             more: the same by name.
         """
-        core = self.core
-        event = made(core.path, state.id, core.runtime.epoch + core.system.now(), *fields, **more)
-        core.runtime.numbers.give(event, state.parent)
+        id_ = state.id
+        event = made(self._path, id_, self._runtime.epoch + self._system.now(), *fields, **more)
+        self._numbers.give(event, state.parent)
         if isinstance(event, AttemptEvent):
             # Nothing has run since the last record of an attempt that was lost with its process.
             ended_at = state.last_at if getattr(event, "kind", "") == _LOST else event.at
             give_times(event, *state.nodes[event.subtask].times(ended_at))
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
-        core.task, self.last = state.id, event
+        self.core.task, self.last = id_, event
         state.apply(write_checks.checked(event))  # first: whoever reads of a question in the journal can answer it
-        core.store.append(state.id, event)
-        core.port.taken = None
-        core.system.bus.publish(event)
+        self._store.append(id_, event)
+        self._port.taken = None
+        self._bus.publish(event)
         self._follow(state, event)
         return event
 

@@ -55,11 +55,10 @@ class SubtaskQueue:
         deadline = math.inf if state.deadline is None else state.deadline
         # Since when it would wait, had it waited all its time in line at once.
         since = node.queued_at - node.queued_s - core.runtime.epoch
-        ticket = self.tickets.get(node)
+        ticket, priority = self.tickets.get(node), state.task.priority
         age = None if ticket is None else self.ready.age_of(ticket)
-        priority, item = state.task.priority, (state, node)
         core.priorities.add(priority)
-        self.tickets[node] = self.ready.push(key, priority, deadline, item, age, born=state.born, since=since)
+        self.tickets[node] = self.ready.push(key, priority, deadline, (state, node), age, born=state.born, since=since)
         if node.ask is not None and node.acts:  # not at first: it was looked at when it was asked for
             look_again(core.runtime, node.ask)
         elif state.chain and core.runtime.asks:

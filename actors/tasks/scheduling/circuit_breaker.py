@@ -114,8 +114,9 @@ class CircuitBreaker:
             oldest = now - self.policy.window_s
             ended[:] = [each for each in ended if each[0] + width > oldest]
             ended.append([now, 0, 0])
-        ended[-1][1] += 1
-        ended[-1][2] += failed
+        last = ended[-1]
+        last[1] += 1
+        last[2] += failed
 
     def _is_so_often(self) -> bool:
         """Return True where so many of those that ended within the window have failed."""

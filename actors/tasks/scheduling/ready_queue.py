@@ -26,10 +26,10 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")
 
-Rank: TypeAlias = tuple[int, float, int, int]
-"""Present priority, deadline, the age of the task, the age of the subtask: smaller is sooner."""
 Order: TypeAlias = tuple[float, int, int]
 """Rank within a class: deadline, the age of the task, the age of the subtask."""
+Rank: TypeAlias = tuple[int, Order]
+"""Present priority, and then the rank within a class: smaller is sooner."""
 
 TICKS: Final = 30
 """Ticks in one step of priority."""
@@ -74,7 +74,7 @@ def _waiting_in(heap: _Heap[ItemT]) -> _Heap[ItemT]:
     return left
 
 
-_LAST: Final[Rank] = (0, math.inf, 0, 0)
+_LAST: Final[Rank] = (0, (math.inf, 0, 0))
 
 
 class _Lane(Generic[ItemT]):
@@ -139,14 +139,6 @@ class _Lane(Generic[ItemT]):
             at += 1
         return best
 
-    def of_front(self) -> _Heap[ItemT] | None:
-        """The heap of its front, as long as that waits: what is sooner would have become the front."""
-        front = self.front
-        if front is None or front.item is None:
-            return None
-        heap = self.heaps[front.class_]
-        return heap if heap[0][2] is front else None
-
     def head(self, tick: int) -> _Waiting[ItemT] | None:
         """The entry that is next."""
         best = self.best(tick)
@@ -168,6 +160,8 @@ class ReadyQueue(Generic[ItemT]):
         """When that tick is, in seconds."""
         self._lanes: dict[LaneKey, _Lane[ItemT]] = {}
         self._open: list[tuple[Rank, int, _Lane[ItemT]]] = []
+        self._most_open = _MOST_LEFT
+        """With more places than this, those are looked for that lanes do not have any more."""
         self._ages = itertools.count()
         self._places = itertools.count()
         self.size = 0
@@ -242,14 +236,14 @@ class ReadyQueue(Generic[ItemT]):
         """
         if not self._from <= now < self._until:
             self._turn(now)
-        passed = [each for each in self._open if not each[2].key.is_asked] if is_asked else []
-        if passed:
-            self._open = [each for each in self._open if each[2].key.is_asked]
-            heapq.heapify(self._open)
+        if not is_asked:
+            return self._take(serve)
+        passed = [each for each in self._open if not each[2].key.is_asked]
+        self._open = [each for each in self._open if each[2].key.is_asked]
+        heapq.heapify(self._open)
         found = self._take(serve)
-        if passed:
-            self._open += passed
-            heapq.heapify(self._open)
+        self._open += passed
+        heapq.heapify(self._open)
         return found
 
     def _take(self, serve: Callable[[LaneKey], T | None]) -> tuple[ItemT, T] | None:
@@ -257,10 +251,13 @@ class ReadyQueue(Generic[ItemT]):
             _, place, lane = heapq.heappop(self._open)
             if lane.place != place:
                 continue  # it was closed, or stands somewhere else now
-            heap = lane.of_front() or lane.best(self._tick)
+            front = lane.front
+            heap = lane.heaps[front.class_] if front is not None and front.item is not None else None
+            if heap is None or heap[0][2] is not front:  # as long as that waits, what is sooner is the front
+                heap = lane.best(self._tick)
             if heap is None:
                 self._drop(lane)
-            elif heap[0][2] is not lane.front:
+            elif heap[0][2] is not front:
                 self._open_lane(lane, heap[0][2])  # its former head is gone; its next one waits its turn
             elif (served := serve(lane.key)) is None:
                 lane.place = None
@@ -275,30 +272,32 @@ class ReadyQueue(Generic[ItemT]):
         lane.entries -= 1
         assert item is not None  # noqa: S101 - best() has just looked
         self.size -= 1
-        head = lane.head(self._tick) if heap or len(lane.classes) > 1 else None
-        if head is None:
-            self._drop(lane)
-        else:
+        if len(lane.classes) == 1 and heap and heap[0][2].item is not None:
+            self._open_lane(lane, heap[0][2])  # as in most lanes: there is nothing to compare
+        elif (head := lane.head(self._tick)) is not None:
             self._open_lane(lane, head)
+        else:
+            self._drop(lane)
         return item
 
     def _drop(self, lane: _Lane[ItemT]) -> None:
         """Nothing waits in it; one of the same key may follow, and has a place of its own."""
         lane.place = None
         del self._lanes[lane.key]
-        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
-            self._tidy()
 
     def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
-        lane.place, lane.front, lane.rank = next(self._places), head, self._rank(head)
-        heapq.heappush(self._open, (lane.rank, lane.place, lane))
-        if len(self._open) > 2 * len(self._lanes) + _MOST_LEFT:
+        place = lane.place = next(self._places)
+        rank = lane.rank = -((self._tick - head.class_) // TICKS), head.order
+        lane.front = head
+        heapq.heappush(self._open, (rank, place, lane))
+        if len(self._open) > self._most_open:
             self._tidy()
 
     def _tidy(self) -> None:
         """Let go of places that lanes do not have any more: they are the most. Each costs as much as it took."""
         self._open = [each for each in self._open if each[2].place == each[1]]
         heapq.heapify(self._open)
+        self._most_open = 2 * len(self._open) + _MOST_LEFT
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""
@@ -330,7 +329,7 @@ class ReadyQueue(Generic[ItemT]):
         return math.floor(seconds * self._ticks_a_second + _ROUNDING)
 
     def _rank(self, entry: _Waiting[ItemT]) -> Rank:
-        return (-((self._tick - entry.class_) // TICKS), *entry.order)
+        return -((self._tick - entry.class_) // TICKS), entry.order
 
     def _turn(self, now: float) -> None:
         """Put the lanes that are open in order for another tick."""

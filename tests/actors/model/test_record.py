@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.model.record import record
+from actors.model.record import is_unfrozen, record
 from tests.support.event_kinds import OUR_KINDS
 
 
@@ -91,3 +91,39 @@ def test_every_kind_of_event_takes_its_fields_in_the_order_of_a_dataclass(kind: 
     values = {each.name: object() for each in given}
     made = kind(**values)
     assert all(getattr(made, name) is value for name, value in values.items())
+
+
+class Derived(Made):
+    """One that is derived without ``record``: its objects have a ``__dict__``."""
+
+    extra = 1
+
+
+def test_what_is_derived_without_record_is_made_as_usual_and_as_frozen() -> None:
+    derived = Derived(1, "x", seq=2)
+
+    assert type(derived) is Derived
+    assert (derived.a, derived.b, derived.seq, derived.extra) == (1, "x", 2, 1)
+    with pytest.raises(FrozenInstanceError):
+        derived.a = 2  # type: ignore[misc]
+
+
+@record(frozen=True, slots=True)
+class Named:
+    """One whose fields have the names that its ``__init__`` might use."""
+
+    type: str
+    usual: str = "usual"
+    record: str = "record"
+    object: str = "object"
+
+
+def test_a_field_may_have_any_name() -> None:
+    named = Named("t", object="o")
+
+    assert (named.type, named.usual, named.record, named.object) == ("t", "usual", "record", "o")
+    assert type(named) is Named
+
+
+def test_nothing_of_how_a_record_is_made_is_a_kind_of_event() -> None:
+    assert not [kind for kind in OUR_KINDS if is_unfrozen(kind)]

@@ -36,7 +36,7 @@ def test_every_record_that_can_be_read_back_is_taken(record: Event) -> None:
 def test_no_field_with_a_type_takes_another_one(kind: type[Any]) -> None:
     hints = get_type_hints(kind)
     for field in kept_fields(kind):
-        if hints[field.name] is Any:
+        if hints[field.name] is Any or field.name in write_checks.OF_RECORDING:
             continue
         record = object.__new__(kind)
         for each in kept_fields(kind):

@@ -127,7 +127,7 @@ def test_what_is_withdrawn_is_not_taken_and_not_counted() -> None:
     queue.withdraw(ticket)
 
     assert len(queue) == 1
-    assert [rank for _, rank, _ in queue.heads()] == [(1, math.inf, 0, 0)]
+    assert [rank for _, rank, _ in queue.heads()] == [(1, (math.inf, 0, 0))]
     assert taken(queue) == ["stays"]
 
 
@@ -177,7 +177,7 @@ def test_the_heads_are_the_most_urgent_of_each_lane() -> None:
     queue = queue_of((A, 3, math.inf, "a"), (B, 2, math.inf, "b"), (A, 1, math.inf, "a'"))
 
     assert {(key, item) for key, _, item in queue.heads()} == {(A, "a'"), (B, "b")}
-    assert min(rank for _, rank, _ in queue.heads()) == (1, math.inf, 0, 2)
+    assert min(rank for _, rank, _ in queue.heads()) == (1, (math.inf, 0, 2))
 
 
 # -- cost ----------------------------------------------------------------------------------------------------
@@ -314,9 +314,9 @@ class AgainstANaiveQueue(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.now += seconds
 
-    def _rank(self, fields: tuple[int, float, int, int, int]) -> tuple[int, float, int, int]:
+    def _rank(self, fields: tuple[int, float, int, int, int]) -> tuple[int, tuple[float, int, int]]:
         priority, deadline, born, age, since = fields
-        return priority - (self.now - since) // 30, deadline, born, age
+        return priority - (self.now - since) // 30, (deadline, born, age)
 
     @precondition(lambda self: self.keys)
     @rule(data=st.data())
