@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -85,6 +85,7 @@ class Bus:
         callback: Callback,
         *,
         lasting: bool = False,
+        ours: bool = False,
         wants: Callable[[type[Event]], bool] | None = None,
         begins: Callable[[], object] | None = None,
     ) -> Callable[[], None]:
@@ -93,11 +94,14 @@ class Bus:
         Args:
             callback: is called with one event after the other, on a thread of the pool.
             lasting: it is not dropped when it raises. For the log.
+            ours: it calls no code of users, so nobody waits for a reply in it.
             wants: says of a kind whether it is called for it; asked once for each. None: for all.
             begins: is called before each round: the events up to the next one were all published before it. None:
                 nobody need know.
         """
-        subscription = Subscription(self._pool, self._lost, callback, None if lasting else self._dropped)
+        called = callback if ours else partial(tell_users, callback)
+        name = getattr(callback, "__qualname__", type(callback).__name__)
+        subscription = Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
         subscription.wants, subscription.begins = None if wants is None else cache(wants), begins
         self._subscriptions[subscription] = None
         return lambda: self._remove(subscription)
@@ -140,6 +144,7 @@ class Subscription(SingleJob):
     def __init__(
         self,
         pool: Pool,
+        name: str,
         event_of_loss: Callable[[int], EventsLost],
         callback: Callback,
         dropped: Callable[[Subscription, BaseException], None] | None,
@@ -157,7 +162,7 @@ class Subscription(SingleJob):
         """Kinds that it is called for; None: all."""
         self.begins: Callable[[], object] | None = None
         """Callback that is told of each round; None: nobody need know."""
-        self.name = getattr(callback, "__qualname__", type(callback).__name__)
+        self.name = name
         self.queue: deque[tuple[Any, int]] = deque()
         """Events that wait, each with its weight, and marks."""
         self._load: deque[None] = deque()
@@ -240,8 +245,8 @@ class Subscription(SingleJob):
             try:
                 if self._lost:
                     lost, self._lost = self._lost, 0
-                    tell_users(callback, self._event_of_loss(lost))
-                if (result := tell_users(callback, event)) is not None:
+                    callback(self._event_of_loss(lost))
+                if (result := callback(event)) is not None:
                     not_awaited(result)
             except BaseException as error:  # noqa: BLE001 - a subscriber may raise anything at all
                 self._raised(error, lost)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opentelemetry import metrics
 
 from trees.agents.telemetry_names import SCOPE
 from trees.agents.telemetry_observed import observed_trees
-from trees.agents.tree_meter import COUNTERS, HANDLING, HISTOGRAMS, UNLABELLED, Labels, TreeMeter
+from trees.agents.tree_meter import COUNTERS, HANDLING, HISTOGRAMS, UNLABELLED, Add, Labels, TreeMeter
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -42,15 +43,15 @@ class TreeMetrics:
         self._end_meter()
         self._observed.remove(self._system)
 
-    def count(self, name: str, amount: float, labels: Labels) -> None:
-        """Add to a counter."""
-        self._counters[name].add(amount, dict(labels))
+    def counter(self, name: str, labels: Labels) -> Add:
+        """Return what adds to a series of a counter."""
+        return partial(self._counters[name].add, attributes=dict(labels))
 
-    def measure(self, name: str, seconds: float, labels: Labels) -> None:
-        """Add to a histogram."""
-        self._histograms[name].record(seconds, dict(labels))
+    def histogram(self, name: str, labels: Labels) -> Add:
+        """Return what adds to a series of a histogram."""
+        return partial(self._histograms[name].record, attributes=dict(labels))
 
     def attempt_ended(self, worker: str, status: str, seconds: float) -> None:
         """Measure an attempt."""
         label = self._system.reports.measures.worker_label(worker)
-        self.measure("attempt", seconds, (("worker", label), ("status", status)))
+        self.histogram("attempt", (("worker", label), ("status", status)))(seconds)

@@ -21,7 +21,8 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from actors.concurrency.change_lock import LookLock
 from actors.model.weak_tables import WeakKeys
 from trees.agents.telemetry_names import SCOPE
-from trees.agents.tree_meter import GAUGES, HANDLING, HISTOGRAMS, Combine, Value, combined
+from trees.agents.tree_gauges import GAUGES, Combine, Value, combined
+from trees.agents.tree_meter import HANDLING, HISTOGRAMS
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider

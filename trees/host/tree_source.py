@@ -21,7 +21,7 @@ from actors.runtime.system import System
 from actors.supervision.child import Child
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.agents.packages import package_flaw
-from trees.agents.tree_meter import busy_workers
+from trees.agents.tree_gauges import busy_workers
 from trees.ha.roles import Leadership
 from trees.host.task_source import TaskSource, refuse_standby
 from trees.host.tree_health import health
@@ -56,7 +56,7 @@ class TreeSource:
         self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
-        self._unsubscribe = system.bus.subscribe(self._history.hear, wants=self._history.wants)
+        self._unsubscribe = system.bus.subscribe(self._history.hear, ours=True, wants=self._history.wants)
         self._recall()
         self._collector = TreeCollector()
         self._tasks = TaskSource(system, leadership, self._operated, content=content)

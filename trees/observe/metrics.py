@@ -23,11 +23,12 @@ from actors.messaging.handled import BOUNDS
 from actors.model.weak_tables import WeakKeys
 from actors.runtime.handle import Handle, system_of
 from trees.agents.packages import Package, require
-from trees.agents.tree_meter import COUNTERS, GAUGES, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter, combined
+from trees.agents.tree_gauges import GAUGES, combined
+from trees.agents.tree_meter import COUNTERS, HANDLING, HISTOGRAMS, UNLABELLED, TreeMeter
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
-    from trees.agents.tree_meter import Labels
+    from trees.agents.tree_meter import Add, Labels
 
 PROMETHEUS: Final[Package] = ("prometheus-client", "metrics", "0.20")
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
@@ -76,11 +77,24 @@ def text_of(collector: TreeCollector) -> str:
     return generate_latest(registry).decode()
 
 
+class _Amount:
+    """Value of one series of a counter."""
+
+    __slots__ = ("so_far",)
+
+    def __init__(self) -> None:
+        self.so_far = 0.0
+
+    def add(self, amount: float) -> None:
+        """Add to it."""
+        self.so_far += amount
+
+
 class _Tables:
     """Counters and histograms, as far as they were counted."""
 
     def __init__(self) -> None:
-        self.counters: dict[str, dict[Labels, float]] = {name: {} for name in COUNTERS}
+        self.counters: dict[str, dict[Labels, _Amount]] = {name: {} for name in COUNTERS}
         self.histograms: dict[str, dict[Labels, list[float]]] = {name: {} for name in HISTOGRAMS}
         """For each series: how many are in each bucket, those beyond all of them, and the sum."""
 
@@ -89,7 +103,7 @@ class _Tables:
         for name, table in other.counters.items():
             mine = self.counters[name]
             for key, amount in table.copy().items():
-                mine[key] = mine.get(key, 0.0) + amount
+                mine.setdefault(key, _Amount()).add(amount.so_far)
         for name, rows in other.histograms.items():
             _add_rows(self.histograms[name], rows)
 
@@ -112,19 +126,13 @@ class _TreeTables(_Tables):
             (("path", path),): row for path, row in self.system.reports.measures.times().items()
         }
 
-    def count(self, name: str, amount: float, labels: Labels) -> None:
-        """Add to a counter."""
-        table = self.counters[name]
-        table[labels] = table.get(labels, 0.0) + amount
+    def counter(self, name: str, labels: Labels) -> Add:
+        """Return what adds to a series of a counter."""
+        return self.counters[name].setdefault(labels, _Amount()).add
 
-    def measure(self, name: str, seconds: float, labels: Labels) -> None:
-        """Add to a histogram."""
-        table = self.histograms[name]
-        row = table.get(labels)
-        if row is None:
-            row = table[labels] = [0.0] * (len(BUCKETS) + 2)
-        row[bisect_left(BUCKETS, seconds)] += 1
-        row[-1] += seconds
+    def histogram(self, name: str, labels: Labels) -> Add:
+        """Return what adds to a series of a histogram."""
+        return partial(_measure, self.histograms[name].setdefault(labels, [0.0] * (len(BUCKETS) + 2)))
 
 
 class TreeCollector:
@@ -140,7 +148,7 @@ class TreeCollector:
         """Count what happens in a tree from now on."""
         tables = self._lock.look(partial(self._add, system))
         if tables is not None:
-            system.bus.subscribe(tables.meter.hear, lasting=True, wants=tables.meter.wants)
+            system.bus.subscribe(tables.meter.hear, lasting=True, ours=True, wants=tables.meter.wants)
 
     def _add(self, system: System) -> _TreeTables | None:
         """With the lock held: the tables of a tree that is counted from now on; None: it is already."""
@@ -188,9 +196,9 @@ def _counters(total: _Tables) -> Iterator[Any]:
 
     for name, tells in COUNTERS.items():
         found = core.CounterMetricFamily(f"regrow_{name}", tells)
-        zero: dict[Labels, float] = {(): 0.0} if name in UNLABELLED else {}
+        zero: dict[Labels, _Amount] = {(): _Amount()} if name in UNLABELLED else {}
         for key, amount in (zero | total.counters[name]).items():
-            found.add_sample(f"regrow_{name}_total", dict(key), amount)
+            found.add_sample(f"regrow_{name}_total", dict(key), amount.so_far)
         yield found
 
 
@@ -212,6 +220,11 @@ def _gauges(systems: list[System]) -> Iterator[Any]:
         for key, value in combined(look, combine, systems).items():
             found.add_sample(name, dict(key), value)
         yield found
+
+
+def _measure(row: list[float], seconds: float) -> None:
+    row[bisect_left(BUCKETS, seconds)] += 1
+    row[-1] += seconds
 
 
 def _add_rows(to: dict[Labels, list[float]], rows: dict[Labels, list[float]]) -> None:

@@ -39,7 +39,8 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.agents.tree_meter import COUNTERS, GAUGES, HISTOGRAMS, UNLABELLED, TreeMeter
+from trees.agents.tree_gauges import GAUGES
+from trees.agents.tree_meter import COUNTERS, HISTOGRAMS, UNLABELLED, TreeMeter
 from trees.host.tree_source import TreeSource
 from trees.observe import metrics as door
 from trees.observe.metrics import metrics
