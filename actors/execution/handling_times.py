@@ -24,9 +24,6 @@ class Untimed:
 
     __slots__ = ()
 
-    due: float = inf
-    """While messages begin before this none of them was slow."""
-
     def passed(self, began: float, now: float) -> float:  # noqa: ARG002 - this one measures nothing
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
         return inf
@@ -42,7 +39,7 @@ class Untimed:
 class BatchTimes(Untimed):
     """Batches that are measured, one after the other, of one incarnation."""
 
-    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_skips", "_slow", "_source", "due")
+    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_skips", "_slow", "_source")
 
     def __init__(self, incarnation: Incarnation) -> None:
         self._mailbox, self._now = incarnation.mailbox, incarnation.system.now
@@ -51,14 +48,15 @@ class BatchTimes(Untimed):
         self._slow: list[float] = []
         self._skips = False
         """True where the message that was taken last is not handled."""
-        self.begin()
+        self._source = self._mailbox.batch
+        self._left, self._began = 0, 0.0
 
-    def begin(self) -> None:
-        """Begin a batch: the one that the mailbox has handed out."""
-        self._source = source = self._mailbox.batch
+    def begin(self) -> float:
+        """Begin a batch: the one that the mailbox has handed out. Returns its ``due``."""
+        source = self._source = self._mailbox.batch
         self._left = length_hint(source)
-        self._began = began = self._now()
-        self.due = began + QUICK_S
+        began = self._began = self._now()
+        return began + QUICK_S
 
     def passed(self, began: float, now: float) -> float:
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
@@ -79,24 +77,24 @@ class BatchTimes(Untimed):
 
     def end(self, incarnation: Incarnation) -> None:
         """Add what was handled so far. More may follow."""
-        now, left, began = self._now(), length_hint(self._source), self._began
-        number = self._left - left
+        now, left = self._now(), length_hint(self._source)
+        number, took = self._left - left, now - self._began
         if number > 0:
-            if now - began > QUICK_S and not self._skips:
+            if took > QUICK_S and not self._skips:
                 self._look(now - incarnation.since)
+            slow = self._slow
             if self._mailbox.attached is incarnation:  # what an abandoned one has done does not count
-                self._measures.add(self._row, number, now - began, tuple(self._slow))
-        self._slow.clear()
+                self._measures.add(self._row, number, took, tuple(slow) if slow else ())
+            if slow:
+                slow.clear()
         self._left, self._began, self._skips = left, now, False
 
 
-def begun(incarnation: Incarnation) -> BatchTimes:
-    """Return the times of the batch that an incarnation begins now."""
+def times_of(incarnation: Incarnation) -> BatchTimes:
+    """Return the times of the batches of an incarnation."""
     times = incarnation.times
     if times is None:
         times = incarnation.times = BatchTimes(incarnation)
-    else:
-        times.begin()
     return times
 
 

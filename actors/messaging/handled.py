@@ -118,15 +118,16 @@ class Measures:
 
     def _add_news(self) -> None:
         """With the lock held: a look in between, on the same thread, adds what is left."""
-        while self._news:
+        news = self._news
+        for _ in range(len(news)):
             try:
-                row, number, total_s, slow = self._news.popleft()
+                row, number, total_s, slow = news.popleft()
             except IndexError:  # a look in between has added it
                 return
             row[0] += number - len(slow)  # in one step: a count never goes down, also for a finalizer that looks here
+            row[-1] += total_s
             for seconds in slow:
                 row[bisect_left(BOUNDS, seconds)] += 1
-            row[-1] += total_s
 
     def times(self) -> dict[str, list[float]]:
         """Return a copy of the rows."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -60,25 +60,37 @@ class Bus:
         self.published = 0
         """How many events so far, at least."""
         self._subscriptions: dict[Subscription, None] = {}
-        """An ordered set. Each change, and the copy that ``publish`` makes, is one step of C: no lock is needed."""
+        """An ordered set. Each change, and the copy that ``_takers_of`` makes, is one step of C: no lock is needed."""
+        self._takers: dict[type[Event], tuple[Subscription, ...]] = {}
+        """By kind, those that it is delivered to: found once for each, anew after each change of ``_subscriptions``.
+
+        *A change, against one who looks for the takers of a kind*: a change is made before the table is replaced, and
+        who looks has the table before it copies what there is. So it has seen the change, or what it finds goes into
+        the table that was replaced.
+        """
 
     def publish(self, event: Event) -> None:
         """Hand an event to every subscriber's queue. Never blocks."""
         self.published += 1
-        subscriptions = tuple(self._subscriptions)
-        if subscriptions:
+        table = self._takers
+        takers = table.get(type(event))
+        if takers is None:
+            takers = table[type(event)] = self._takers_of(type(event))
+        if takers:
             if not event.has_own_time:
                 note_time(event, self._time())
             weight = weight_of(event) if event.may_weigh else 0
             entry = event, weight
-            for subscription in subscriptions:
-                if subscription.wants is None or subscription.wants(type(event)):
-                    queue = subscription.queue
-                    if weight or len(queue) >= BACKLOG:
-                        subscription.make_room(weight)
-                    queue.append(entry)
-                    if subscription.noted != subscription.period:  # else it is called: ``rouse`` has nothing to do
-                        subscription.rouse()
+            for subscription in takers:
+                queue = subscription.queue
+                if weight or len(queue) >= BACKLOG:
+                    subscription.make_room(weight)
+                queue.append(entry)
+                if subscription.noted != subscription.period:  # else it is called: ``rouse`` has nothing to do
+                    subscription.rouse()
+
+    def _takers_of(self, kind: type[Event]) -> tuple[Subscription, ...]:
+        return tuple(each for each in tuple(self._subscriptions) if each.wants is None or each.wants(kind))
 
     def subscribe(
         self,
@@ -95,19 +107,21 @@ class Bus:
             callback: is called with one event after the other, on a thread of the pool.
             lasting: it is not dropped when it raises. For the log.
             ours: it calls no code of users, so nobody waits for a reply in it.
-            wants: says of a kind whether it is called for it; asked once for each. None: for all.
+            wants: says of a kind whether it is called for it; asked a few times for each. None: for all.
             begins: is called before each round: the events up to the next one were all published before it. None:
                 nobody need know.
         """
         called = callback if ours else partial(tell_users, callback)
         name = getattr(callback, "__qualname__", type(callback).__name__)
         subscription = Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
-        subscription.wants, subscription.begins = None if wants is None else cache(wants), begins
+        subscription.wants, subscription.begins = wants, begins
         self._subscriptions[subscription] = None
+        self._takers = {}
         return lambda: self._remove(subscription)
 
     def _remove(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription, None)
+        self._takers = {}
         subscription.end()
 
     def _lost(self, count: int) -> EventsLost:

@@ -203,7 +203,8 @@ class TreeMeter:
         task = self._open.get(event.task)
         if task is not None:
             task.queued[event.subtask] = event.at
-        self._used(event)
+        if event.usage is not NO_USAGE:
+            self._used(event)
 
     def _started(self, event: task_events.SubtaskStarted) -> None:
         task = self._open.get(event.task)

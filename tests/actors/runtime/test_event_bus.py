@@ -80,6 +80,30 @@ def test_a_round_has_what_was_published_before_it_and_what_comes_in_the_middle_o
     assert told == ["round", "r/1", "r/2", "round", "r/3"]
 
 
+@pytest.mark.parametrize("change", ["joins", "leaves"])
+def test_who_joins_or_leaves_while_the_takers_of_a_kind_are_looked_for_counts_from_the_next_event_on(
+    change: str,
+) -> None:
+    pool, seen, got = Later(), list[Event](), list[Event]()
+    bus = Bus(pool, "r", float)  # type: ignore[arg-type]
+    later = [lambda: bus.subscribe(got.append)]
+
+    def wants(_: type[Event]) -> bool:  # asked once there is a copy of those that there are
+        if later:
+            later.pop()()
+        return True
+
+    if change == "leaves":
+        later = [bus.subscribe(got.append)]
+    bus.subscribe(seen.append, wants=wants)
+    for number in range(3):
+        bus.publish(letter(number))
+    pool.run()
+
+    assert seen == [letter(number) for number in range(3)]
+    assert got == ([letter(1), letter(2)] if change == "joins" else [])
+
+
 def test_who_wants_some_kinds_only_is_asked_once_for_each_and_gets_no_others() -> None:
     pool, got, asked = Later(), list[Event](), list[type[Event]]()
 
