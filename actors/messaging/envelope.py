@@ -125,6 +125,8 @@ class CurrentMessage:
         a crash: it was not born here."""
         self.waits: set[Reply] | None = None
         """Replies that code of this request waits for now. Written by ``actors.messaging.wait_graph`` only."""
+        self._hops = 0
+        """How many tells led to it, once it has ended and is told by ``origin`` no more."""
         self.ended = False
         """True once the handler has ended; code that it left behind may still have this as its Current."""
         self._borrowed: Borrowed | None = None
@@ -141,11 +143,13 @@ class CurrentMessage:
         if self._borrowed is not None:
             give_back(self._borrowed)
         reply, origin = self.reply, self.origin
-        self._hops = 0 if origin is None else origin.hops
         self.ended = True
+        if origin is not None:
+            self._hops = origin.hops
+            self.origin = None
         if reply is not None:
             reply.handled_by = self.reply = None
-        self.origin = self.ask_errors = self.waits = None
+        self.ask_errors = self.waits = None
 
     @property
     def in_request(self) -> bool:
@@ -156,7 +160,7 @@ class CurrentMessage:
     def hops(self) -> int:
         """How many tells led here."""
         origin = self.origin
-        return origin.hops if origin is not None else self._hops if self.ended else 0
+        return origin.hops if origin is not None else self._hops
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -254,7 +258,7 @@ class Home(CurrentMessage):
         self.incarnation = incarnation
         self.origin = self.reply = self.ask_errors = self.waits = None
         self._borrowed = None
-        self.ended = False
+        self._hops, self.ended = 0, False
         self._is_body = is_body
         self._is_shared = is_shared
         self._branch: CurrentMessage | None = None

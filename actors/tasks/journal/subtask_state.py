@@ -216,15 +216,15 @@ class SubtaskState:
         if self.first is None or self.first in self.standing.rejected:
             self.first = event.worker
         acts = self.acts
-        if acts is None:
-            acts = self.acts = []
         if not acts:
-            acts.append(EffectRecord(event.worker, event.act, seq))
-        act = acts[-1]
-        if act.worker != event.worker or act.number != event.act:
-            # It may come back to a worker after another one; the last act is always the one that runs.
-            act = act_of(self, event.worker, event.act) or EffectRecord(event.worker, event.act, seq)
-            acts[:] = [*[each for each in acts if each is not act], act]
+            act = EffectRecord(event.worker, event.act, seq)
+            self.acts = [act]
+        else:
+            act = acts[-1]
+            if act.worker != event.worker or act.number != event.act:
+                # It may come back to a worker after another one; the last act is always the one that runs.
+                act = act_of(self, event.worker, event.act) or EffectRecord(event.worker, event.act, seq)
+                acts[:] = [*[each for each in acts if each is not act], act]
         if self.steps is not None:
             self.steps.begins(self.holder)
         act.open, act.attempt, act.undoable = True, event.attempt, event.undoable
