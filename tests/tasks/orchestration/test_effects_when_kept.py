@@ -78,9 +78,10 @@ def line(books: Books, *ids: str) -> SupervisorSpec:
 
 
 def heard(tree: Tree) -> None:
-    """Return when the orchestrator has handled all that it was told."""
+    """Return when the workers are done with what they have begun, and the orchestrator has handled all it was told."""
+    children = sorted(tree._system.children.values(), key=lambda child: child.path == "p/orchestrator")
     for _ in range(3):
-        assert tree._system.children["p/orchestrator"].mailbox.when_quiet().wait(LONG_S)
+        assert all(child.mailbox.when_quiet().wait(LONG_S) for child in children)
 
 
 def submit(tree: Tree, store: StepStore) -> TaskHandle:
