@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
 from actors.concurrency.thread_state import HERE, soon
-from actors.execution.handling_times import UNTIMED, Untimed, times_of
+from actors.execution.handling_times import UNTIMED, Untimed, begun
 from actors.execution.incarnation import OVER, STARTING, Exit, Started
 from actors.execution.incarnation_ends import EndingIncarnation
 from actors.execution.loop_scheduler import SLICE_S
@@ -272,10 +272,7 @@ class WorkerIncarnation(EndingIncarnation):
     async def _work(self, batch: Iterator[Envelope]) -> bool:  # noqa: C901, PLR0912 - the hot path, in one piece
         """Handle messages; False when it is over. No finalizer of what it had runs here after the report of the end."""
         handle, now, on_loop = self._handler(), self.system.now, self.recipe.where is LOOP  # which is shared by many
-        times: Untimed = UNTIMED
-        due = inf
-        if self.system.reports.measures.on:
-            due = (times := self.times or times_of(self)).begin()
+        due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         ends = now() + SLICE_S if on_loop else inf
         current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
         home: Home | None = None

@@ -24,6 +24,9 @@ class Untimed:
 
     __slots__ = ()
 
+    due: float = inf
+    """While messages begin before this none of them was slow."""
+
     def passed(self, began: float, now: float) -> float:  # noqa: ARG002 - this one measures nothing
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
         return inf
@@ -39,7 +42,10 @@ class Untimed:
 class BatchTimes(Untimed):
     """Batches that are measured, one after the other, of one incarnation."""
 
-    __slots__ = ("_began", "_left", "_mailbox", "_measures", "_now", "_row", "_skips", "_slow", "_source")
+    __slots__ = (
+        "_began", "_left", "_mailbox", "_measures", "_now", "_quick", "_row", "_seconds", "_skips", "_slow", "_source",
+        "_told", "_told_s", "due", "is_over",
+    )  # fmt: skip
 
     def __init__(self, incarnation: Incarnation) -> None:
         self._mailbox, self._now = incarnation.mailbox, incarnation.system.now
@@ -50,13 +56,20 @@ class BatchTimes(Untimed):
         """True where the message that was taken last is not handled."""
         self._source = self._mailbox.batch
         self._left, self._began = 0, 0.0
+        self._quick, self._seconds = 0, 0.0
+        """Messages so far of batches without a slow one, and how long those took. Written by the run only."""
+        self._told, self._told_s = 0, 0.0
+        """How much of it was added to the row. Written with the lock of ``Measures`` only."""
+        self.is_over = incarnation.is_over
+        """True once the incarnation is: nothing more is counted."""
+        self._measures.watch(self)
 
-    def begin(self) -> float:
-        """Begin a batch: the one that the mailbox has handed out. Returns its ``due``."""
+    def begin(self) -> None:
+        """Begin a batch: the one that the mailbox has handed out."""
         source = self._source = self._mailbox.batch
         self._left = length_hint(source)
         began = self._began = self._now()
-        return began + QUICK_S
+        self.due = began + QUICK_S
 
     def passed(self, began: float, now: float) -> float:
         """A message begins after ``due``: look at the one before, which began so early. Returns the new ``due``."""
@@ -82,19 +95,31 @@ class BatchTimes(Untimed):
         if number > 0:
             if took > QUICK_S and not self._skips:
                 self._look(now - incarnation.since)
-            slow = self._slow
-            if self._mailbox.attached is incarnation:  # what an abandoned one has done does not count
-                self._measures.add(self._row, number, took, tuple(slow) if slow else ())
-            if slow:
-                slow.clear()
+            counts = self._mailbox.attached is incarnation  # what an abandoned one has done does not
+            if self._slow:
+                if counts:
+                    self._measures.add(self._row, number, took, tuple(self._slow))
+                self._slow.clear()
+            elif counts:
+                self._quick += number
+                self._seconds += took
         self._left, self._began, self._skips = left, now, False
 
+    def hand_over(self) -> None:
+        """With the lock of ``Measures`` held: add what was counted since the last time to the row."""
+        quick, seconds = self._quick, self._seconds
+        more, more_s = quick - self._told, seconds - self._told_s
+        self._told, self._told_s = quick, seconds
+        self._row[0] += more
+        self._row[-1] += more_s
 
-def times_of(incarnation: Incarnation) -> BatchTimes:
-    """Return the times of the batches of an incarnation."""
+
+def begun(incarnation: Incarnation) -> BatchTimes:
+    """Return the times of the batch that an incarnation begins now."""
     times = incarnation.times
     if times is None:
         times = incarnation.times = BatchTimes(incarnation)
+    times.begin()
     return times
 
 

@@ -346,6 +346,8 @@ class Incarnation:
             if self.phase is IncarnationPhase.OVER:
                 return None
             self.phase, self.is_over = IncarnationPhase.OVER, True
+            if self.times is not None:
+                self.times.is_over = True
             self.order = self.order or exit_.reason
             current, self.current = self.current, None
             crash, self.crash = self.crash, None

@@ -8,8 +8,10 @@ How long the oldest message waits is known at least: no message has a time of it
 many messages had come by then. Of a message that waits at a later look it is known by these marks which look has found
 it first. It has waited since then.
 
-Locking: marks with the lock of their inbox. What was handled is handed over without one, by an append to a deque; it is
-added to the rows with the lock of ``Measures``, many batches at once.
+Locking: marks with the lock of their inbox. Quick batches are counted by the incarnation that has handled them, which
+alone writes there; others are handed over by an append to a deque. Both are added to the rows with the lock of
+``Measures``, when somebody asks. *A look, against an incarnation that ends*: it has counted its last batch when it says
+that it is over, and a look that reads this first has all of it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from actors.concurrency.change_lock import LookLock
 from actors.concurrency.thread_state import without_waits
@@ -38,8 +40,20 @@ MOST_BELOW: Final = 100
 """Number of them below one supervisor."""
 MOST_NEWS: Final = 128
 """Batches that are handed over before somebody adds them."""
+_FEW: Final = 64
+"""Incarnations that count, before it is looked for those that are over."""
 MOST_MARKS: Final = 32
 """Marks that are kept for one inbox."""
+
+
+class Counting(Protocol):
+    """Counter of the quick batches of one incarnation."""
+
+    is_over: bool
+    """True once nothing more is counted."""
+
+    def hand_over(self) -> None:
+        """With the lock of ``Measures`` held: add what was counted since the last time to the row."""
 
 
 class Measures:
@@ -57,6 +71,12 @@ class Measures:
         """By label: how many are in each bucket, those beyond all of them, and the sum of the seconds."""
         self._news: deque[tuple[list[float], int, float, Sequence[float]]] = deque()
         """Batches that are not added to their rows yet: row, number, seconds, the slow ones."""
+        self._counting: dict[Counting, None] = {}
+        """An ordered set."""
+        self._most_counting = _FEW
+        """With more than that, those that are over are let go of."""
+        self._is_adding = False
+        """True while a look adds to the rows: one in between, on the same thread, has what was added so far."""
         self._own: set[str] = set()
         self._shared: set[str] = set()
         """Labels of those without one of their own; each is for a supervisor that has some with one, or for all."""
@@ -116,6 +136,27 @@ class Measures:
         if len(self._news) >= MOST_NEWS:
             self._lock.look(self._add_news)
 
+    def watch(self, counting: Counting) -> None:
+        """Add what an incarnation counts from now on, whenever somebody asks."""
+        self._counting[counting] = None
+        if len(self._counting) > self._most_counting:
+            self._lock.look(self._add_counts)
+
+    def _add_counts(self) -> None:
+        """With the lock held."""
+        if self._is_adding:
+            return
+        self._is_adding = True
+        try:
+            for each in tuple(self._counting):
+                is_over = each.is_over  # first: then all of it is there
+                each.hand_over()
+                if is_over:
+                    self._counting.pop(each, None)
+            self._most_counting = 2 * len(self._counting) + _FEW
+        finally:
+            self._is_adding = False
+
     def _add_news(self) -> None:
         """With the lock held: a look in between, on the same thread, adds what is left."""
         news = self._news
@@ -135,6 +176,7 @@ class Measures:
 
     def _times(self) -> dict[str, list[float]]:
         self._add_news()
+        self._add_counts()
         return {label: row.copy() for label, row in self.rows.copy().items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -226,6 +226,70 @@ def test_a_batch_is_added_once_also_where_a_finalizer_looks_before_the_last_one_
     measures.add(row, 3, 0.1, ())
     assert sum(measures.times()["t/w"][:-1]) == 3
     assert seen == [3.0]
+
+
+class Counter:
+    """One who counts, and is looked at in the middle of that."""
+
+    def __init__(self, measures: Measures) -> None:
+        self.row, self.count, self.told, self.looks = measures.row_of("t/w"), 0, 0, list[float]()
+        self.ends_in_between = False
+        self.look: Callable[[], float] | None = None
+        self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        was = self._is_over
+        if self.ends_in_between:
+            self.count, self._is_over = self.count + 5, True  # its last batch, and its end
+        return was
+
+    def hand_over(self) -> None:
+        more = self.count - self.told
+        self.told = self.count
+        if self.look is not None:
+            self.looks.append(self.look())
+        self.row[0] += more
+
+
+def test_an_incarnation_that_ends_while_somebody_looks_is_counted_once_in_both_orders() -> None:
+    measures = Measures()
+    early, late = Counter(measures), Counter(measures)
+    early.count, early._is_over = 3, True  # the end is first
+    late.count, late.ends_in_between = 4, True  # the look is first
+    measures.watch(early)
+    measures.watch(late)
+
+    assert measures.times()["t/w"][0] == 3 + 4 + 5
+    assert list(measures._counting) == [late]
+    late.ends_in_between = False
+    assert measures.times()["t/w"][0] == 3 + 4 + 5
+    assert not measures._counting
+
+
+def test_a_look_in_the_middle_of_another_adds_nothing_twice_and_finds_no_less_than_the_one_before() -> None:
+    measures = Measures()
+    counter = Counter(measures)
+    measures.watch(counter)
+    counter.look = lambda: measures.times()["t/w"][0]
+    found = []
+    for _ in range(3):
+        counter.count += 10
+        found.append(measures.times()["t/w"][0])
+
+    assert found == [10, 20, 30]
+    assert counter.looks == [0, 10, 20]
+
+
+def test_those_that_are_over_are_let_go_of_while_nobody_asks() -> None:
+    measures = Measures()
+    for _ in range(1000):
+        counter = Counter(measures)
+        counter.count, counter._is_over = 1, True
+        measures.watch(counter)
+        assert len(measures._counting) <= 65
+
+    assert measures.times()["t/w"][0] == 1000
 
 
 def test_what_is_handed_over_is_bounded_while_nobody_asks() -> None:
