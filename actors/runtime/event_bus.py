@@ -44,7 +44,7 @@ BACKLOG_WEIGHT = 2048
 """Units of weight that wait for one subscriber before its oldest events are lost. A unit is some 4 KiB."""
 _UNIT = 4096
 _MARK = -1
-"""Weight of what is no event: a reply that is completed when all before it is delivered."""
+"""Weight of what is no event: something that is called when all before it is delivered."""
 
 Callback: TypeAlias = "Callable[[Event], object]"
 
@@ -101,7 +101,21 @@ class Bus:
         wants: Callable[[type[Event]], bool] | None = None,
         begins: Callable[[], object] | None = None,
     ) -> Callable[[], None]:
-        """Have ``callback(event)`` called for everything from now on; returns how to end that.
+        """Have ``callback(event)`` called for everything from now on; returns how to end that. See ``prepare``."""
+        subscription = self.prepare(callback, lasting=lasting, ours=ours, wants=wants, begins=begins)
+        self.add(subscription)
+        return lambda: self._remove(subscription)
+
+    def prepare(
+        self,
+        callback: Callback,
+        *,
+        lasting: bool = False,
+        ours: bool = False,
+        wants: Callable[[type[Event]], bool] | None = None,
+        begins: Callable[[], object] | None = None,
+    ) -> Subscription:
+        """Make what calls ``callback(event)`` for everything, from the moment on when it is added.
 
         Args:
             callback: is called with one event after the other, on a thread of the pool.
@@ -115,9 +129,12 @@ class Bus:
         name = getattr(callback, "__qualname__", type(callback).__name__)
         subscription = Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
         subscription.wants, subscription.begins = wants, begins
+        return subscription
+
+    def add(self, subscription: Subscription) -> None:
+        """Have it called from now on. Twice is as once."""
         self._subscriptions[subscription] = None
         self._takers = {}
-        return lambda: self._remove(subscription)
 
     def _remove(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription, None)
@@ -198,7 +215,7 @@ class Subscription(SingleJob):
         except IndexError:  # it was delivered meanwhile
             return
         if weight == _MARK:
-            self._reach(oldest)
+            self.queue.append((oldest, _MARK))  # it waits for what has come meanwhile, too
         else:
             self._lighten(weight)
             self._lost += 1
@@ -215,10 +232,18 @@ class Subscription(SingleJob):
         """Completed when all that is queued now was delivered; None once it was dropped."""
         mark = Reply()
         self._marks.add(mark)
-        self.queue.append((mark, _MARK))
-        self.rouse()
+        self.then(partial(self._reach, mark))
         self._hurry.give()
         return None if self._over else mark
+
+    def then(self, act: Callable[[], object]) -> None:
+        """Call something of ours behind all that was published before; it raises nothing.
+
+        One after the other with the callback, so what only both of them touch needs no lock. Where so many events wait
+        that the oldest are lost, it may be called behind later ones.
+        """
+        self.queue.append((act, _MARK))
+        self.rouse()
 
     def run(self) -> bool:
         """Deliver until there is nothing left; True never: it looks again by itself."""
@@ -250,7 +275,7 @@ class Subscription(SingleJob):
                 break
             if weight:
                 if weight == _MARK:
-                    self._reach(event)
+                    event()
                     continue
                 self._lighten(weight)
             if self._over:

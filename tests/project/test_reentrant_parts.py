@@ -30,10 +30,10 @@ from tests.support.hardening import eventually
 from trees.ha import lease_keeper, played_role
 from trees.ha.lease_keeper import LeaseKeeper
 from trees.ha.played_role import PlayedRole
-from trees.host import event_follower
+from trees.host import journal_follower
 from trees.host.console import client
 from trees.host.console.client import ConsoleSource
-from trees.host.event_follower import JournalFollower
+from trees.host.journal_follower import JournalFollower
 from trees.observe.web import web_server
 from trees.observe.web.web_server import WebServer
 
@@ -164,7 +164,7 @@ class Heard(Case):
 class Followed(Case):
     """Events are told and taken: each is taken once."""
 
-    files: ClassVar = {event_follower.__file__, in_turn.__file__, unkept_events.__file__}
+    files: ClassVar = {journal_follower.__file__, in_turn.__file__, unkept_events.__file__}
 
     def __init__(self) -> None:
         self.follower = follower = JournalFollower.__new__(JournalFollower)

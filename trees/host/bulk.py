@@ -39,7 +39,7 @@ def _own_plan(plan: Plan) -> Plan:
     given: list[Any] = plan.subtasks  # somebody may have put anything in: the copy is checked
     changeable = ("depends_on", "inputs", "metadata")
     subtasks = [_unshared(each, *changeable) if isinstance(each, Subtask) else each for each in given]
-    return plan.model_copy(update={"subtasks": subtasks})
+    return plan.model_copy(update={"subtasks": subtasks, "warnings": plan.warnings})
 
 
 def _unshared(model: ModelT, *changeable: str, **values: Any) -> ModelT:
@@ -89,7 +89,7 @@ class _Checking:
         """Look at the next one."""
         place = len(self._found)
         try:
-            task = _checked(given)
+            task = own_copy(_checked(given))
         except ConfigError as error:
             self._problems += [Problem(f"tasks[{place}]: {one.path}", one.what, one.hint) for one in error.problems]
             task = _STAND_IN
@@ -97,7 +97,7 @@ class _Checking:
         if self._found[first:] and self._found[first] != task:
             what = f"is that of tasks[{first}] as well, which is another task"
             self._problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
-        self._found.append(self._found[first] if first != place else own_copy(task))
+        self._found.append(self._found[first] if first != place else task)
 
     def all_right(self) -> list[Task]:
         """Return all of them."""

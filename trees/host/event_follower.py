@@ -1,43 +1,24 @@
-"""Reading the events of one task and of its teams' parts: what the journals have, and then what comes, up to its end.
+"""The events of one task as they are read: by ``for`` and by ``async for``.
 
-They come in the order of their numbers (``actors.tasks.orchestration.event_numbers``), so whoever knows the number of
-the last one that it has seen goes on after it: in another process, too, and on another host.
-A large value that is in the store only is read when its event is handed out: what is read ahead holds none.
-
-One iterator reads once. It may be given up at any time, also in the middle of a wait: a cancelled ``__anext__`` (a
-keep-alive by ``asyncio.wait_for``, a client that has left) loses nothing, the next one goes on, and an iterator that
-nobody holds any more is forgotten by whoever told it of news.
+What is read is found by ``trees.host.journal_follower``. One iterator reads once. It may be given up at any time, also
+in the middle of a wait: a cancelled ``__anext__`` (a keep-alive by ``asyncio.wait_for``, a client that has left) loses
+nothing, the next one goes on, and an iterator that nobody holds any more is forgotten by whoever told it of news.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
-import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
+from typing import Self
 
-from actors.concurrency.in_turn import InTurn
-from actors.messaging.envelope import CURRENT
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
-from actors.tasks.journal.dropped import dropped_of
-from actors.tasks.journal.metadata import MetadataReader
-from actors.tasks.model.task_errors import UnknownTaskError
-from actors.tasks.model.task_events import SubtaskStarted, SubtaskStreamed, TaskEvent, TaskFinished
-from actors.tasks.model.task_ids import is_part_of
-from actors.tasks.orchestration.messages import WaiterJoined
+from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from actors.tasks.orchestration.task_waits import WaitOfTask
-from actors.tasks.orchestration.unkept_events import UNKEPT, UnkeptEvents
-
-Recall: TypeAlias = Literal["never", "ongoing", "always"]
-"""Tasks of which is recalled what was streamed before the reader began."""
+from trees.host.journal_follower import JournalFollower, Recall
 
 
 class TaskEvents:
@@ -98,7 +79,13 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
             self._look()
         kept = self._follower.fetched(self._ready[0])
         if kept is not None:
-            self._ready[0] = whole_of(self._ready[0], await kept)
+            with suppress(ActorsError):  # which ``whole`` raises, or knows why
+                await kept
+            whole = self._follower.whole(self._ready[0], kept)
+            if whole is None:
+                self._ready.clear()
+                raise StopAsyncIteration
+            self._ready[0] = whole
         return self._ready.popleft()
 
     async def _wait(self, news: asyncio.Future[None], signal: Reply) -> None:
@@ -129,13 +116,6 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
             self._news.set_result(None)
 
 
-def whole_of(event: TaskEvent, records: dict[int, TaskEvent]) -> TaskEvent:
-    """An event with its large value, from what was fetched for it; or as it is, where somebody has done so before."""
-    at = dropped_of(event)
-    large: dict[str, Any] = {} if at is None else {event.large: getattr(records[at.number], event.large)}
-    return replace(event, **large)
-
-
 def _future_of(signal: Reply) -> asyncio.Future[None]:
     """Done, on the running loop, when the signal is."""
     loop = asyncio.get_running_loop()
@@ -153,234 +133,3 @@ def _future_of(signal: Reply) -> asyncio.Future[None]:
 
     signal.when_done(wake_from_anywhere)
     return future
-
-
-class JournalFollower:
-    """Reads a journal as it grows, as far as the bus has told of it: so what is not kept stands where it happened.
-
-    It is over with the record of the task's end; or once the task has ended, and its journal has no such record to
-    read: the store has let go of it; or when the tree has stopped. The record of the end may be read before the
-    orchestrator has told of it. It is handed out after that, so whoever has it finds the report.
-
-    With ``deep`` it reads the journals of its teams' parts as well, from the record on that begins each of them.
-    Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
-
-    Of what is in no journal a slow reader has the newest (``actors.tasks.orchestration.unkept_events``). Whoever begins
-    at the beginning while the task goes on has what was streamed before, too, as far as it is recalled.
-    """
-
-    def __init__(self, port: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
-        self._port = port
-        self._id = id_
-        self._deep = deep
-        self._numbers = port.runtime.numbers
-        self._whole = self._numbers.whole(id_)
-        self._after = after
-        """Yield what has a larger number."""
-        self._last = after
-        """Number of the last one: of what is in no journal, too."""
-        self._uncounted = 0
-        """How many records of older versions there were, which have no numbers."""
-        self._journals = [_Journal(id_)]
-        """The task's, and those of its parts that have begun."""
-        self._to_recall: Recall = recall
-        """Tells whether to recall what was streamed before it began to read; never: it was looked for."""
-        self._recalled = 0
-        """Number of the last piece of that."""
-        self._turns = InTurn()
-        """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
-        self._unkept = UnkeptEvents()
-        self._until = 0
-        """Number up to which the journals are read: there is more in them than was heard of."""
-        self._end: tuple[TaskEvent, ...] = ()
-        """The record of the task's end, where that was read before the orchestrator has told of it."""
-        self._has_heard_all = False
-        """True once the task's end was told: nothing more of it is, whatever else gets its id."""
-        self._first: tuple[float, int] | None = None
-        """Time and number of the first record, by which the journal is known from that of another task of this id."""
-        self._missed = 0
-        self._caught_up = -1
-        """How often something may have happened that nobody told of, and how often it was looked for."""
-        self.scope = f"{port.path}/"
-        self.over = False
-        self.signal = WaitOfTask(port, id_)
-        self._done = port.waiting(id_)
-        self.stop = port.runtime.feed.follow(id_, self, self._done)
-        """Hear nothing more."""
-
-    def hear(self, event: TaskEvent) -> None:
-        """Something happened to the task, or to a part of it."""
-        if not self._is_mine(event):
-            return
-        if isinstance(event, UNKEPT):
-            self._turns.do(lambda: self._unkept.put(event))
-        else:
-            self._until = max(self._until, event.seq)
-            self._has_heard_all |= self._is_end(event)
-        self.signal.complete()
-
-    def wake(self) -> None:
-        """Have the reader look."""
-        self.signal.complete()
-
-    def catch_up(self) -> None:
-        """Something may have happened that nobody told of."""
-        self._missed += 1
-        self.wake()
-
-    def expected(self) -> Reply:
-        """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
-        current = CURRENT.get()
-        if current is not None:
-            self.signal.listed(current.incarnation.mailbox.path)
-            self._port.tell(WaiterJoined(self._id, (), ()))
-        return self.signal
-
-    def read(self, instead: str) -> Iterator[TaskEvent]:
-        """Read on this thread, up to the end; ``instead``: what to write on an event loop."""
-        try:
-            while not self.over:
-                for event in self.news():
-                    kept = self.fetched(event)
-                    yield event if kept is None else whole_of(event, kept.get())
-                if not self.over:
-                    require_thread(self._port.path, instead)
-                    signal = self.expected()
-                    signal.wait(None)
-                    signal.outcome()
-        finally:
-            self.stop()
-
-    def news(self) -> Iterator[TaskEvent]:
-        """Return what has come since the last look.
-
-        It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
-        """
-        self.signal = WaitOfTask(self._port, self._id)
-        down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
-        ended = self._done.succeeded  # before the journals are read: then all of them are there
-        recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
-        missed, has_heard_all = self._missed, self._has_heard_all  # before ``_until``, which is told before it
-        until = float(self._until)
-        is_last = down or (ended and (has_heard_all or missed != self._caught_up))
-        if down or missed != self._caught_up:
-            self._caught_up = missed
-            # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
-            until = math.inf if down or ended else max(until, self._numbers.latest(self._whole))
-        unkept = [*recalled, *self._heard()]
-        end, self._end = self._end, ()
-        kept = () if ended and self._is_of_another() else self._kept(until)
-        for event in heapq.merge(itertools.chain(end, kept), unkept, key=_place):
-            if isinstance(event, UNKEPT):
-                # Never the number of a record that is yet to come: whoever goes on after it would not see that.
-                yield event if event.seq == self._last else replace(event, seq=self._last)
-                continue
-            is_end = self._is_end(event)
-            if is_end and not self._done.done and not down:
-                self._end = (event,)
-                self._done.when_done(self.wake)
-                return
-            if event.seq > self._after:
-                self._last = event.seq
-                yield event
-            if is_end:
-                self.over = True
-                return
-        if is_last and not self.over:
-            self.over = True  # all is read, without the end: the store has let go of it, or the tree has ended
-            if down and (self._port.system.cause is not None or not self._port.system.is_down):
-                with suppress(UnknownTaskError):  # the store has let go of it
-                    self._done.get()  # raises: the tree has failed, or nobody goes on with the task
-        elif has_heard_all and not self.over:
-            self._done.when_done(self.wake)  # who tells of events has forgotten this reader, with the end
-
-    def _recall(self, *, ended: bool) -> list[TaskEvent]:
-        """Return what was streamed before it began to read, once; nothing where the task has ended, as of progress."""
-        if self._to_recall == "never" or (ended and self._to_recall == "ongoing"):
-            return []
-        self._to_recall = "never"
-        recalled, self._recalled = self._port.runtime.streams.recall(self._id)
-        return [event for event in recalled if self._is_mine(event)]
-
-    def _heard(self) -> list[TaskEvent]:
-        """Return what was heard since the last look and is in no journal."""
-        heard = self._turns.get(self._unkept.take, [])
-        return [event for event in heard if not isinstance(event, SubtaskStreamed) or event.number > self._recalled]
-
-    def _is_end(self, event: TaskEvent) -> bool:
-        return isinstance(event, TaskFinished) and event.task == self._id
-
-    def _is_of_another(self) -> bool:
-        """True where the journal that it has read is gone, and perhaps another task has its id."""
-        now = self._port.runtime.store.firsts([self._id]).get(self._id) if self._first is not None else None
-        return self._first is not None and (now is None or (now.at, now.seq) != self._first)  # type: ignore[attr-defined]
-
-    def _is_mine(self, event: TaskEvent) -> bool:
-        return event.task == self._id or (self._deep and is_part_of(event.task, None, self._id))
-
-    def _kept(self, until: float) -> Iterator[TaskEvent]:
-        """The records of all journals up to this number, in order, each with its number."""
-        heap: list[_Head] = []
-        for journal in tuple(self._journals):
-            self._push(heap, journal, self._fresh(journal, until))
-        while heap:
-            *_, rest, record, journal = heapq.heappop(heap)
-            if self._first is None:
-                self._first = record.at, record.seq
-            journal.read += 1
-            part = record.part if self._deep and isinstance(record, SubtaskStarted) else ""
-            if part and all(each.id != part for each in self._journals):
-                begun = _Journal(part)
-                self._journals.append(begun)
-                self._push(heap, begun, self._fresh(begun, until))
-            yield journal.labels.labelled(record if record.seq else self._counted(record))
-            self._push(heap, journal, rest)
-
-    def _counted(self, record: TaskEvent) -> TaskEvent:
-        """Give a record of an older version the number that it has among those."""
-        self._uncounted += 1
-        return replace(record, seq=self._uncounted)
-
-    def _push(self, heap: list[_Head], journal: _Journal, rest: Iterator[TaskEvent]) -> None:
-        record = next(rest, None)
-        if record is not None:
-            heapq.heappush(heap, _Head(record.seq, record.at, self._journals.index(journal), rest, record, journal))
-
-    def _fresh(self, journal: _Journal, until: float) -> Iterator[TaskEvent]:
-        return itertools.takewhile(lambda each: each.seq <= until, self._read(journal.id, journal.read))
-
-    def _read(self, id_: str, start: int = 0) -> Sequence[TaskEvent]:
-        return cast(Sequence[TaskEvent], self._port.runtime.outline(id_, start))
-
-    def fetched(self, event: TaskEvent) -> Reply | None:
-        """The record of an event that lacks a large value, from the store; None: it is whole."""
-        at, durable = dropped_of(event), self._port.runtime.durable
-        return durable.fetch(at.stream, (at.number,)) if at is not None and durable is not None else None
-
-
-def _place(event: TaskEvent) -> tuple[int, bool]:
-    """Place of an event: one that is in no journal stands behind the record whose number it has."""
-    return event.seq, isinstance(event, UNKEPT)
-
-
-@dataclass(slots=True, eq=False)
-class _Journal:
-    """One that is being read."""
-
-    id: str
-    read: int = 0
-    """Records so far."""
-    labels: MetadataReader = field(default_factory=MetadataReader)
-
-
-class _Head(NamedTuple):
-    """The next record of a journal, as it stands in line."""
-
-    seq: int
-    at: float
-    """Time, which orders the records of older versions: they have no numbers."""
-    place: int
-    """Place of the journal: no two heads are alike."""
-    rest: Iterator[TaskEvent]
-    record: TaskEvent
-    journal: _Journal

@@ -1,6 +1,6 @@
 """Reading the text that the attempts of one task stream, up to the end of the task, or of one of its subtasks.
 
-It is read off the events of the task (``trees.host.event_follower``), in their order. What was streamed before the
+It is read off the events of the task (``trees.host.journal_follower``), in their order. What was streamed before the
 reading begins is recalled as far as there is room for it, also for a moment after the end. Text of several attempts at
 once comes interleaved: ``handle.events()`` says which is whose.
 """
@@ -24,7 +24,8 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.event_follower import AsyncTaskEvents, JournalFollower
+from trees.host.event_follower import AsyncTaskEvents
+from trees.host.journal_follower import JournalFollower
 
 _ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
 

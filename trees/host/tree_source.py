@@ -56,7 +56,7 @@ class TreeSource:
         self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
-        self._unsubscribe = system.bus.subscribe(self._history.hear, ours=True, wants=self._history.wants)
+        self._unsubscribe = system.bus.subscribe(self._history.hear, wants=self._history.wants)
         self._recall()
         self._collector = TreeCollector()
         self._tasks = TaskSource(system, leadership, self._operated, content=content)

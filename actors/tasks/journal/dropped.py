@@ -10,7 +10,7 @@ from the store when somebody needs them. A ``Dropped`` stands where such a value
 
 A state that is folded from such records has the same ``Dropped`` in the same place, and decides the same. Whoever hands
 a value on to user code, or shows it, has it put back first (``actors.tasks.orchestration.fetching``,
-``trees.host.event_follower``). Pure.
+``trees.host.journal_follower``). Pure.
 """
 
 from __future__ import annotations

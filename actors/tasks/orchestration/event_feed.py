@@ -2,26 +2,26 @@
 
 A follower hears of its own task and its teams' parts only, so three hundred who follow an idle task cost nothing while
 another one streams. A part has the id of what it is a part of before an ``@``, so one look for each level finds who
-follows. Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short. Each
-task's followers stand in a table of their own, which is let go of when that task has ended: a part may go on beyond the
-end of the whole, where that went on without it.
+follows. Followers are held weakly: one that nobody reads any more is gone, however its reading was cut short.
 
-Locking: none. Each change of the tables is one step of C, also where the garbage collector makes it. The race: *a
-follower that joins while the end of its task is told*. It is told, or it has joined a table that was taken away just
-before; then the end is in the journal, which it reads after it has joined.
+An id may be that of one task after another: of one that was removed, and of the next one. Those who follow one of them
+share a *topic*, which is known by the reply that its end completes. A topic begins and ends in line with the events
+(``Subscription.then``): who joins it hears what is published after that, and nothing of the task before; it ends behind
+all that was published before its task's end was told, and before anything of the next task.
+
+Locking: none. What is in ``_topics`` is changed on the thread of the bus only, one step after the other.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from actors.concurrency.weak_registry import WeakRegistry
 from actors.model.events import Event, EventsLost, TreeStopped
-from actors.tasks.model.task_events import TaskEvent, TaskFinished
+from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR
 
@@ -45,8 +45,31 @@ class Follower(Protocol):
     def catch_up(self) -> None:
         """Something may have happened that nobody told of: look at the journal."""
 
+    def has_heard_all(self) -> None:
+        """Nothing more is told: the task has ended."""
+
 
 Followers: TypeAlias = WeakRegistry[Follower]
+
+
+class _Following:
+    """One who is about to join, or has."""
+
+    __slots__ = ("follower", "has_left", "lost", "over", "task", "topic")
+
+    def __init__(self, task: str, follower: Follower, over: Reply, lost: int) -> None:
+        self.task, self.follower, self.over = task, weakref.ref(follower), over
+        self.lost = lost
+        """How often events had been lost by then."""
+        self.topic: Followers | None = None
+        self.has_left = False
+
+    def leave(self) -> None:
+        """Hear nothing more. On any thread: either this finds the topic, or who joins it finds that it has left."""
+        self.has_left = True
+        topic, follower = self.topic, self.follower()
+        if topic is not None and follower is not None:
+            topic.discard(follower)
 
 
 class Feed:
@@ -54,45 +77,66 @@ class Feed:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._topics: dict[str, Followers] = {}
-        self._unsubscribed: deque[None] = deque((None,))
-        """Holds one item until somebody has subscribed."""
+        self._line = bus.prepare(self._hear, lasting=True)
+        self._is_listening = False
+        """True once somebody follows. Two who come at once add the one subscriber twice, which is as once."""
+        self._topics: dict[str, dict[Reply, Followers]] = {}
+        """By id of a task, and by the reply of its end: of one id there is more than one for a moment at most."""
+        self._lost = 0
+        """How often events were lost."""
 
     def follow(self, task: str, follower: Follower, over: Reply) -> Callable[[], None]:
         """Have a follower hear of a task from now on, as long as somebody holds it; returns how to end that.
 
-        The follower is held weakly. Nothing more comes once ``over`` is completed.
+        The follower is held weakly. ``over`` is completed when the task has ended.
         """
-        self._subscribe()
-        mine = Followers()
-        topic = self._topics.setdefault(task, mine)
-        topic.add(follower)
-        if topic is mine:
-            over.when_done(partial(self._over, task))
-        return partial(_leave, topic, weakref.ref(follower))
+        if not self._is_listening:
+            self._bus.add(self._line)
+            self._is_listening = True
+        following = _Following(task, follower, over, self._lost)
+        self._line.then(partial(self._join, following))
+        return following.leave
 
-    def _subscribe(self) -> None:
-        try:
-            self._unsubscribed.pop()
-        except IndexError:
+    def _join(self, following: _Following) -> None:
+        follower = following.follower()
+        if follower is None or following.has_left:
             return
-        self._bus.subscribe(self._hear, lasting=True)
+        topics, over = self._topics.setdefault(following.task, {}), following.over
+        topic = topics.get(over)
+        if topic is None:
+            topic = topics[over] = Followers()
+            over.when_done(partial(self._over, following.task, over, topic))
+        topic.add(follower)
+        following.topic = topic
+        if following.has_left:
+            topic.discard(follower)
+        if following.lost != self._lost:
+            follower.catch_up()
 
-    def _over(self, task: str) -> None:
-        for follower in _those_of(self._topics.get(task)):  # not taken away: the event of the end may yet come
+    def _over(self, task: str, over: Reply, topic: Followers) -> None:
+        """On any thread: a task has ended."""
+        for follower in topic.snapshot():
             follower.wake()
+        self._line.then(partial(self._end, task, over))
+
+    def _end(self, task: str, over: Reply) -> None:
+        topics = self._topics[task]
+        topic = topics.pop(over)
+        if not topics:
+            del self._topics[task]
+        for follower in topic.snapshot():
+            follower.has_heard_all()
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, TaskEvent):
             for id_ in _with_wholes(event.task) if self._topics else ():
-                is_end = isinstance(event, TaskFinished) and event.task == id_
-                topic = self._topics.pop(id_, None) if is_end else self._topics.get(id_)
-                for follower in _those_of(topic):
+                for follower in _those_of(self._topics.get(id_)):
                     follower.hear(event)
         elif isinstance(event, (EventsLost, TreeStopped)) or event.path.endswith(f"/{ORCHESTRATOR}"):
             everybody = isinstance(event, (EventsLost, TreeStopped))
-            for topic in tuple(self._topics.values()):
-                for follower in _those_of(topic):
+            self._lost += isinstance(event, EventsLost)
+            for topics in tuple(self._topics.values()):
+                for follower in _those_of(topics):
                     if everybody or event.path.startswith(follower.scope):
                         follower.catch_up()  # an orchestrator that crashed may have recorded what it had yet to tell
 
@@ -105,10 +149,5 @@ def _with_wholes(task: str) -> tuple[str, ...]:
     return tuple(MARK.join(words[:size]) for size in range(1, len(words) + 1))
 
 
-def _leave(topic: Followers, follower: weakref.ref[Follower]) -> None:
-    if (left := follower()) is not None:
-        topic.discard(left)
-
-
-def _those_of(topic: Followers | None) -> list[Follower]:
-    return [] if topic is None else topic.snapshot()
+def _those_of(topics: dict[Reply, Followers] | None) -> list[Follower]:
+    return [] if topics is None else [each for topic in topics.values() for each in topic.snapshot()]

@@ -21,7 +21,7 @@ from tests.support.one_worker import held
 from tests.support.orchestrators import kill_orchestrator
 from tests.support.resuming import Change, NotingStore
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
-from trees.host.event_follower import JournalFollower
+from trees.host.journal_follower import JournalFollower
 from trees.store import Keep, MemoryStore
 
 # -- a task with teams -----------------------------------------------------------------------------------------
@@ -395,6 +395,7 @@ def test_events_end_where_the_task_is_removed_between_the_telling_of_its_end_and
         report.complete(None)
 
         assert follower.signal.done
+        system_of(tree).bus.flush(LONG_S)  # and behind that the reader knows that it has heard all
         assert not list(follower.news())
         assert follower.over
 

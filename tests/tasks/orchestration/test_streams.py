@@ -501,7 +501,8 @@ def test_a_stream_that_is_closed_early_is_over_and_leaves_nothing_behind() -> No
         asyncio.run(other.aclose())
 
         assert list(stream) == []
-        assert [len(topic.snapshot()) for topic in tree._system.services["tasks"].feed._topics.values()] == [0]
+        (topics,) = tree._system.services["tasks"].feed._topics.values()
+        assert [len(topic.snapshot()) for topic in topics.values()] == [0]
 
 
 def test_the_stream_of_a_tree_that_has_failed_raises_that() -> None:
