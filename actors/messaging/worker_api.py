@@ -24,15 +24,23 @@ def stopping(timeout_s: float = 0.0) -> bool:
     if current is None:
         return Reply().wait(timeout_s) if timeout_s > 0 else False
     incarnation = current.incarnation
+    return wait_to_stop(incarnation, None if timeout_s <= 0 else incarnation.system.now() + timeout_s)
+
+
+def wait_to_stop(incarnation: Runnable, due: float | None) -> bool:
+    """Return whether a worker was asked to stop; waits for that until ``due``, on the tree's clock; None: it does not.
+
+    For code that runs in this worker.
+    """
     if incarnation.is_over:
         raise AbandonedThreadExit
     if incarnation.pulse is not None:
         incarnation.pulse.beat()
-    if incarnation.must_stop or timeout_s <= 0:
+    if incarnation.must_stop or due is None:
         return incarnation.must_stop
     require_thread(incarnation.mailbox.path, "await asyncio.sleep(...)")
     with incarnation.pulse or nullcontext():
-        _wait(incarnation, timeout_s)
+        _wait(incarnation, due)
     return incarnation.must_stop
 
 
@@ -61,14 +69,14 @@ def heartbeat() -> None:
         incarnation.pulse.beat()
 
 
-def _wait(incarnation: Runnable, timeout_s: float) -> None:
+def _wait(incarnation: Runnable, due: float) -> None:
     signal, clock = incarnation.stop_signal(), incarnation.system.clock
     if not clock.manual:
-        signal.wait(timeout_s)
+        signal.wait(max(0.0, due - clock.now()))
         return
     woken = Reply()
     signal.when_done(woken.complete)
-    timer = incarnation.system.timers.call_at(clock.now() + timeout_s, woken.complete)
+    timer = incarnation.system.timers.call_at(due, woken.complete)
     woken.wait(None)
     timer.cancel()
 

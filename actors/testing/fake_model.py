@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.testing.script import play_async
+from actors.testing.script import now, play_async
 
 
 class FakeModel:
@@ -38,7 +38,7 @@ class FakeModel:
 
     async def __call__(self, prompt: str, schema: dict[str, Any] | None = None) -> Any:
         """The next answer."""
-        turn = len(self.prompts)
+        turn, began = len(self.prompts), now()
         self.prompts.append(prompt)
         self.schemas.append(schema)
-        return await play_async(self._answers[min(turn, len(self._answers) - 1)], (prompt, schema))
+        return await play_async(self._answers[min(turn, len(self._answers) - 1)], (prompt, schema), began)

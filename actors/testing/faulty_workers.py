@@ -270,14 +270,14 @@ def _patience_s() -> float:
     return max(0.0, current.origin.deadline - current.incarnation.system.now()) + LATE_S
 
 
-async def sleep_on_clock(seconds: float) -> None:
-    """Sleep on the tree's clock, or outside of a tree on the real one."""
+async def sleep_on_clock(seconds: float, began: float | None = None) -> None:
+    """Sleep on the tree's clock, or outside of a tree on the real one; ``began``: the time from which that counts."""
     current = CURRENT.get()
     if current is None or seconds <= 0:
         await asyncio.sleep(seconds)
         return
     system, woken = current.incarnation.system, Reply()
-    timer = system.timers.call_at(system.now() + seconds, woken.complete)
+    timer = system.timers.call_at((system.now() if began is None else began) + seconds, woken.complete)
     try:
         await woken
     finally:

@@ -8,7 +8,7 @@ any value                is the result, ``Done(value, usage=...)`` too
 an exception, its class  is raised: ``ValueError("no")``, the signals ``Failed``, ``Rejected``, ``Later``, ``Escalated``
 ``Crash("why")``         the worker dies of it, whatever it is and whatever is ``expected=``
 ``Hang()``               hangs until released (then the echo), asked to stop, or cancelled; ``deaf=True``: only released
-``Slow(0.5)``            half a second on the tree's clock, then the echo; ``Slow(0.5, then=step)`` goes on so
+``Slow(0.5)``            half a second on the tree's clock, from the call on, then the echo; with ``then=step`` that
 ``InTurn(a, b, c)``      one after the other; the result is that of the last one
 ``Echo()``               the instruction is the result
 a function               is called with what the call was given, and says what happens: ``def step(task, context): ...``
@@ -20,7 +20,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-from actors.messaging.worker_api import sleep
+from actors.messaging.envelope import CURRENT
+from actors.messaging.worker_api import sleep, wait_to_stop
 from actors.testing.faulty_workers import Hang, sleep_on_clock
 
 
@@ -65,35 +66,45 @@ class InTurn:
         return f"InTurn of {len(self.steps)} steps"
 
 
-def play(step: Any, args: tuple[Any, ...]) -> Any:
-    """Make a step happen on this thread."""
+def now() -> float | None:
+    """Time on the clock of the tree whose worker runs this code; None outside of a tree."""
+    current = CURRENT.get()
+    return None if current is None else current.incarnation.system.now()
+
+
+def play(step: Any, args: tuple[Any, ...], began: float | None = None) -> Any:
+    """Make a step happen on this thread; ``began``: the time on the tree's clock from which it counts; None: now."""
     if isinstance(step, InTurn):
         value: Any = None
-        for each in step.steps:
-            value = play(each, args)
+        for number, each in enumerate(step.steps):
+            value = play(each, args, None if number else began)
         return value
     if isinstance(step, Hang):
         step.hold()
         return _echo(args)
     if isinstance(step, Slow):
-        sleep(step.seconds)
-        return play(step.then, args)
+        current = CURRENT.get()
+        if current is None or began is None:
+            sleep(step.seconds)
+            return play(step.then, args)
+        wait_to_stop(current.incarnation, began + step.seconds)
+        return play(step.then, args, began + step.seconds)
     return play(step(*args), args) if _is_code(step) else _plain(step, args)
 
 
-async def play_async(step: Any, args: tuple[Any, ...]) -> Any:
-    """Make a step happen on this event loop; functions may be async."""
+async def play_async(step: Any, args: tuple[Any, ...], began: float | None = None) -> Any:
+    """Make a step happen on this event loop, as ``play``; functions may be async."""
     if isinstance(step, InTurn):
         value: Any = None
-        for each in step.steps:
-            value = await play_async(each, args)
+        for number, each in enumerate(step.steps):
+            value = await play_async(each, args, None if number else began)
         return value
     if isinstance(step, Hang):
         await step.hold_async()
         return _echo(args)
     if isinstance(step, Slow):
-        await sleep_on_clock(step.seconds)
-        return await play_async(step.then, args)
+        await sleep_on_clock(step.seconds, began)
+        return await play_async(step.then, args, None if began is None else began + step.seconds)
     if not _is_code(step):
         return _plain(step, args)
     said = step(*args)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from actors.testing.script import ECHO, play, play_async
+from actors.testing.script import ECHO, now, play, play_async
 
 if TYPE_CHECKING:
     from actors.tasks.execution.context import Context
@@ -85,9 +85,9 @@ class _Scripted:
             return self.calls[:count]
 
     @contextmanager
-    def _called(self, task: Subtask, context: Context) -> Iterator[object]:
-        """Write it down; what happens now."""
-        call = _call(task, context)
+    def _called(self, task: Subtask, context: Context) -> Iterator[tuple[object, float | None]]:
+        """Write it down; what happens now, and the time from which that counts: before anybody knows of the call."""
+        call, began = _call(task, context), now()
         with self._books:
             self.calls.append(call)
             self._running += 1
@@ -96,20 +96,20 @@ class _Scripted:
             self._books.notify_all()
         try:
             with _ending(call):
-                yield self._steps.get(number, self._then)
+                yield self._steps.get(number, self._then), began
         finally:
             with self._books:
                 self._running -= 1
 
     @contextmanager
-    def _undone(self, task: Subtask, result: object, context: Context) -> Iterator[object]:
-        call = _call(task, context)
+    def _undone(self, task: Subtask, result: object, context: Context) -> Iterator[tuple[object, float | None]]:
+        call, began = _call(task, context), now()
         call.result = result
         with self._books:
             self.undos.append(call)
             self._books.notify_all()
         with _ending(call):
-            yield self._undo_steps.get(call.attempt, self._undo_then)
+            yield self._undo_steps.get(call.attempt, self._undo_then), began
 
 
 class ScriptedExecutable(_Scripted):
@@ -144,13 +144,13 @@ class ScriptedExecutable(_Scripted):
 
     def execute(self, task: Subtask, context: Context) -> Any:
         """Do what the script says."""
-        with self._called(task, context) as step:
-            return play(step, (task, context))
+        with self._called(task, context) as (step, began):
+            return play(step, (task, context), began)
 
     def undo(self, task: Subtask, result: Any, context: Context) -> Any:
         """For ``undo=``: do what the script says of that, and write it down in ``undos``."""
-        with self._undone(task, result, context) as step:
-            return play(step, (task, result, context))
+        with self._undone(task, result, context) as (step, began):
+            return play(step, (task, result, context), began)
 
 
 class AsyncScriptedExecutable(_Scripted):
@@ -158,13 +158,13 @@ class AsyncScriptedExecutable(_Scripted):
 
     async def execute(self, task: Subtask, context: Context) -> Any:
         """Do what the script says."""
-        with self._called(task, context) as step:
-            return await play_async(step, (task, context))
+        with self._called(task, context) as (step, began):
+            return await play_async(step, (task, context), began)
 
     async def undo(self, task: Subtask, result: Any, context: Context) -> Any:
         """For ``undo=``: do what the script says of that, and write it down in ``undos``."""
-        with self._undone(task, result, context) as step:
-            return await play_async(step, (task, result, context))
+        with self._undone(task, result, context) as (step, began):
+            return await play_async(step, (task, result, context), began)
 
 
 def _call(task: Subtask, context: Context) -> Call:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from actors.messaging.message_errors import ReplyTimeoutError
@@ -154,8 +155,8 @@ class Submission:
     def _begin(self, ids: Sequence[str]) -> None:
         """Note that tasks are kept: from now on they are the orchestrator's."""
         runtime = self.port.runtime
+        self._waits |= runtime.removing.look(partial(self.port.begin_all, ids))
         for id_ in ids:
-            self._waits[id_] = self.port.begins(id_)
             runtime.numbers.begun(id_)
             runtime.carry(id_, self.port.path, self._variables, self._events[id_].trace)
         self._settle(ids)

@@ -9,7 +9,9 @@ share a *topic*, which is known by the reply that its end completes. A topic beg
 (``Subscription.then``): who joins it hears what is published after that, and nothing of the task before; it ends behind
 all that was published before its task's end was told, and before anything of the next task.
 
-Locking: none. What is in ``_topics`` is changed on the thread of the bus only, one step after the other.
+Locking: none. What is in ``_topics`` is changed on the thread of the bus only, one step after the other. The race: *one
+who joins against the end of the topic*. The end is noted once for each reply (``_ends``), by whoever comes first, and
+is in line from the moment on when the task has ended. Who joins behind it finds no note: there is nothing to hear.
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class Feed:
         """True once somebody follows. Two who come at once add the one subscriber twice, which is as once."""
         self._topics: dict[str, dict[Reply, Followers]] = {}
         """By id of a task, and by the reply of its end: of one id there is more than one for a moment at most."""
+        self._ends: dict[Reply, object] = {}
+        """Replies whose completion is to end their topic. Each change is one step of C."""
         self._lost = 0
         """How often events were lost."""
 
@@ -95,17 +99,23 @@ class Feed:
             self._is_listening = True
         following = _Following(task, follower, over, self._lost)
         self._line.then(partial(self._join, following))
+        self._note_end(task, over)
         return following.leave
+
+    def _note_end(self, task: str, over: Reply) -> None:
+        note = object()
+        if self._ends.setdefault(over, note) is note:
+            over.when_done(partial(self._over, task, over))
 
     def _join(self, following: _Following) -> None:
         follower = following.follower()
         if follower is None or following.has_left:
             return
-        topics, over = self._topics.setdefault(following.task, {}), following.over
-        topic = topics.get(over)
-        if topic is None:
-            topic = topics[over] = Followers()
-            over.when_done(partial(self._over, following.task, over, topic))
+        if following.over.done and following.over not in self._ends:
+            follower.has_heard_all()
+            return
+        topics = self._topics.setdefault(following.task, {})
+        topic = topics.setdefault(following.over, Followers())
         topic.add(follower)
         following.topic = topic
         if following.has_left:
@@ -113,18 +123,21 @@ class Feed:
         if following.lost != self._lost:
             follower.catch_up()
 
-    def _over(self, task: str, over: Reply, topic: Followers) -> None:
+    def _over(self, task: str, over: Reply) -> None:
         """On any thread: a task has ended."""
-        for follower in topic.snapshot():
+        topics = self._topics.get(task)
+        topic = None if topics is None else topics.get(over)
+        for follower in () if topic is None else topic.snapshot():
             follower.wake()
         self._line.then(partial(self._end, task, over))
 
     def _end(self, task: str, over: Reply) -> None:
-        topics = self._topics[task]
-        topic = topics.pop(over)
-        if not topics:
+        del self._ends[over]
+        topics = self._topics.get(task)
+        topic = None if topics is None else topics.pop(over, None)
+        if topics is not None and not topics:
             del self._topics[task]
-        for follower in topic.snapshot():
+        for follower in () if topic is None else topic.snapshot():
             follower.has_heard_all()
 
     def _hear(self, event: Event) -> None:

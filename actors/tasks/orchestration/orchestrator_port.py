@@ -38,7 +38,7 @@ from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import WorkerChanged, WorkerRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actors.execution.incarnation import Incarnation
     from actors.tasks.execution.attempt import Attempt
@@ -147,10 +147,13 @@ class OrchestratorPort:
 
     def put_aside(self, task: str) -> None:
         """Leave a task alone as long as this process lives, and tell its waiters."""
-        self.guard.aside.add(task)
-        done = self.done.pop(task, None)
+        done = self.runtime.removing.look(partial(self._set_aside, task))
         if done is not None:
             done.fail(self._is_aside(task))
+
+    def _set_aside(self, task: str) -> Reply | None:
+        self.guard.aside.add(task)
+        return self.done.pop(task, None)
 
     def _is_aside(self, task: str) -> TaskFailedError:
         standing = self.runtime.store.standing(task)
@@ -212,12 +215,13 @@ class OrchestratorPort:
         box = self.system.boxes.get(self.orchestrator)
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
-    def begins(self, task: str) -> Reply:
-        """Return what ``waiting`` does, of a task that the store has now, and that nobody has begun yet."""
-        done = self.done.setdefault(task, Reply())
+    def begin_all(self, tasks: Sequence[str]) -> dict[str, Reply]:
+        """Under ``removing``, as who removes the former task of an id: the Replies to who waits for these, now kept."""
+        waits = {task: self.done.setdefault(task, Reply()) for task in tasks}
         if self.system.is_down:
-            done.fail(self.system.down_error(self.path))
-        return done
+            for done in waits.values():
+                done.fail(self.system.down_error(self.path))
+        return waits
 
     def waiting(self, task: str) -> Reply:
         """Completed with the report of a task, or failed where the tree goes down before, or there is no such task."""
@@ -228,22 +232,26 @@ class OrchestratorPort:
             return _failed(self._is_aside(task))
         report, done = self.report(task), Reply()
         if report is None:
-            # One step of C: all who come at once wait for one Reply. The task may end between the two looks: ``keep``
-            # shows the report before it takes the Reply, so whoever puts one here too late for it finds the report.
-            # Of one that the store has forgotten nothing is put here. Where it does so after that look, the second one
-            # sees it, and what was put here stays: it may be that of the next task of this id already.
+            # All who come at once wait for one Reply. ``keep`` shows the report before it takes that, so whoever puts
+            # one too late finds the report. Where the store forgets the task then, it stays: as that of the next task.
             if not self._is_known(task):
                 return _failed(UnknownTaskError(task))
             done = self.done.setdefault(task, done)
             report = self.report(task)
+            if report is not None:
+                self.runtime.removing.look(partial(self._take_back, task, done))
         if report is not None:
-            self.done.pop(task, None)
             done.complete(report)
         elif self.system.is_down:
             done.fail(self.system.down_error(self.path))
         elif not self._is_known(task):
             return _failed(UnknownTaskError(task))
         return done
+
+    def _take_back(self, task: str, done: Reply) -> None:
+        """Under ``removing``: take out a Reply that came too late, and not that of the next task."""
+        if self.done.get(task) is done:
+            del self.done[task]
 
     def _is_known(self, task: str) -> bool:
         """True where the store has such a task. Of a tree that is down nobody needs to know."""
@@ -367,11 +375,10 @@ class OrchestratorPort:
 
     def waiting_for(self, state: TaskState, node: SubtaskState) -> tuple[Any, ...]:
         """The ancestry of an attempt: those who wait for its task, and the team; never an orchestrator."""
-        chain = node.chain or state.chain
-        if not chain:
-            box = self.system.boxes.get(self.path)
-            return () if box is None else (box,)
-        return self.addresses(node.chain or (*chain, self.path))
+        if node.chain or state.chain:
+            return self.addresses(node.chain or (*state.chain, self.path))
+        box = self.system.boxes.get(self.path)
+        return () if box is None else (box,)
 
     def down(self) -> ActorStoppedError:
         """Why nothing can be submitted."""

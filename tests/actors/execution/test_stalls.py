@@ -414,7 +414,7 @@ def test_an_async_worker_that_ignores_its_cancel_is_abandoned_after_the_grace() 
         clock.advance(1)
         with pytest.raises(StalledError):
             reply.get(timeout=LONG_S)
-        assert tree._system.abandoned_by_path["t/w"] == 1
+        eventually(lambda: tree._system.abandoned_by_path["t/w"] == 1)
         go_on.set()
         eventually(lambda: not tree._system.abandoned_by_path)
     assert len(exits(witness)) == 1

@@ -1,5 +1,6 @@
 """Executables and models that do as they are told, and write down what they were given."""
 
+import asyncio
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from actors.testing import (
     ManualClock,
     ScriptedExecutable,
     Slow,
+    scripted_executable,
     settle,
 )
 from trees import (
@@ -382,3 +384,32 @@ def test_a_fake_model_may_compute_its_answer_from_the_prompt() -> None:
         tree.run("find it", timeout=LONG_S)
 
     assert len(model.prompts) == 2
+
+
+@pytest.mark.parametrize("made", [ScriptedExecutable, AsyncScriptedExecutable])
+def test_slow_counts_from_the_call_also_where_the_clock_is_advanced_before_it_sleeps(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has waited for the call may advance the clock: that the worker is on its way to its sleep loses no time."""
+    clock, advanced = ManualClock(), threading.Event()
+    play, play_async = scripted_executable.play, scripted_executable.play_async
+
+    def late(*args: Any) -> Any:
+        assert advanced.wait(LONG_S)
+        return play(*args)
+
+    async def late_async(*args: Any) -> Any:
+        assert await asyncio.to_thread(advanced.wait, LONG_S)
+        return await play_async(*args)
+
+    monkeypatch.setattr(scripted_executable, "play", late)
+    monkeypatch.setattr(scripted_executable, "play_async", late_async)
+    script = made(Slow(5, then=Slow(2, then="done")))
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=script.execute)])
+    with start(spec, clock=clock) as tree:
+        handle = tree.submit("go")
+        script.wait_for_calls(1)
+        clock.advance(7)
+        advanced.set()
+
+        assert handle.result(LONG_S).results == {"w": "done"}

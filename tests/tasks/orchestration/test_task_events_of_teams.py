@@ -242,23 +242,24 @@ class Listener:
     def wake(self) -> None:
         """Nothing is read here."""
 
-    catch_up = wake
+    catch_up = has_heard_all = wake
 
 
 @pytest.mark.parametrize("part", ["t@left:1.1", "t@left:1.1@deeper:1.1"])
 def test_a_part_is_followed_beyond_the_end_of_what_it_is_a_part_of(part: str) -> None:
     """Where the whole goes on without a team, what the team has of it may end later: it has things to undo."""
-    listener, whole = Listener(), Listener()
+    listener, whole, over = Listener(), Listener(), Reply()
     with start(house()) as tree:
         ground = tree._system.services["tasks"]
         ground.feed.follow(part, listener, Reply())
-        ground.feed.follow("t", whole, Reply())
+        ground.feed.follow("t", whole, over)
         ends = [
             TaskFinished(path, id_, 1.0, TaskStatus.CANCELLED, best_effort=False)
             for path, id_ in [("p", "t"), ("p/one", part)]
         ]
         for end in ends:
             tree._system.publish(end)
+            over.complete()
         assert listener.ended.wait(LONG_S)
 
     assert listener.heard == ends[1:]

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from actors.messaging.reply import Reply
 from actors.runtime.handle import system_of
+from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_events import SubtaskSucceeded, TaskFinished, TaskSubmitted
 from tests.support.hardening import LONG_S, eventually
 from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
@@ -58,7 +60,7 @@ def test_a_reader_of_the_next_task_of_an_id_has_all_of_it_whatever_is_still_to_b
             assert list(stream) == []
             tree.remove_task("t")
         told(tree)
-        eventually(lambda: not feed_of(tree)._topics, "all topics have ended")
+        eventually(lambda: not (feed_of(tree)._topics or feed_of(tree)._ends), "all topics have ended")
 
 
 def test_a_reader_that_begins_while_the_end_of_the_former_task_is_told_is_woken(
@@ -97,6 +99,47 @@ def test_a_reader_that_begins_while_the_end_of_the_former_task_is_told_is_woken(
         assert reader is not None
         told(tree)
         assert not feed._topics
+
+
+def test_one_who_follows_and_joins_late_hears_nothing_of_the_next_task_of_the_id() -> None:
+    """Both orders of the end of a topic and of one who joins it; the events of the next task are in line by then."""
+    heard, ended = list[Any](), threading.Event()
+
+    class Listener:
+        scope = "p/"
+
+        def hear(self, event: Any) -> None:
+            heard.append(event)
+
+        def wake(self) -> None:
+            """Look at nothing."""
+
+        catch_up = wake
+
+        def has_heard_all(self) -> None:
+            ended.set()
+
+    with start(SPEC) as tree:
+        feed, may_go_on, held = feed_of(tree), threading.Event(), threading.Event()
+        early, late = Listener(), Listener()
+        over = Reply()
+        feed.follow("x", early, Reply())  # so that it is called
+        told(tree)
+        feed._line.then(lambda: (held.set(), may_go_on.wait(LONG_S)))
+        assert held.wait(LONG_S)
+        events = [TaskFinished("p", "t", float(at), TaskStatus.CANCELLED, best_effort=False) for at in range(3)]
+        feed.follow("t", early, over)
+        tree._system.publish(events[0])
+        over.complete()
+        feed.follow("t", late, over)
+        for event in events[1:]:
+            tree._system.publish(event)  # of the next one
+        may_go_on.set()
+        assert ended.wait(LONG_S)
+        told(tree)
+
+        assert heard == events[:1]
+        eventually(lambda: list(feed._topics) == ["x"], "all others have ended")
 
 
 def test_readers_of_tasks_that_have_ended_leave_nothing_behind() -> None:
@@ -254,3 +297,38 @@ def test_the_texts_of_errors_that_a_page_shows_may_ask_workers() -> None:
 
         (crash,) = source._history._paths["p/w"].exits
         assert crash["text"] == "AskingError: asked 7"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_who_waits_for_the_next_task_hears_of_it_though_somebody_was_looking_for_the_former(
+    monkeypatch: pytest.MonkeyPatch, *, is_first: bool
+) -> None:
+    """One finds the report of a task that is removed then: what is to be completed by the next one is not his."""
+    gate = threading.Event()
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
+    with start(spec) as tree:
+        gate.set()
+        former = tree.submit(task(1))
+        former.result(LONG_S)
+        told(tree)
+        port, others, looks = former._port, list[Any](), list[Any]()
+        report = port.report
+
+        def late(id_: str) -> Any:
+            looks.append(id_)
+            if len(looks) == 1 and not is_first:
+                return None  # it has not ended yet
+            found = report(id_)
+            if not others:
+                gate.clear()
+                tree.remove_task("t")
+                others.append(tree.submit(task(1)))
+            return found
+
+        monkeypatch.setattr(port, "report", late)
+        waiting = port.waiting("t")
+        monkeypatch.setattr(port, "report", report)
+        gate.set()
+
+        assert others[0].result(LONG_S).status is TaskStatus.SUCCEEDED
+        assert waiting.wait(LONG_S)

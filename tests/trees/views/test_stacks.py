@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.testing import AsyncFaultyWorker, Hang
 from tests.support.crew import faulty, running, shop
+from tests.support.hardening import eventually
 from trees import Tree, WorkerSpec
 from trees.views.snapshot import WorkerSnapshot
 
@@ -34,6 +35,8 @@ def test_the_stack_of_an_async_worker_leads_to_what_it_awaits_and_not_to_the_loo
     with running(shop(WorkerSpec(id="agent", actor=AsyncFaultyWorker))) as tree:
         tree.ref("shop/agent").tell(hang)
         hang.wait_until_entered()
+        # Until it has left the loop's thread its stack is that of the thread.
+        eventually(lambda: "run_forever" not in (seen(tree, "shop/agent", stacks=True).stack or ""))
         agent = seen(tree, "shop/agent", stacks=True)
         hang.release()
 
