@@ -26,7 +26,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.concurrency.failed_frames import Frames
@@ -71,7 +70,7 @@ class Disposal:
                 things = self._left.popleft()
             except IndexError:  # another run was faster
                 return False
-            with_users(partial(let_go, things))
+            with_users(let_go, things)
         return False
 
 

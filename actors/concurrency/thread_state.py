@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, TypeVarTuple
 from weakref import ref
 
 from actors.concurrency.weak_registry import WeakRegistry
 
 T = TypeVar("T")
-ArgumentT = TypeVar("ArgumentT")
+ArgumentsT = TypeVarTuple("ArgumentsT")
 
 
 class HostedWorkers(Protocol):
@@ -123,24 +123,13 @@ def serves_others() -> None:
     HERE.never_blocks = HERE.is_tree_loop = HERE.in_between = HERE.serves = True
 
 
-def with_users(act: Callable[[], T]) -> T:
+def with_users(act: Callable[[*ArgumentsT], T], *arguments: *ArgumentsT) -> T:
     """Call code of users: it may wait for a reply, also on a thread that ``serves_others``."""
     if not HERE.serves:
-        return act()
+        return act(*arguments)
     before, HERE.runs = HERE.runs, _USERS
     try:
-        return act()
-    finally:
-        HERE.runs = before
-
-
-def tell_users(callback: Callable[[ArgumentT], T], argument: ArgumentT) -> T:
-    """Call code of users with one argument, as ``with_users``: for what is called by the million."""
-    if not HERE.serves:
-        return callback(argument)
-    before, HERE.runs = HERE.runs, _USERS
-    try:
-        return callback(argument)
+        return act(*arguments)
     finally:
         HERE.runs = before
 

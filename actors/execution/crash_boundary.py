@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actors.concurrency.arrival import Arrival
 from actors.concurrency.failed_frames import clear_own
 from actors.concurrency.thread_state import HERE, soon
-from actors.execution.handling_times import UNTIMED, Untimed, begun
+from actors.execution.handling_times import UNTIMED, begun
 from actors.execution.incarnation import OVER, STARTING, Exit, Started
 from actors.execution.incarnation_ends import EndingIncarnation
 from actors.execution.loop_scheduler import SLICE_S

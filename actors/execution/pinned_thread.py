@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.concurrency.disposal import let_go
@@ -54,4 +53,4 @@ class Threads:
             self._failed(error)
         finally:
             remains, incarnation.remains = incarnation.remains, None
-            with_users(partial(let_go, remains or []))
+            with_users(let_go, remains or [])

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from actors.concurrency.thread_state import blocking, tell_users
+from actors.concurrency.thread_state import blocking, with_users
 from actors.concurrency.wakeup import SingleJob, Wakeup
 from actors.messaging.reply import Reply
 from actors.model.event_time import note_time
@@ -101,21 +101,7 @@ class Bus:
         wants: Callable[[type[Event]], bool] | None = None,
         begins: Callable[[], object] | None = None,
     ) -> Callable[[], None]:
-        """Have ``callback(event)`` called for everything from now on; returns how to end that. See ``prepare``."""
-        subscription = self.prepare(callback, lasting=lasting, ours=ours, wants=wants, begins=begins)
-        self.add(subscription)
-        return lambda: self._remove(subscription)
-
-    def prepare(
-        self,
-        callback: Callback,
-        *,
-        lasting: bool = False,
-        ours: bool = False,
-        wants: Callable[[type[Event]], bool] | None = None,
-        begins: Callable[[], object] | None = None,
-    ) -> Subscription:
-        """Make what calls ``callback(event)`` for everything, from the moment on when it is added.
+        """Have ``callback(event)`` called for everything from now on; returns how to end that.
 
         Args:
             callback: is called with one event after the other, on a thread of the pool.
@@ -125,11 +111,16 @@ class Bus:
             begins: is called before each round: the events up to the next one were all published before it. None:
                 nobody need know.
         """
-        called = callback if ours else partial(tell_users, callback)
-        name = getattr(callback, "__qualname__", type(callback).__name__)
-        subscription = Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
+        subscription = self.prepare(callback, lasting=lasting, ours=ours)
         subscription.wants, subscription.begins = wants, begins
-        return subscription
+        self.add(subscription)
+        return lambda: self._remove(subscription)
+
+    def prepare(self, callback: Callback, *, lasting: bool = False, ours: bool = False) -> Subscription:
+        """Make what calls ``callback(event)``, as ``subscribe``, from the moment on when it is added."""
+        called = callback if ours else partial(with_users, callback)  # type: ignore[arg-type]  # mypy knows no such partial
+        name = getattr(callback, "__qualname__", type(callback).__name__)
+        return Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
 
     def add(self, subscription: Subscription) -> None:
         """Have it called from now on. Twice is as once."""

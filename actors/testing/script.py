@@ -83,12 +83,8 @@ def play(step: Any, args: tuple[Any, ...], began: float | None = None) -> Any:
         step.hold()
         return _echo(args)
     if isinstance(step, Slow):
-        current = CURRENT.get()
-        if current is None or began is None:
-            sleep(step.seconds)
-            return play(step.then, args)
-        wait_to_stop(current.incarnation, began + step.seconds)
-        return play(step.then, args, began + step.seconds)
+        _sleep(step.seconds, began)
+        return play(step.then, args, None if began is None else began + step.seconds)
     return play(step(*args), args) if _is_code(step) else _plain(step, args)
 
 
@@ -109,6 +105,14 @@ async def play_async(step: Any, args: tuple[Any, ...], began: float | None = Non
         return _plain(step, args)
     said = step(*args)
     return await play_async(await said if inspect.isawaitable(said) else said, args)
+
+
+def _sleep(seconds: float, began: float | None) -> None:
+    current = CURRENT.get()
+    if current is None or began is None:
+        sleep(seconds)
+    else:
+        wait_to_stop(current.incarnation, began + seconds)
 
 
 def _is_code(step: Any) -> bool:

@@ -8,8 +8,9 @@ would be begun anew, and what it did would be done twice.
 
 Locking: ``TaskRuntime.removing`` is held from the look at a task to its removal, and no other lock is waited for under
 it but the store's own. Else a second removal of one id, which had looked before the first and acts after it, would take
-out the task that somebody has begun under that id in between. The end of a task is shown under it as well: whoever was
-told of it may remove the task, and nothing that its orchestrator still does reaches the next one of its id.
+out the task that somebody has begun under that id in between. The beginning and the end of a task are shown under it
+as well: whoever was told of the end may remove the task, and nothing that its orchestrator, or one who waits, still
+does reaches the next one of its id.
 """
 
 from __future__ import annotations

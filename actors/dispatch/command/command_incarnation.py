@@ -20,7 +20,6 @@ import re
 import signal
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from actors.concurrency.thread_state import with_users
@@ -285,7 +284,7 @@ class _Listener(SingleJob):
 
     def _call(self, line: str) -> None:
         try:
-            not_awaited(with_users(partial(self._on_line, line)))
+            not_awaited(with_users(self._on_line, line))
         except BaseException as error:  # noqa: BLE001 - it is the code of a user: the command goes on
             self._incarnation.system.reports.callback_raised(self._incarnation.mailbox.path, error)
 

@@ -323,9 +323,7 @@ class TaskState:
     def _ends(self, node: SubtaskState, status: SubtaskStatus, at: float, usage: Usage) -> None:
         if node.status is RUNNING and status is SUCCEEDED:
             self._ran(node, at, usage)
-            was_done = False
-        else:
-            was_done = node.status is not RUNNING and node.is_done
+        was_done = node.status is not RUNNING and node.is_done
         if node.steps is not None:
             node.steps.ends()
         node.status, node.ended_at, node.due, node.answered = status, at, None, None

@@ -125,18 +125,17 @@ class Feed:
 
     def _over(self, task: str, over: Reply) -> None:
         """On any thread: a task has ended."""
-        topics = self._topics.get(task)
-        topic = None if topics is None else topics.get(over)
+        topic = self._topics.get(task, {}).get(over)
         for follower in () if topic is None else topic.snapshot():
             follower.wake()
         self._line.then(partial(self._end, task, over))
 
     def _end(self, task: str, over: Reply) -> None:
         del self._ends[over]
-        topics = self._topics.get(task)
-        topic = None if topics is None else topics.pop(over, None)
-        if topics is not None and not topics:
-            del self._topics[task]
+        topics = self._topics.get(task, {})
+        topic = topics.pop(over, None)
+        if not topics:
+            self._topics.pop(task, None)
         for follower in () if topic is None else topic.snapshot():
             follower.has_heard_all()
 

@@ -216,7 +216,7 @@ class OrchestratorPort:
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def begin_all(self, tasks: Sequence[str]) -> dict[str, Reply]:
-        """Under ``removing``, as who removes the former task of an id: the Replies to who waits for these, now kept."""
+        """With ``removing`` held: return the Replies for those who wait for tasks that the store has just got."""
         waits = {task: self.done.setdefault(task, Reply()) for task in tasks}
         if self.system.is_down:
             for done in waits.values():
@@ -249,7 +249,7 @@ class OrchestratorPort:
         return done
 
     def _take_back(self, task: str, done: Reply) -> None:
-        """Under ``removing``: take out a Reply that came too late, and not that of the next task."""
+        """With ``removing`` held: take out a Reply that came too late, and not that of the next task."""
         if self.done.get(task) is done:
             del self.done[task]
 

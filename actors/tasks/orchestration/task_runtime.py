@@ -2,8 +2,9 @@
 
 A ``OrchestratorPort`` (``actors.tasks.orchestration.orchestrator_port``) is one orchestrator's part of it.
 
-Locking: ``removing`` is for those who remove tasks, and for the step that shows the end of one
-(``OrchestratorPort.keep``); there is no other lock. ``attempts`` and ``asks`` are dicts whose
+Locking: ``removing`` is for those who remove tasks, and for each step that takes or gives the Reply of an id (a task
+begins, is put aside, or its end is shown, ``OrchestratorPort.keep``): the next task of the id has another one. There is
+no other lock. ``attempts`` and ``asks`` are dicts whose
 single operations are steps of C: workers and callers put in and take out, each its own keys. The states at a port are
 written by its orchestrator only, and read by everybody, each attribute by itself (as in ``actors.supervision.child``).
 """

@@ -287,7 +287,7 @@ class ReadyQueue(Generic[ItemT]):
 
     def _open_lane(self, lane: _Lane[ItemT], head: _Waiting[ItemT]) -> None:
         place = lane.place = next(self._places)
-        rank = lane.rank = -((self._tick - head.class_) // TICKS), head.order
+        rank = lane.rank = self._rank(head)
         lane.front = head
         heapq.heappush(self._open, (rank, place, lane))
         if len(self._open) > self._most_open:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from actors.runtime.handle import system_of
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_events import SubtaskSucceeded, TaskFinished, TaskSubmitted
 from tests.support.hardening import LONG_S, eventually
-from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import Plan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, Tree, WorkerSpec, start
 from trees.host import journal_follower
 from trees.host.journal_follower import JournalFollower
 from trees.host.tree_source import TreeSource
@@ -34,6 +35,16 @@ def feed_of(tree: Tree) -> Any:
 def told(tree: Tree) -> None:
     """Return when all events so far were told."""
     system_of(tree).bus.flush(LONG_S)
+
+
+@contextmanager
+def gated() -> Iterator[tuple[Tree, threading.Event, TaskHandle]]:
+    """A tree whose worker waits for a gate, which is open; and the first task of the id."""
+    gate = threading.Event()
+    gate.set()
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
+    with start(spec) as tree:
+        yield tree, gate, tree.submit(task(1))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -63,14 +74,10 @@ def test_a_reader_of_the_next_task_of_an_id_has_all_of_it_whatever_is_still_to_b
         eventually(lambda: not (feed_of(tree)._topics or feed_of(tree)._ends), "all topics have ended")
 
 
-def test_a_reader_that_begins_while_the_end_of_the_former_task_is_told_is_woken(
+def test_a_reader_whose_task_ends_before_it_has_joined_those_who_follow_it_is_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate = threading.Event()
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
-    with start(spec) as tree:
-        gate.set()
-        former = tree.submit(task(1))
+    with gated() as (tree, gate, former):
         reader = former.events().__aiter__()
         former.result(LONG_S)
         told(tree)
@@ -304,11 +311,7 @@ def test_who_waits_for_the_next_task_hears_of_it_though_somebody_was_looking_for
     monkeypatch: pytest.MonkeyPatch, *, is_first: bool
 ) -> None:
     """One finds the report of a task that is removed then: what is to be completed by the next one is not his."""
-    gate = threading.Event()
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda *_: gate.wait(LONG_S))])
-    with start(spec) as tree:
-        gate.set()
-        former = tree.submit(task(1))
+    with gated() as (tree, gate, former):
         former.result(LONG_S)
         told(tree)
         port, others, looks = former._port, list[Any](), list[Any]()

@@ -473,16 +473,22 @@ def test_tasks_lists_what_the_store_has_and_a_name_like_another_makes_no_part(st
 # -- while somebody reads it -----------------------------------------------------------------------------------
 
 
+def finished(store: Any, *more: Any) -> None:
+    """Keep a task that has ended, with these records as well."""
+    store.create("t", OWNER, submitted("t"))
+    for record in (*more, ended("t")):
+        store.append("t", record)
+    store.finish("t")
+    kept(store)
+
+
 @pytest.mark.parametrize("way", ["read", "outline"])
 @pytest.mark.parametrize("between", ["removed", "begun anew", "pruned"])
 def test_what_is_removed_between_the_look_for_it_and_the_query_is_no_damage(
     store_url: str, way: str, between: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(opened(store_url)) as store:
-        store.create("t", OWNER, submitted("t"))
-        store.append("t", ended("t"))
-        store.finish("t")
-        kept(store)
+        finished(store)
         query = store._database.read
 
         def late(look: Any) -> Any:
@@ -508,11 +514,7 @@ def test_one_that_was_begun_anew_is_not_damaged_because_values_of_the_former_one
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(opened(store_url)) as store:
-        store.create("t", OWNER, submitted("t"))
-        store.append("t", succeeded("t", "x" * 1_000_000))
-        store.append("t", ended("t"))
-        store.finish("t")
-        kept(store)
+        finished(store, succeeded("t", "x" * 1_000_000))
         query = store._database.read
 
         def late(look: Any) -> Any:
