@@ -12,6 +12,8 @@ import pytest
 
 from actors import ActorStoppedError, ChildExited
 from actors.tasks.model.task_events import UsageTold
+from actors.tasks.orchestration.messages import Begin
+from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record, faulty
 from tests.support.hardening import eventually
@@ -181,13 +183,44 @@ def test_whoever_asks_again_in_a_new_process_has_a_time_of_its_own_too() -> None
     assert (desk.counts["pay"], desk.counts["refund"]) == (1, 0)
 
 
+def test_whoever_asks_again_before_the_team_has_taken_up_its_journals_has_a_time_of_its_own_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other order: the part is asked for once more before its team looks at it, which is no beginning of it."""
+    desk, store = Desk(), NotingStore()
+    spec = shop(desk.spec(), asker(timeout_s=10.0))
+    with start(spec, store=store, clock=ManualClock()) as tree:
+        tree.submit(Task("go", id="t"))
+        assert desk.looking.wait(LONG_S)
+        changes = store.changes_when(UsageTold, "t@asker.1:1.1", "look")
+        desk.may_find.set()
+    clock = ManualClock()
+    clock.advance(20)
+    begin = Orchestrator._HANDLERS[Begin]
+
+    def late(to: Orchestrator, message: Begin) -> None:
+        given = [each for each in to.core.runtime.attempts.copy().values() if each.spec.part and each.was_given]
+        if to.core.path == "shop/desk" and not given:
+            to.core.port.post(message)
+        else:
+            begin(to, message)
+
+    monkeypatch.setitem(Orchestrator._HANDLERS, Begin, late)
+    monkeypatch.setattr(Orchestrator, "_on_begin", late)
+    with start(spec, store=NotingStore(changes), clock=clock) as tree:
+        report = tree.task("t").result(timeout=LONG_S)
+
+    assert report.results == {"asker": FOUND}
+    assert (desk.counts["pay"], desk.counts["refund"]) == (1, 0)
+
+
 def test_whoever_does_without_it_after_all_has_it_undone() -> None:
     """It was told that its team is stopped first, and goes on with something else."""
     desk = Desk()
 
-    async def does_without(_: Any, context: Any) -> str:
+    def does_without(_: Any, context: Any) -> str:  # sync: an async one may be cancelled before it can say so
         try:
-            await context.ask("desk", "one thing")
+            context.ask_sync("desk", "one thing")
         except ActorStoppedError:
             desk.may_find.set()
             return "something else"

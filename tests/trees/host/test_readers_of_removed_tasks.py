@@ -300,7 +300,7 @@ def test_the_texts_of_errors_that_a_page_shows_may_ask_workers() -> None:
         trees.append(tree)
         source = TreeSource(system_of(tree), tree._leadership, ())
         tree.ref("p/w").tell("fail")
-        told(tree)
+        eventually(lambda: "p/w" in source._history._paths)
 
         (crash,) = source._history._paths["p/w"].exits
         assert crash["text"] == "AskingError: asked 7"
