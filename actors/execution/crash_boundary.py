@@ -307,12 +307,13 @@ class WorkerIncarnation(EndingIncarnation):
                     return False
                 handle, reply = self.actor._regrow_handler(), None  # noqa: SLF001
             else:
+                if current is not home:
+                    current.end()
+                elif home.touched:
+                    home.message_ended()
                 if reply is not None:
+                    self.current = None  # first: where the answer is known no request is under way
                     reply.complete(result)
-            if current is not home:
-                current.end()
-            elif home.touched:
-                home.message_ended()
             if self.since > ends:
                 break
         times.end(self)
@@ -336,7 +337,8 @@ class WorkerIncarnation(EndingIncarnation):
     async def _survives(self, error: BaseException, reply: Reply | None, current: CurrentMessage) -> bool:
         """True if an exception that left a handler is a failed request only; otherwise the incarnation has ended.
 
-        The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own.
+        The request ends before that, with what it had borrowed: hooks and lifespans are the worker's own. And before
+        its asker is told.
         """
         self.in_users_code = False
         killed = is_a(error, asyncio.CancelledError) and self.is_cut_off
@@ -344,15 +346,14 @@ class WorkerIncarnation(EndingIncarnation):
             current.end()
             await (self._finish(Exit(Reason.KILLED)) if killed else self._crash(error, reply))
             return False
+        current.message_ended()
         frames = frames_of(error)
         if reply is not None:
+            self.current = None
             reply.fail(error)
         self.system.reports.request_failed(self.mailbox.path, error, asked=reply is not None)
         clear_own(frames)  # whoever keeps the exception keeps its traceback, not the worker's state
-        if self.is_over:
-            current.end()
-            return False
-        return True
+        return not self.is_over
 
     def is_failure(self, error: BaseException) -> bool:
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""

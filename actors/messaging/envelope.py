@@ -3,10 +3,10 @@
 An envelope is a plain tuple, because one is built for every message: ``(body, reply, origin)``. ``origin`` is None
 for a tell from outside any tree, and is built only when a message leaves a handler or carries a deadline.
 
-**A request is over when its handler has ended.** A ``CurrentMessage`` is then ended: a task, or a carried thread, that
-outlives its request inherits nothing of it any more: no deadline, no errors, and nobody waits for what it asks.
-``hops``, the tells that led here, stay: a tell never waited for anything. Messages do not carry who waits for whom;
-that stands in ``actors.messaging.wait_graph``.
+**A request is over when its handler has ended; its asker is told after that.** A ``CurrentMessage`` is then ended: a
+task, or a carried thread, that outlives its request inherits nothing of it any more: no deadline, no errors, and nobody
+waits for what it asks. ``hops``, the tells that led here, stay: a tell never waited for anything. Messages do not carry
+who waits for whom; that stands in ``actors.messaging.wait_graph``.
 """
 
 from __future__ import annotations
@@ -150,6 +150,10 @@ class CurrentMessage:
         if reply is not None:
             reply.handled_by = self.reply = None
         self.ask_errors = self.waits = None
+
+    def message_ended(self) -> None:
+        """The message was handled that this was made for."""
+        self.end()
 
     @property
     def in_request(self) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -500,6 +502,45 @@ def test_a_stop_of_the_tree_by_what_a_handler_left_behind_is_no_recursion() -> N
         in_background(carried)
 
         assert ended.wait(LONG_S)
+
+
+@pytest.mark.parametrize("outcome", ["a result", "an error"])
+@pytest.mark.parametrize("deadline", [None, LONG_S])
+@pytest.mark.parametrize("where", ["thread", "pool", "loop"])
+def test_a_request_is_over_before_its_asker_is_told(where: Any, deadline: float | None, outcome: str) -> None:
+    """The other order: whoever had the answer found the request still under way, and code that it left refused."""
+    left: list[Callable[[], Any]] = []
+    found: list[tuple[bool, ...]] = []
+
+    def under_way() -> bool:
+        return CURRENT.get().in_request  # type: ignore[union-attr]
+
+    def leave() -> str:
+        left[:] = [carry(under_way), partial(contextvars.copy_context().run, under_way)]
+        assert all(each() for each in left)
+        if outcome == "an error":
+            raise Failed("no")
+        return "done"
+
+    def leave_on_thread(*_: object) -> str:
+        assert known.wait(LONG_S)
+        return leave()
+
+    async def leave_on_loop(*_: object) -> str:
+        assert await asyncio.to_thread(known.wait, LONG_S)
+        return leave()
+
+    target = leave_on_loop if where == "loop" else leave_on_thread
+    known = threading.Event()
+    with tree_of(worker("a", target, dispatch=where)) as tree:
+        asked = tree.ref("t/a").ask("go", timeout=deadline, block=False)
+        asked.add_done_callback(lambda: found.append(tuple(each() for each in left)))  # called where it is answered
+        known.set()
+        with suppress(Failed):
+            asked.get()
+        settle(tree)
+
+    assert found == [(False, False)]
 
 
 # -- whose error it is -------------------------------------------------------------------------------------
