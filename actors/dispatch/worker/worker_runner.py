@@ -164,8 +164,9 @@ class WorkerRunner:
                 error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
                 parts = dumped((False, pack_error(error), True))
         else:
-            born = self._incarnation.crashed_of or error
-            parts = dumped((False, pack_error(born), self._incarnation.is_failure(error)))
+            inner = self._incarnation
+            is_failure = inner.crashed_of is None and not inner.is_over
+            parts = dumped((False, pack_error(inner.crashed_of or error), is_failure))
         if number == self._cut_short and self._leaves_threads():
             in_background("cut short", partial(self._tell_at_end, number, parts))
         else:
