@@ -164,6 +164,7 @@ __all__ = [
     "SubtaskFailed",
     "SubtaskPreempted",
     "SubtaskProgressed",
+    "SubtaskPutBack",
     "SubtaskQueued",
     "SubtaskRetrying",
     "SubtaskSkipped",

@@ -51,6 +51,8 @@ QUOTA = 256
 """Messages handled in one go, before others get their turn."""
 ROUNDS = 4
 """How often a thread looks for more, before others get their turn."""
+_NOBODY: tuple[Any, Home | None] = (None, None)
+"""No request, and no ``Home`` of several."""
 
 
 class WorkerIncarnation(EndingIncarnation):
@@ -274,8 +276,7 @@ class WorkerIncarnation(EndingIncarnation):
         handle, now, on_loop = self._handler(), self.system.now, self.recipe.where is LOOP  # which is shared by many
         due = (times := begun(self) if self.system.reports.measures.on else UNTIMED).due
         ends = now() + SLICE_S if on_loop else inf
-        current: Any = None  # what CURRENT is: made for each message, but on a thread for one from outside
-        home: Home | None = None
+        current, home = _NOBODY  # what CURRENT is: made for each message, but on a thread for one from outside
         for envelope in islice(batch, QUOTA):
             if (since := now()) > due:
                 due = times.passed(self.since, since)

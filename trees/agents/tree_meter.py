@@ -15,7 +15,7 @@ from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event,
 from actors.tasks.model import task_events
 from actors.tasks.model.breaker_events import BreakerOpened
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.outcome import UNCOUNTED
+from actors.tasks.model.outcome import UNCOUNTED, FailureKind
 from actors.tasks.model.store_events import StorePaused
 from actors.tasks.model.task import NO_USAGE
 from actors.tasks.model.task_ids import MARK
@@ -49,7 +49,7 @@ HANDLING: Final = "handling"
 HISTOGRAMS: Final = {
     HANDLING: "Seconds that workers took for a message, by path",
     "attempt": "Seconds that attempts ran, by worker and status",
-    "queue_wait": "Seconds that subtasks stood in line, by worker",
+    "queue_wait": "Seconds that subtasks stood in line before attempts that have ended, by worker",
     "task": "Seconds from submitting a task to its end, by status",
     "commit": "Seconds that a commit of the store took",
 }
@@ -66,19 +66,12 @@ _STATUS: Final[dict[type[Event], str]] = {
     task_events.SubtaskCancelled: "cancelled",
     task_events.SubtaskSkipped: "skipped",
 }
-
-
-class _OpenTask:
-    """Task that goes on, as far as it is measured."""
-
-    __slots__ = ("began", "queued", "workers")
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-        self.queued: dict[str, float] = {}
-        """Since when subtasks are queued."""
-        self.workers: dict[str, str] = {}
-        """Worker that each subtask was last given to."""
+_STATUS_OF_ATTEMPT: Final[dict[type[Event], str]] = {
+    task_events.SubtaskCancelled: "cancelled",
+    task_events.SubtaskPreempted: "preempted",
+}
+_NO_FAILURE: Final = UNCOUNTED | {FailureKind.ESCALATED.value}
+"""Kinds of ends that are a status of an attempt."""
 
 
 class Sink(Protocol):
@@ -120,12 +113,11 @@ class TreeMeter:
         measures = system.reports.measures
         self._label, self._worker_label = measures.label, measures.worker_label
         measures.on = True
-        self._open: dict[str, _OpenTask] = {}
-        """Tasks that go on, by id."""
-        self._waits: dict[str, Add] = {}
-        """By label of a worker, what adds to its times in line. Nearly every subtask does: it is found once."""
-        self._successes: dict[str, tuple[Add, Add]] = {}
-        """By the same, what adds to its subtasks that have succeeded, and to their times."""
+        self._open: dict[str, float] = {}
+        """When tasks that go on were submitted, by id."""
+        self._successes: dict[str, tuple[Add, Add, Add]] = {}
+        """By label of a worker, what adds to its subtasks that have succeeded, to the times that those have run, and to
+        those in line. Nearly every subtask does: it is found once."""
         self.end = _measure_commits(system, sink)
         """Measures no more commits: they are no events."""
         self._counting: dict[type[Event], Callable[[Any], None] | None] = {}
@@ -155,7 +147,7 @@ class TreeMeter:
         count, name = self._count, metric_of(kind)
         if name in _COUNTED:
             return lambda _: count(name, 1, ())
-        table: list[tuple[type[Event], Callable[[Any], None]]] = [
+        table: list[tuple[type[Event], Callable[[Any], None] | None]] = [
             (ChildExited, self._exited),
             (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
@@ -164,17 +156,20 @@ class TreeMeter:
             (task_events.TaskReopened, lambda _: None),
             (task_events.TaskSubmitted, self._submitted),
             (task_events.TaskFinished, self._finished),
-            (task_events.SubtaskQueued, self._queued),
-            (task_events.SubtaskStarted, self._started),
             (task_events.SubtaskSucceeded, self._succeeded),
             (task_events.SubtaskFailed, self._subtask_ended),
             (task_events.SubtaskCancelled, self._subtask_ended),
             (task_events.SubtaskSkipped, self._subtask_ended),
             (task_events.SubtaskRetrying, self._retrying),
+            (task_events.SubtaskPreempted, self._spent),
             (task_events.EscalationRaised, self._asked),
+            (task_events.SubtaskPutBack, self._used),
+            (task_events.SubtaskQueued, None),  # a plain one ends nothing
         ]
-        found = next((each for base, each in table if issubclass(kind, base)), None)
-        return self._used if found is None and issubclass(kind, TaskEvent) and hasattr(kind, "usage") else found
+        for base, found in table:
+            if issubclass(kind, base):
+                return found
+        return self._used if issubclass(kind, TaskEvent) and hasattr(kind, "usage") else None
 
     # -- children ------------------------------------------------------------------------------------------
 
@@ -189,86 +184,61 @@ class TreeMeter:
     def _submitted(self, event: task_events.TaskSubmitted) -> None:
         if len(self._open) >= _MOST_OPEN:
             del self._open[next(iter(self._open))]  # its end may have been among the events that were lost
-        self._open[event.task] = _OpenTask(event.at)
+        self._open[event.task] = event.at
 
     def _finished(self, event: task_events.TaskFinished) -> None:
-        task = self._open.pop(event.task, None)
+        began = self._open.pop(event.task, None)
         if MARK not in event.task:  # a team's part is no task of its own
             labels = (("status", str(event.status)),)
             self._count("tasks", 1, labels)
-            if task is not None:
-                self._measure("task", max(0.0, event.at - task.began), labels)
-
-    def _queued(self, event: task_events.SubtaskQueued) -> None:
-        task = self._open.get(event.task)
-        if task is not None:
-            task.queued[event.subtask] = event.at
-        if event.usage is not NO_USAGE:
-            self._used(event)
-
-    def _started(self, event: task_events.SubtaskStarted) -> None:
-        task = self._open.get(event.task)
-        if task is not None:
-            queued = task.queued.pop(event.subtask, None)
-            if queued is not None:
-                waited = event.at - queued
-                add = self._waits.get(event.worker) or self._waits_of(self._worker_label(event.worker))
-                add(waited if waited > 0 else 0.0)
-            task.workers[event.subtask] = event.worker
+            if began is not None:
+                self._measure("task", max(0.0, event.at - began), labels)
 
     def _succeeded(self, event: task_events.SubtaskSucceeded) -> None:
-        if not event.worker:
-            self._subtask_ended(event)  # a person gave the result
-            return
-        succeeded, ran = self._successes.get(event.worker) or self._successes_of(self._worker_label(event.worker))
+        worker, ran_s = event.worker, event.ran_s
+        succeeded, ran, queued = self._successes.get(worker) or self._successes_of(self._worker_label(worker))
         succeeded(1)
-        if self._attempts and event.ran_s:
-            ran(event.ran_s)
+        if ran_s:
+            queued(event.queued_s)
+            if self._attempts:
+                ran(ran_s)
         if event.usage is not NO_USAGE:
             self._used(event)
 
-    def _waits_of(self, label: str) -> Add:
-        add = self._waits.get(label)
-        if add is None:
-            add = self._waits[label] = self._sink.histogram("queue_wait", (("worker", label),))
-        return add
-
-    def _successes_of(self, label: str) -> tuple[Add, Add]:
+    def _successes_of(self, label: str) -> tuple[Add, Add, Add]:
         found = self._successes.get(label)
         if found is None:
-            labels = ("worker", label), ("status", "succeeded")
-            found = self._sink.counter("subtasks", labels), self._sink.histogram("attempt", labels)
-            self._successes[label] = found
+            sink, labels = self._sink, (("worker", label), ("status", "succeeded"))
+            measured = sink.histogram("attempt", labels), sink.histogram("queue_wait", labels[:1])
+            found = self._successes[label] = sink.counter("subtasks", labels), *measured
         return found
 
     def _subtask_ended(self, event: Any) -> None:
-        kind = type(event)
         worker = self._worker_of(event)
-        self._count("subtasks", 1, (("worker", worker), ("status", _STATUS[kind])))
-        if kind is not task_events.SubtaskSkipped:  # nothing of it has run
-            self._spent(event, worker)
+        self._count("subtasks", 1, (("worker", worker), ("status", _STATUS[type(event)])))
+        self._spent(event)
 
     def _retrying(self, event: task_events.SubtaskRetrying) -> None:
-        worker = self._worker_of(event)
-        self._count("retries", 1, (("worker", worker),))
-        self._spent(event, worker)
+        self._count("retries", 1, (("worker", self._worker_of(event)),))
+        self._spent(event)
 
-    def _spent(self, event: Any, worker: str) -> None:
+    def _spent(self, event: Any) -> None:
         """Measure an attempt that has ended, and count what it has used up."""
-        if self._attempts and (ran_s := getattr(event, "ran_s", 0.0)):
-            kind = getattr(event, "kind", "")
-            ended = "succeeded" if type(event) is task_events.SubtaskSucceeded else "failed"
-            status = kind if kind in UNCOUNTED else ended
-            self._measure("attempt", ran_s, (("worker", worker), ("status", status)))
+        ran_s = getattr(event, "ran_s", 0.0)
+        if ran_s:
+            labels = (("worker", self._worker_of(event)),)
+            self._measure("queue_wait", event.queued_s, labels)
+            if self._attempts:
+                self._measure("attempt", ran_s, (*labels, ("status", _end_of(event))))
         self._used(event)
 
     def _asked(self, event: task_events.EscalationRaised) -> None:
         self._count("escalations", 1, ())
-        self._used(event)
+        self._spent(event)
 
     def _used(self, event: Any) -> None:
         """Count what an event says was used up."""
-        usage = event.usage
+        usage = getattr(event, "usage", None)
         if usage is None or not (usage.tokens or usage.cost):
             return
         if MARK in event.task:  # what a part has used comes once more with its team's subtask
@@ -280,9 +250,10 @@ class TreeMeter:
 
     def _worker_of(self, event: Any) -> str:
         """Return the label of the worker that an event is about: a step of the task has the name of the step."""
-        worker: str | None = getattr(event, "worker", None)
-        if not worker:
-            task = self._open.get(event.task)
-            if task is not None:
-                worker = task.workers.get(getattr(event, "subtask", ""))
-        return self._worker_label(worker or str(getattr(event, "step", "")))
+        return self._worker_label(getattr(event, "worker", None) or str(getattr(event, "step", "")))
+
+
+def _end_of(event: Any) -> str:
+    """Return how an attempt has ended: a status of its own, where that is no failure."""
+    kind = getattr(event, "kind", "")
+    return _STATUS_OF_ATTEMPT.get(type(event)) or (kind if kind in _NO_FAILURE else "failed")

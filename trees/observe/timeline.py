@@ -188,6 +188,7 @@ def _step(step: str) -> str:
 
 _ACTS: Final[dict[type, Callable[[_Timeline, Any], object]]] = {
     told.SubtaskQueued: _Timeline.queued,
+    told.SubtaskPutBack: _Timeline.queued,
     told.SubtaskStarted: _Timeline.started,
     told.SubtaskSucceeded: lambda to, event: to.close(event.subtask, event.at, "succeeded"),
     told.SubtaskRetrying: _Timeline.retrying,

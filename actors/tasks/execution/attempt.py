@@ -63,8 +63,8 @@ class Attempt(Reply, SystemMessage):
 
     __slots__ = (
         "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "ended_by", "incarnation",
-        "is_redelivery", "key", "last_sign", "owner", "progress", "spec", "started", "stream", "subtask", "task",
-        "trace", "unrecorded", "used", "was_given", "was_refused",
+        "is_redelivery", "is_taken_up", "key", "last_sign", "owner", "progress", "spec", "started", "stream", "subtask",
+        "task", "trace", "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
 
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
@@ -80,7 +80,9 @@ class Attempt(Reply, SystemMessage):
         self.last_sign = again_from or 0.0
         """Time of its last sign of life, on the tree's clock."""
         self.is_redelivery = again_from is not None
-        """True where it is given to a team once more, and that has not taken it up yet. Written by ``take_up``."""
+        """True where it is given to a team once more, in a new process."""
+        self.is_taken_up = False
+        """True once its team has it, and not only its message. Written by ``take_up``."""
         self._fetched: list[object] = []
         self.code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
         """Outcome, as far as the worker's code has come. Written by ``note``."""
@@ -226,8 +228,9 @@ class Attempt(Reply, SystemMessage):
         return True
 
     def take_up(self) -> bool:
-        """Note that its team has taken it up; True where it was given to that team once more."""
-        again, self.is_redelivery = self.is_redelivery, False
+        """Note that its team has taken it up; True the first time, where it was given to that team once more."""
+        again = self.is_redelivery and not self.is_taken_up
+        self.is_taken_up = True
         return again
 
     def shows(self, progress: tuple[float, str] | None, now: float) -> None:

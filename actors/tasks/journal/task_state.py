@@ -382,6 +382,7 @@ class TaskState:
         task_events.TaskEnding: _is_ending,
         task_events.TaskFinished: _finished,
         task_events.SubtaskQueued: _queued,
+        task_events.SubtaskPutBack: _queued,
         task_events.SubtaskStarted: _started,
         task_events.SubtaskStepped: _stepped,
         task_events.SubtaskSucceeded: _succeeded,

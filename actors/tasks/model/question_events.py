@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 from actors.model.event_metadata import LOGGED_ERROR, LOGGED_TIME, UNLOGGED
 from actors.model.record import record
-from actors.tasks.model.event_base import SubtaskEvent
+from actors.tasks.model.event_base import AttemptEvent, SubtaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.usage import NO_USAGE, Usage
 
 
 @record(frozen=True, slots=True)
-class EscalationRaised(SubtaskEvent):
+class EscalationRaised(AttemptEvent):
     """A person is asked: see ``handle.escalations``."""
 
     ends: ClassVar[str] = "attempt"

@@ -122,6 +122,8 @@ class UsageTold(TaskEvent):
     """plan, review or combine, where it is a step. Empty in older journals: the step that was begun."""
     part: str = ""
     """Id of the part that a team has used it up for, be it in undoing that."""
+    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """Worker that has used it up; empty: a step of the task, or a record of an older version."""
 
 
 @record(frozen=True, slots=True)
@@ -188,6 +190,14 @@ class SubtaskQueued(SubtaskEvent):
     ends: ClassVar[str] = "attempt"
     reason: str = ""
     usage: Usage = NO_USAGE
+    """Usage of an attempt that was put back, in journals of older versions."""
+
+
+@record(frozen=True, slots=True)
+class SubtaskPutBack(SubtaskQueued):
+    """An attempt has ended for reasons of others, and the subtask is queued again. No attempt is counted."""
+
+    worker: str = ""
 
 
 @record(frozen=True, slots=True)
@@ -279,7 +289,7 @@ class SubtaskFailed(AttemptEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskPreempted(SubtaskEvent):
+class SubtaskPreempted(AttemptEvent):
     """The subtask gave way to something more urgent, and is queued again. No attempt is counted."""
 
     ends: ClassVar[str] = "attempt"
@@ -295,7 +305,7 @@ class SubtaskSkipped(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskCancelled(SubtaskEvent):
+class SubtaskCancelled(AttemptEvent):
     """The task ended while its subtask ran, waited or was tried again."""
 
     ends: ClassVar[str] = "attempt"
@@ -303,6 +313,8 @@ class SubtaskCancelled(SubtaskEvent):
     unknown: bool
     """True where it may have had its effect."""
     usage: Usage = NO_USAGE
+    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """Worker of the attempt that was ended; empty: none ran."""
 
 
 @record(frozen=True, slots=True)

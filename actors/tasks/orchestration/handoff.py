@@ -31,7 +31,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task import Budget, Subtask, instructed
+from actors.tasks.model.task import NO_USAGE, Budget, Subtask, instructed
 from actors.tasks.model.task_errors import AttemptLostError, StoreError
 from actors.tasks.orchestration.attempt_table import RunningAttempt, attempt_key
 from actors.tasks.scheduling.worker_registry import RegistryEntry
@@ -193,7 +193,7 @@ class AttemptHandoff:
             self._give_up(state, node, entry)
 
     def _queue_again(self, state: TaskState, node: SubtaskState, why: str) -> None:
-        self._parts.recording.emit(state, task_events.SubtaskQueued, node.id, why)
+        self._parts.recording.emit(state, task_events.SubtaskPutBack, node.id, why, NO_USAGE, node.worker or "")
 
     def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:
         """Fail an attempt whose process has ended with it once too often."""

@@ -88,7 +88,7 @@ class PartUsage:
         told = sum((each.unrecorded for each in attempts), next((act.told for act in acts), message.used))
         rest = message.used - told
         if rest is not NO_USAGE:
-            self._recording.emit(state, task_events.UsageTold, rest, node.id, "", message.part)
+            self._recording.emit(state, task_events.UsageTold, rest, node.id, "", message.part, node.worker or "")
             self._go_on(state)
 
     def _attempts_at(self, part: str) -> list[Attempt]:

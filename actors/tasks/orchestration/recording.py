@@ -79,7 +79,9 @@ class Recording:
         if isinstance(event, AttemptEvent):
             # Nothing has run since the last record of an attempt that was lost with its process.
             ended_at = state.last_at if getattr(event, "kind", "") == _LOST else event.at
-            give_times(event, *state.nodes[event.subtask].times(ended_at))
+            node = state.nodes.get(event.subtask)
+            if node is not None:  # else it is about a step of the task
+                give_times(event, *node.times(ended_at))
         if state.has_metadata:
             give_metadata(event, state.metadata_of(getattr(event, "subtask", "")))
         self.core.task, self.last = id_, event
@@ -105,7 +107,7 @@ class Recording:
         role = attempt.spec.role
         node = state.nodes.get(attempt.subtask.id) if role in {"work", "undo"} else None
         part = attempt.spec.part if attempt.spec.counted is not None else ""
-        fields = (node.id, "", part) if node is not None else ("", role)
+        fields = (node.id, "", part, attempt.spec.worker) if node is not None else ("", role)
         self.emit(state, task_events.UsageTold, used, *fields)
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:

@@ -232,7 +232,7 @@ class Teams:
     def hold_until_wanted(self, state: TaskState) -> bool:
         """True if a part from the journal is to wait. One that is ending is wanted in any case, and does not."""
         attempt = self._core.runtime.attempt_of(state)
-        is_taken = attempt is not None and attempt.incarnation is not None and not attempt.done  # else it is yet to be
+        is_taken = attempt is not None and attempt.is_taken_up and not attempt.done
         if state.parent is None or state.ending is not None or is_taken:
             return False
         if state.id not in self._held:

@@ -42,6 +42,7 @@ class FollowUp(Enum):
 
 FOLLOWS: Final[dict[type[task_events.TaskEvent], tuple[FollowUp, ...]]] = {
     task_events.SubtaskQueued: (FollowUp.QUEUE,),
+    task_events.SubtaskPutBack: (FollowUp.QUEUE,),
     task_events.SubtaskPreempted: (FollowUp.QUEUE,),
     task_events.SubtaskRetrying: (FollowUp.WAIT,),
     task_events.SubtaskSucceeded: (FollowUp.PART, FollowUp.HOLD, FollowUp.ANSWER),

@@ -78,11 +78,11 @@ def _neutral(state: TaskState, node: SubtaskState, end: AttemptEnd, *, is_wanted
     if end.why == "preempt" and end.began:
         return draft(task_events.SubtaskPreempted, node.id, end.worker, end.usage)
     ended = "nobody waited for it, and somebody does again" if end.why == "withdrawn" else f"{end.worker} was stopped"
-    return draft(task_events.SubtaskQueued, node.id, ended if end.began else UNBEGUN, end.usage)
+    return draft(task_events.SubtaskPutBack, node.id, ended if end.began else UNBEGUN, end.usage, end.worker)
 
 
 def _cancelled(node: SubtaskState, end: AttemptEnd, reason: str, *, unknown: bool) -> Draft:
-    return draft(task_events.SubtaskCancelled, node.id, reason, unknown, end.usage)
+    return draft(task_events.SubtaskCancelled, node.id, reason, unknown, end.usage, end.worker)
 
 
 def _later(state: TaskState, node: SubtaskState, end: AttemptEnd, later: Later, facts: Facts) -> Draft:

@@ -202,7 +202,7 @@ def test_an_orchestrator_that_dies_twice_over_the_same_task_while_resuming_ends_
     store = Poisoned(set())
     for change in begun:
         change.make(store)
-    store.kinds = {"SubtaskQueued", *kinds}
+    store.kinds = {"SubtaskPutBack", *kinds}
     worker = WorkerSpec(id="w", execute=lambda *_: "ok")
     with start(SupervisorSpec(id="p", tasks=tasks, max_restarts=10, children=[worker]), store=store) as tree:
         with pytest.raises(TaskFailedError, match="its orchestrator died of it"):
