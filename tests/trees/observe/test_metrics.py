@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors import Later, Rejected, ReplyTimeoutError, RestartLimitError, Worker
+from actors import Escalated, Later, Rejected, ReplyTimeoutError, RestartLimitError, Worker
 from actors.execution.handling_times import BatchTimes
 from actors.messaging.dead_letters import DeadLetterOffice
 from actors.messaging.handled import MOST_BELOW
@@ -26,6 +27,7 @@ from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
 from trees import (
     HA,
+    Approve,
     Breaker,
     Escalate,
     Retry,
@@ -33,6 +35,8 @@ from trees import (
     Subtask,
     SubtaskStatus,
     SupervisorSpec,
+    Task,
+    TaskCancelledError,
     TaskFailedError,
     Tasks,
     Tree,
@@ -150,6 +154,55 @@ def test_an_attempt_that_is_put_off_or_refused_is_measured_as_that_and_not_as_fa
         ("later", "second"): 1,
         ("succeeded", "second"): 1,
     }
+
+
+ENDS: dict[str, tuple[dict[tuple[str, ...], float], int]] = {
+    "cancelled": ({("cancelled", "w"): 1}, 1),
+    "preempted": ({("preempted", "w"): 1, ("succeeded", "w"): 2}, 3),
+    "put back": ({("succeeded", "w"): 1}, 2),
+    "escalated": ({("escalated", "w"): 1, ("succeeded", "w"): 1}, 2),
+}
+"""By what becomes of the first attempt: the attempts that are measured, and how many have used something up."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_attempt_is_measured_with_its_time_in_line_and_what_it_used_however_it_ends(end: str) -> None:
+    registry, calls, gate = CollectorRegistry(), itertools.count(), Gate()
+
+    async def works(_: Any, context: Any) -> str:
+        context.use(tokens=5)
+        if next(calls) == 0:
+            if end == "escalated":
+                raise Escalated("which?")
+            await asyncio.to_thread(gate)
+        return "done"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), max_parallel=1)
+    worker = WorkerSpec(id="w", execute=works, on_failure=[Escalate()])
+    with start(SupervisorSpec(id="p", tasks=tasks, children=[worker])) as tree:
+        metrics(tree, registry)
+        handle = tree.submit(Task("go", priority=5))
+        if end == "escalated":
+            eventually(lambda: handle.escalations, "a person is asked")
+            handle.respond(handle.escalations[0].id, Approve())
+        else:
+            gate.wait_reached()
+            if end == "cancelled":
+                handle.cancel()
+            elif end == "preempted":
+                tree.run(Task("now", priority=1), LONG_S)
+            else:
+                tree.terminate_child("p/w")
+                tree.restart_child("p/w")
+            gate.open.set()
+        with suppress(TaskCancelledError):
+            handle.result(LONG_S)
+        settle(tree)
+        found = read(registry)
+    measured, used = ENDS[end]
+    assert found["regrow_attempt_seconds_count"] == measured
+    assert found["regrow_queue_wait_seconds_count"] == {("w",): sum(measured.values())}
+    assert found["regrow_tokens_total"] == {("w",): 5 * used}
 
 
 def test_workers_of_tasks_beyond_the_first_ones_share_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
