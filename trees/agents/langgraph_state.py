@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import cache
+from inspect import signature
+from typing import Any, TypeAlias, TypeVar
 
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -23,8 +25,22 @@ from langgraph.checkpoint.base import (
     get_checkpoint_id,
 )
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
 _Writes: TypeAlias = dict[tuple[str, int], tuple[str, str, Any]]
 """By task and place: task, channel and value."""
+
+
+def _with_signature(function: FunctionT) -> FunctionT:
+    """Give a function its signature to hand out: LangGraph asks for it in each run, and to make one takes a while."""
+    vars(function)["__signature__"] = signature(function)
+    return function
+
+
+@cache
+def _made_by_base() -> dict[str, Any]:
+    """Return what the base makes of itself: it looks at the same serializer each time, and that takes a while."""
+    return vars(BaseCheckpointSaver())
 
 
 class HeldState(BaseCheckpointSaver):
@@ -35,7 +51,7 @@ class HeldState(BaseCheckpointSaver):
     """
 
     def __init__(self, text: str = "[]") -> None:
-        super().__init__()
+        self.__dict__.update(_made_by_base())
         rows = json.loads(text)
         self._kept = {space: (kind, base64.b64decode(data)) for space, kind, data in rows}
         """Rows that came with an answer, as they were stored: LangGraph changes what it is given."""
@@ -97,6 +113,7 @@ class HeldState(BaseCheckpointSaver):
         self._newest[space] = (id_, checkpoint, metadata)
         return {"configurable": {**config["configurable"], "checkpoint_ns": space, "checkpoint_id": id_}}
 
+    @_with_signature
     def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:  # noqa: ARG002 - its signature
         """Hold what a task has written."""
         held = self._writes.setdefault((_space(config), config["configurable"]["checkpoint_id"]), {})

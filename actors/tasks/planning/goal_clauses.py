@@ -50,7 +50,7 @@ def clauses(goal: str) -> tuple[Clause, ...]:
         later = later or begins_later(words, found)
         if has_more_than_order(words):
             moved = tuple(Token(one.text, one.stem, one.start + start, one.meaningful) for one in words)
-            back, negated = _refers_back(moved, shouted=shouted), is_negated(words)
+            back, negated = words_refer_back(moved, shouted=shouted), is_negated(words)
             found.append(Clause(start, end, moved, later, back, negated, marks=tuple(marks), mark_after=mark))
             later = False
             marks = []
@@ -134,13 +134,11 @@ def _condition(part: Clause) -> str:
 # -- what speaks of something before it --------------------------------------------------------------------------
 
 
-def refers_back(text: str) -> bool:
-    """True for a text that speaks of something before it."""
-    return _refers_back(tokens(text), shouted=text.isupper())
+def words_refer_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
+    """True where a text speaks of something before it: ``review it``, ``combine the findings``, ``have it deployed``.
 
-
-def _refers_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
-    """True where it points back: ``review it``, ``combine the findings``, ``have it reviewed and deployed``."""
+    ``shouted``: all of it is in capitals.
+    """
     if len(words) == 1 and _PARTICIPLE.search(words[0].text.casefold()):
         return True
     before, gathering = "", False

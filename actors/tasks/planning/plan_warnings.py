@@ -12,7 +12,7 @@ from typing import Final
 
 from actors.tasks.model.executable import Catalogue
 from actors.tasks.model.task import Subtask, by_id
-from actors.tasks.planning.goal_clauses import clauses, has_order, refers_back
+from actors.tasks.planning.goal_clauses import clauses, has_order, words_refer_back
 from actors.tasks.planning.goal_matching import CatalogueIndex
 from actors.tasks.planning.goal_text import positions, stems, tokens
 
@@ -112,4 +112,6 @@ def _is_silent(subtask: Subtask, previous: Subtask) -> bool:
         return False
     names = {previous.id, previous.worker, previous.capability} - {None, subtask.worker, subtask.capability}
     words = tokens(text)
-    return not refers_back(text) and not any(positions(stems(name), words) for name in names if name is not None)
+    return not words_refer_back(words, shouted=text.isupper()) and not any(
+        positions(stems(name), words) for name in names if name is not None
+    )

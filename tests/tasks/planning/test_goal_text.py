@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.tasks.planning.goal_clauses import clauses, has_order, refers_back
+from actors.tasks.planning.goal_clauses import clauses, has_order, words_refer_back
 from actors.tasks.planning.goal_text import (
     GENERIC_WORDS,
     STOP_WORDS,
@@ -189,12 +189,12 @@ def test_a_sequence_word_marks_the_clause_after_it(goal: str, after: list[bool])
     ],
 )
 def test_a_clause_that_speaks_of_what_came_before_points_back(text: str) -> None:
-    assert refers_back(text)
+    assert words_refer_back(tokens(text), shouted=text.isupper())
 
 
 @pytest.mark.parametrize("text", ["search docs", "review IT costs", "write findings", "report bugs", "Italy and hits"])
 def test_a_clause_that_speaks_for_itself_does_not_point_back(text: str) -> None:
-    assert not refers_back(text)
+    assert not words_refer_back(tokens(text), shouted=text.isupper())
 
 
 @given(st.text(max_size=200))
