@@ -29,6 +29,7 @@ from actors import (
 )
 from actors.model.clock import monotonic
 from actors.model.spec import Reason
+from actors.testing import settle
 from tests.support.hardening import LONG_S, Gate, Witness, crash, eventually, tree_of, worker
 from tests.support.owning import PLACES, Books, async_lifespan, here, owner, sync_lifespan
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
@@ -616,6 +617,7 @@ def test_workers_without_a_lifespan_or_a_hook_have_no_task_and_no_thread_of_thei
     with tree_of(worker("loop", here_async), worker("pool")) as tree:
         tree.ref("t/loop").ask(1)
         tree.ref("t/pool").ask(1)
+        settle(tree)  # an answer comes before its task ends
         lives = [tree._system.children[path].incarnation for path in ("t/loop", "t/pool")]
         assert [getattr(incarnation, "residence", "?") for incarnation in lives] == [None, None]
         assert [getattr(incarnation, "task", "?") for incarnation in lives] == [None, None]
