@@ -135,10 +135,12 @@ class Timers:
                 self._failed(error)
 
     def _pop_due(self) -> Timer | None:
-        """With the lock held: the next one that is due, which is taken off the heap."""
+        """With the lock held: the next one that is due, which is taken off the heap.
+
+        One that was cancelled stays until its time: as long as it stands before them, later ones wake nobody.
+        """
         while first := self._heap[:1]:
-            due, _, timer = first[0]
-            if timer.callback is not None and due > self._clock.now():
+            if first[0][0] > self._clock.now():
                 return None
             try:
                 entry = heapq.heappop(self._heap)  # perhaps one that was set in between

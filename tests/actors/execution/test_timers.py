@@ -195,3 +195,23 @@ def test_a_look_in_the_middle_of_a_purge_does_not_sleep_past_what_is_due(failure
 
     assert number > 20
     assert max(slept) <= 1000.0
+
+
+def test_timers_that_are_set_and_cancelled_one_after_the_other_wake_its_thread_once(
+    failures: list[BaseException],
+) -> None:
+    """Each attempt that streams, or has a timeout, sets one and cancels it soon."""
+    clock, woken = SystemClock(), list[int]()
+    timers = Timers("timers", clock, failed=failures.append)
+
+    class Counted:
+        give = staticmethod(lambda: woken.append(1))
+
+    timers._wake = Counted()  # type: ignore[assignment]
+    for _ in range(100):
+        timers.call_at(clock.now() + 1000.0, lambda: None).cancel()
+        timers.fire_due()  # as its thread does, once it is awake
+    before = len(woken)
+    timers.call_at(clock.now() + 500.0, lambda: None)
+
+    assert (before, len(woken)) == (1, 2)
