@@ -106,6 +106,13 @@ def awaited(writer: Writer) -> Reply:
     return reply
 
 
+def wait_until_kept(writer: Writer) -> None:
+    """Wait until all is kept that was put: that may be so already."""
+    reply = writer.flush()
+    if reply is not None:
+        reply.get(timeout=PATIENCE_S)
+
+
 class Running:
     """A writer that runs, with its fakes."""
 
@@ -216,7 +223,7 @@ def test_what_somebody_does_when_it_is_kept_cannot_end_the_writer(
     with running.held():
         awaited(running.writer).when_done(raises(SystemExit("from a callback")))
     running.writer.put(added(1))
-    awaited(running.writer).get(timeout=PATIENCE_S)
+    wait_until_kept(running.writer)
 
     assert [type(error) for error in told] == [SystemExit]
 
@@ -262,7 +269,7 @@ def test_what_is_put_while_it_waits_is_written_with_the_rest(running: Running) -
     running.owner.wait_for(StorePaused)
     running.writer.put(added(1))
     ready.set()
-    awaited(running.writer).get(timeout=PATIENCE_S)
+    wait_until_kept(running.writer)
 
     assert running.session.batches == [2]
 
@@ -279,7 +286,7 @@ def test_what_keeps_failing_in_spare_time_holds_no_write_up_and_is_told_once(run
     running.owner.wait_for(StorePaused)
     for number in range(20):
         running.writer.put(added(number))
-        awaited(running.writer).get(timeout=PATIENCE_S)
+        wait_until_kept(running.writer)
 
     assert [type(event) for event in running.owner.events] == [StorePaused]
     running.owner.faults.clear()
@@ -426,7 +433,7 @@ def test_a_batch_that_holds_what_never_can_be_written_is_cut_until_that_is_found
     running.session.poison = ""
     running.writer.put(Change(ChangeKind.ADDED, poison, number=1, record=queued(poison, 1)))
     running.writer.put(created("after"))
-    awaited(running.writer).get(timeout=PATIENCE_S)
+    wait_until_kept(running.writer)
 
     assert [stream for stream, _ in running.owner.unwritten] == [poison]
     assert running.session.written == [
