@@ -17,6 +17,7 @@ import actors
 from actors import Worker
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
+from actors.testing import settle
 from tests.support.crew import LONG_S
 from tests.support.setting import setting
 from trees import SupervisorSpec, WorkerSpec, start
@@ -218,6 +219,7 @@ def test_variables_of_a_caller_reach_no_hook_and_no_lifespan_of_the_worker_that_
         if end == "crash":
             with pytest.raises(ValueError, match="no"):
                 reply.get(timeout=LONG_S)
+            settle(tree)  # its asker is told before its last hook has run
         else:
             tree.terminate_child("r/w")
     assert told == {"handler": "mine", "lifespan": "none"} | ({"on_failure": "none"} if end == "crash" else {})

@@ -95,7 +95,7 @@ def test_tells_of_one_span_share_what_they_take_along() -> None:
         spans_seen(send)
         return count
 
-    assert calls_of(200) - calls_of(100) <= 100 * 10
+    assert calls_of(200) - calls_of(100) <= 100 * 12  # some of them meet the worker in its mailbox, and call more
 
 
 def test_a_context_of_opentelemetry_that_raises_is_told_once_and_costs_no_message(monkeypatch: Any) -> None:
