@@ -291,8 +291,8 @@ class WorkerIncarnation(EndingIncarnation):
                 CURRENT.set(current := CurrentMessage(self, origin, reply))
                 if origin.variables is not None:
                     current.borrow()
-            elif on_loop:
-                CURRENT.set(current := CurrentMessage(self, None))
+            elif on_loop or reply is not None:  # an ask through a stock ref of Pykka
+                CURRENT.set(current := CurrentMessage(self, None, reply))
             elif home is None or current is not home:
                 CURRENT.set(current := (home := self._home()))
             try:
@@ -306,7 +306,7 @@ class WorkerIncarnation(EndingIncarnation):
                 if not await self._survives(error, reply, current):
                     batch = reply = None  # type: ignore[assignment]  # the error's traceback holds this frame
                     return False
-                handle, reply = self.actor._regrow_handler(), None  # noqa: SLF001
+                handle, reply = self._handler(), None
             else:
                 if current is not home:
                     current.end()
@@ -343,6 +343,8 @@ class WorkerIncarnation(EndingIncarnation):
         """
         self.in_users_code = False
         killed = is_a(error, asyncio.CancelledError) and self.is_cut_off
+        if reply is not None and not killed:
+            reply.note_error(error)
         if killed or not self.is_failure(error):
             current.end()
             await (self._finish(Exit(Reason.KILLED)) if killed else self._crash(error, reply))
@@ -380,6 +382,8 @@ class WorkerIncarnation(EndingIncarnation):
             error = caught
         finally:
             self.in_users_code = False
+            if self.home is not None:
+                self.home.end()
         error = self._lost if error is None else error
         if error is not None:
             await self._crash(error)

@@ -1,8 +1,8 @@
 """An async lifespan of a worker on a thread: held by a body of its own on the event loop, in one task.
 
-The worker's thread waits while it is entered and while it is left, as for a sync one. The body is an incarnation like
-any other, so it is in the same crash boundary; its owner is no supervisor, and it is never restarted. Two ends are not
-the worker's own:
+The worker's thread waits while it is entered and while it is left, as for a sync one: who is asked there knows that the
+worker waits. The body is an incarnation like any other, so it is in the same crash boundary; its owner is no
+supervisor, and it is never restarted. Two ends are not the worker's own:
 
 * The worker is abandoned: its thread may never come to leave anything. Then the body is killed, and the lifespan is
   left with a ``CancelledError``.
@@ -22,8 +22,10 @@ from actors.execution.incarnation import Exited
 from actors.execution.incarnation_ends import EndingIncarnation
 from actors.execution.incarnation_orders import PLACE_LOST
 from actors.execution.residence import PlaceLostError
+from actors.messaging.envelope import CURRENT, CurrentMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import waiting_for
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 
 _ENDED: Final = "the lifespan ended by itself while its worker was running"
@@ -35,7 +37,6 @@ class HeldLifespan:
     def __init__(self, worker: EndingIncarnation, manager: Any) -> None:
         self._worker = worker
         self._manager = manager
-        self._entered, self._leaving, self._over = Reply(), Reply(), Reply()
         box = Mailbox(worker.mailbox.path)
         box.close(Refusal.BODY)
         recipe = WorkerRecipe(
@@ -47,25 +48,41 @@ class HeldLifespan:
             fails_plain=True,
         )
         self._body = WorkerIncarnation(worker.system, ChildSpec(id="lifespan", recipe=recipe), box, self)
+        self._entered, self._leaving, self._over = Reply(box), Reply(), Reply(box)
 
     def __enter__(self) -> Any:
         self._worker.when_over().when_done(self._worker_is_over)
-        self._body.start()
-        return self._entered.get()
+        with waiting_for(self._entered):
+            self._body.start()
+            return self._entered.get()
 
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> bool:
-        self._leaving.complete(error)
-        raised = self._over.get()
+        with waiting_for(self._over):
+            self._leaving.complete(error)
+            raised = self._over.get()
         if raised is not None and raised is not error:
             raise raised
         return error is not None and raised is None
 
     async def _hold(self) -> None:
-        async with self._manager as value:
-            self._entered.complete(value)
-            error: BaseException | None = await self._leaving
-            if error is not None:
-                raise error
+        home, request = CURRENT.get(), self._begin(self._entered)
+        try:
+            async with self._manager as value:
+                request.end()
+                CURRENT.set(home)
+                self._entered.complete(value)
+                error: BaseException | None = await self._leaving
+                request = self._begin(self._over)
+                if error is not None:
+                    raise error
+        finally:
+            request.end()
+
+    def _begin(self, reply: Reply) -> CurrentMessage:
+        """Begin what the worker waits for: whoever is asked in it knows that."""
+        request = CurrentMessage(self._body, None, reply)
+        CURRENT.set(request)
+        return request
 
     def _worker_is_over(self) -> None:
         """The worker has ended: what it has not left itself nobody will leave."""

@@ -269,11 +269,17 @@ class Home(CurrentMessage):
         self.touched = False
         """True once there is something to be taken back when the present message has been handled."""
 
+    def end(self) -> None:
+        """The body, or the last message, has ended: code that it has left begins anew."""
+        self.message_ended()
+        super().end()
+
     @property
     def in_request(self) -> bool:
         """True in a body, and while a message from outside is handled on a thread."""
         incarnation = self.incarnation
-        return incarnation.home is self and not incarnation.is_over and (self._is_body or self._handles_message())
+        is_ours = incarnation.home is self and not (self.ended or incarnation.is_over)
+        return is_ours and (self._is_body or self._handles_message())
 
     def _handles_message(self) -> bool:
         envelope = self.incarnation.current

@@ -119,6 +119,9 @@ class Reply(Awaited, pykka.Future[Any]):
         self._host = host
         return self
 
+    def note_error(self, error: BaseException) -> None:
+        """Take note of what has left the handler, while its request is under way: it will be failed, for that."""
+
     def fail(self, error: BaseException) -> bool:
         """Answer with an error; False when it was answered already."""
         return self.complete(error=error)

@@ -22,6 +22,7 @@ Locking: none. Sets are changed and copied in one step of C; the first one of a 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +32,7 @@ from actors.messaging.envelope import CURRENT, own_error
 from actors.model.errors import RecursionDetectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.reply import Reply
@@ -144,6 +145,19 @@ def leave(reply: Reply, entered: CurrentMessage | None) -> None:
         waits = entered.waits
         if waits is not None:
             waits.discard(reply)
+
+
+@contextmanager
+def waiting_for(reply: Reply) -> Iterator[None]:
+    """Wait for a reply in this block. That is known before anything begins there that is to bring it.
+
+    *Who brings it asks somebody, against the wait for it*: what it must not wait for follows from who waits for it.
+    """
+    entered = enter(reply)
+    try:
+        yield
+    finally:
+        leave(reply, entered)
 
 
 def look_again(reply: Reply, current: CurrentMessage) -> None:

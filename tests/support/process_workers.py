@@ -378,3 +378,22 @@ class Keeper(actors.Worker):
                 proxy.n = 3
                 return proxy.total().get(timeout=60)
         return do(message)
+
+
+class AskingAnswer:
+    """An answer whose code asks somebody where it is pickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        try:
+            found = str(actors.ref(self._path).ask("back", timeout=60))
+        except actors.ActorsError as error:
+            found = f"{type(error).__name__}: {error}"
+        return str, (found,)
+
+
+def answer_that_asks(path: str) -> AskingAnswer:
+    """Answer with what asks at this path."""
+    return AskingAnswer(path)

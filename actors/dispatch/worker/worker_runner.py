@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextvars import Context as Variables
 from functools import partial
+from types import CoroutineType
 from typing import Any, Final
 
 from actors.concurrency.thread_state import in_background
@@ -36,19 +37,25 @@ LOOK_S: Final = 0.01
 class ReplyToHost(Reply):
     """Outcome of one message: it goes over the wire, whoever asked for it."""
 
-    __slots__ = ("_number", "_side")
+    __slots__ = ("_number", "_packed", "_side")
 
     def __init__(self, side: WorkerRunner, number: int, *, is_asked: bool) -> None:
         super().__init__()
         self._side = side
         self._number = number
+        self._packed: Any = None
+        """Error that has left its handler, as it crosses."""
         self.is_tell = not is_asked
 
+    def note_error(self, error: BaseException) -> None:
+        """Make of an error what crosses."""
+        self._packed = pack_error(error)
+
     def complete(self, value: Any = None, *, error: BaseException | None = None) -> bool:
-        """Answer with a value, or with an error; False when it was answered already."""
+        """Answer with what was made of a value, or with an error; False when it was answered already."""
         finished = super().complete(value, error=error)
         if finished:
-            self._side.finished(self._number, value, error)
+            self._side.finished(self._number, value if error is None else self._packed or pack_error(error), error)
         return finished
 
 
@@ -75,6 +82,27 @@ class InnerIncarnation(WorkerIncarnation):
     async def _crash(self, error: BaseException, reply: Reply | None = None) -> None:
         self.crashed_of = error
         await super()._crash(error, reply)
+
+    def _handler(self) -> Any:
+        """Return what handles messages, and makes of a result what crosses: users' code runs there, for the request."""
+        handle = super()._handler()
+        return None if handle is None else partial(self._handle_and_pack, handle)
+
+    def _handle_and_pack(self, handle: Callable[[Any], Any], body: Any) -> Any:
+        result = handle(body)
+        if type(result) is not CoroutineType:
+            return self._pack(result)
+        return self._await_and_pack(result) if self.recipe.where is DispatcherKind.LOOP else result  # which is refused
+
+    async def _await_and_pack(self, coroutine: Any) -> Parts:
+        return self._pack(await coroutine)
+
+    def _pack(self, value: Any) -> Parts:
+        try:
+            return dumped((True, value, True))
+        except BaseException as failed:  # noqa: BLE001 - pickling runs the user's code
+            error = NotPicklableError(self.mailbox.path, type_name(type(value)), reason(failed))
+            return dumped((False, pack_error(error), True))
 
 
 class _SentPulse(Pulse):
@@ -154,19 +182,12 @@ class WorkerRunner:
         self._is_over = True
         self._link.wake()
 
-    def finished(self, number: int, value: Any, error: BaseException | None) -> None:
-        """Tell the outcome of a message."""
+    def finished(self, number: int, packed: Any, error: BaseException | None) -> None:
+        """Tell the outcome of a message: it, or its error, as it crosses."""
         self._handled = number
-        if error is None:
-            try:
-                parts = dumped((True, value, True))
-            except BaseException as failed:  # noqa: BLE001 - pickling runs the user's code
-                error = NotPicklableError(self._path, type_name(type(value)), reason(failed))
-                parts = dumped((False, pack_error(error), True))
-        else:
-            inner = self._incarnation
-            is_failure = inner.crashed_of is None and not inner.is_over
-            parts = dumped((False, pack_error(inner.crashed_of or error), is_failure))
+        inner = self._incarnation
+        is_failure = inner.crashed_of is None and not inner.is_over
+        parts = packed if error is None else dumped((False, packed, is_failure))
         if number == self._cut_short and self._leaves_threads():
             in_background("cut short", partial(self._tell_at_end, number, parts))
         else:

@@ -115,6 +115,7 @@ class DetachedCall:
             result = run_attempt(call, self._attempt)
             result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
+            current.end()
             if not self.incarnation.was_killed:
                 path = self._attempt.spec.path
                 # As of a worker: the records of a task have its type and text, and only this says where it was raised.

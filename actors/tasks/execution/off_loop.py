@@ -17,6 +17,7 @@ from actors.execution.incarnation import Exited
 from actors.messaging.envelope import CURRENT, CurrentMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import waiting_for
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
 from actors.tasks.execution.detached_incarnation import detached_incarnation
@@ -39,12 +40,13 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
     if current is None:
         return code()
     call = _OffLoopCall(code, current)
-    call.incarnation.start()
-    try:
-        result: ResultT = await call.reply
-    except BaseException:
-        call.end()
-        raise
+    with waiting_for(call.reply):
+        call.incarnation.start()
+        try:
+            result: ResultT = await call.reply
+        except BaseException:
+            call.end()
+            raise
     return result
 
 
@@ -91,11 +93,11 @@ class _OffLoopCall:
         try:
             result = code()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            current.end()
             self.reply.fail(for_asker(self.incarnation.mailbox.path, error))
         else:
-            self.reply.complete(result)
-        finally:
             current.end()
+            self.reply.complete(result)
 
     def end(self) -> None:
         """End it: nothing waits for it any more. A thread that has it is abandoned."""
