@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from actors.concurrency.thread_state import HERE, blocks_a_loop, on_event_loop
+from actors.messaging.blocking import require_thread
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.crossing_refs import crossed, mark_of
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext, sender
@@ -34,7 +35,7 @@ from actors.messaging.mailbox import Mailbox
 from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.proxy import Attribute, Proxy
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.messaging.reply_after import EndReply, complete_after
 from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect

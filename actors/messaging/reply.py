@@ -37,13 +37,13 @@ from actors.concurrency.arrival import Arrival
 from actors.concurrency.disposal import UserCallback
 from actors.concurrency.failed_frames import border
 from actors.concurrency.shared_fields import first_of
-from actors.concurrency.thread_state import HERE, ON_A_THREAD, blocks_a_loop, in_background
+from actors.concurrency.thread_state import HERE, in_background
 from actors.concurrency.wakeup import pass_gate
+from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.wait_graph import NOBODY, Awaited, enter, leave, look_again
 from actors.model.clock import monotonic
-from actors.model.errors import BlockingAskError
 from actors.model.raised import frames_of, with_frames
 from actors.validation.validation_messages import require_callback, require_seconds
 
@@ -55,21 +55,6 @@ if TYPE_CHECKING:
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
-
-
-def require_thread(path: str, instead: str = "await it") -> None:
-    """Refuse to block the thread of a tree's event loop, before anything is done.
-
-    Args:
-        path: of whom the caller is about to wait for.
-        instead: what to write, for the error.
-
-    Raises:
-        BlockingAskError: this is such a thread.
-    """
-    if HERE.never_blocks and blocks_a_loop():
-        between = HERE.in_between
-        raise own_error(BlockingAskError(path, ON_A_THREAD if between else instead, is_in_between=between))
 
 
 class Reply(Awaited, pykka.Future[Any]):
@@ -180,8 +165,8 @@ class Reply(Awaited, pykka.Future[Any]):
 
     @property
     def done(self) -> bool:
-        """True once there is an outcome."""
-        return self._value is not _PENDING
+        """True once there is an outcome; of one that was derived (``map`` ...), once somebody has asked for it."""
+        return self._value is not _PENDING or self._get_hook_result is not _PENDING
 
     @property
     def expires(self) -> float | None:
@@ -191,7 +176,7 @@ class Reply(Awaited, pykka.Future[Any]):
     @property
     def succeeded(self) -> bool:
         """True once there is a value."""
-        return self._value is not _PENDING and self._error is None
+        return self.done and self._error is None
 
     def get(self, *, timeout: float | None = None) -> Any:
         """Wait for the outcome: the value is returned, the error raised.
@@ -300,11 +285,11 @@ class Reply(Awaited, pykka.Future[Any]):
             TypeError: it cannot be called, or is async.
         """
         require_callback("add_done_callback:", callback, "Give a function without arguments")
-        job = UserCallback(callback, self._callback_raised)
+        is_derived = self._get_hook is not None
+        job = UserCallback(partial(_get_first, self, callback) if is_derived else callback, self._callback_raised)
         host = self._host
-        self.when_done(
-            partial(in_background, "reply-callback", job.run) if host is None else partial(host.run_apart, job)
-        )
+        run = partial(in_background, "reply-callback", job.run) if host is None else partial(host.run_apart, job)
+        run() if is_derived else self.when_done(run)
 
     def when_done(self, callback: Callable[[], object]) -> None:
         """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one).
@@ -394,6 +379,13 @@ class Reply(Awaited, pykka.Future[Any]):
         waiting = self.target.depth if self.target is not None else 0
         limit = self._timeout_s if timeout is None or self._timeout_s is None else min(timeout, self._timeout_s)
         return ReplyTimeoutError(path, self._asker, max(0.0, (timeout if limit is None else limit) or 0.0), waiting)
+
+
+def _get_first(reply: Reply, callback: Callable[[], object]) -> object:
+    """Call back once there is an outcome of a reply that was derived: it is made where somebody asks for it."""
+    with suppress(BaseException):  # whoever gets it has that raised
+        reply.get()
+    return callback()
 
 
 border(Reply.outcome)  # behind it, in a traceback, stand the frames of the one who answered

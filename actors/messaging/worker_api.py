@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT, AbandonedThreadExit
 from actors.messaging.ref import ref_of
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 
 if TYPE_CHECKING:
     from actors.messaging.ports import Runnable

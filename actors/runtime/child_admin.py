@@ -6,10 +6,11 @@ to the supervisor: it does one after the other, and the caller waits for the ans
 
 from __future__ import annotations
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.mailbox import Refusal
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import Ref, ref_of
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model.child_state import WORST_FIRST, ChildCounts
 from actors.model.errors import ChildError, UnknownPathError

@@ -21,6 +21,7 @@ from actors.execution.pool import Pool
 from actors.execution.pykka_bridge import register_root
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
+from actors.messaging.blocking import require_thread
 from actors.messaging.dead_letters import DeadLetterOffice, down_error, stopped_error
 from actors.messaging.envelope import CURRENT, Address, own_error
 from actors.messaging.leftovers import Leftovers
@@ -30,7 +31,7 @@ from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ports import Tracer
 from actors.messaging.proxy import Attribute, attribute_of
 from actors.messaging.ref import Ref
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.messaging.supervisor_mailbox import SupervisorMailbox
 from actors.model import events
 from actors.model.clock import Clock, SystemClock

@@ -28,7 +28,8 @@ from actors.dispatch.worker.worker_main import Link
 from actors.execution import stall_watch, timers
 from actors.execution.stall_watch import StallWatch
 from actors.execution.timers import Timers
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.model.errors import BlockingAskError
 from actors.tasks.execution import attempt, attempt_steps, attempt_stream
 from actors.tasks.execution.attempt import Attempt

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.message_errors import ActorStoppedError
-from actors.messaging.reply import require_thread
 from actors.model.events import Event
 from actors.validation.validation_messages import is_one_of, value_phrase
 from trees.views.snapshot import Role

@@ -38,7 +38,8 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from actors.concurrency.let_go_watch import LetGoWatch
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from actors.concurrency.in_turn import InTurn
+from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError

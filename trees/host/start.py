@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 from actors.model.errors import ActorsError
 from actors.model.spec import ChildSpec, WorkerRecipe

@@ -20,8 +20,9 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.task_errors import StoreError

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.journal.dropped import lacking
 from actors.tasks.journal.fold import fold

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import Ping

@@ -7,7 +7,8 @@ from functools import wraps
 from inspect import iscoroutinefunction, signature
 from typing import Any, ParamSpec, TypeVar, cast
 
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo

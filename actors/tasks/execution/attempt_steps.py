@@ -69,7 +69,8 @@ from urllib.parse import quote
 
 from pydantic_core import PydanticSerializationError
 
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.blocking import require_thread
+from actors.messaging.reply import Reply
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
@@ -349,8 +350,7 @@ def _require(name: object, function: object, keep: object) -> None:
         message = f"step {name!r}: {name_of(function)} cannot be called. Give the function and its arguments apart"
         raise TypeError(message)
     if keep not in _KEEPS:
-        message = f"step {name!r}: keep is 'attempt' or 'subtask'"
-        raise ValueError(message)
+        raise ValueError(f"step {name!r}: keep is 'attempt' or 'subtask'")
 
 
 def _are_small(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults

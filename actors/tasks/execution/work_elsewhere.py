@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
+from actors.messaging.blocking import require_thread
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
-from actors.messaging.reply import Reply, require_thread
+from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall

@@ -149,6 +149,21 @@ def test_a_done_callback_that_is_async_or_cannot_be_called_is_refused_where_it_i
         reply.add_done_callback(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("outcome", ["a value", "an error", "an error of what derives it"])
+def test_a_done_callback_of_a_reply_that_was_derived_is_called_once_there_is_its_outcome(outcome: str) -> None:
+    reply, called = Reply(), threading.Event()
+    derived = reply.map(lambda value: value / 0 if outcome == "an error of what derives it" else value * 2)
+    derived.add_done_callback(called.set)
+    assert not called.is_set()
+    if outcome == "an error":
+        reply.fail(ValueError(outcome))
+    else:
+        reply.complete(21)
+
+    assert called.wait(LONG_S)
+    assert (derived.done, derived.succeeded) == ((True, True) if outcome == "a value" else (False, False))
+
+
 def test_what_a_done_callback_leaves_to_be_awaited_is_told_as_what_it_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     raised: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     monkeypatch.setattr(threading, "excepthook", lambda told: raised.put(told.exc_value))

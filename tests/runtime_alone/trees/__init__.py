@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from actors import Event, Ref
+from actors.messaging.blocking import require_thread
 from actors.messaging.ref import ref_of
-from actors.messaging.reply import require_thread
 from actors.model.child_state import ChildCounts
 from actors.runtime import child_admin
 from actors.runtime.system import System
