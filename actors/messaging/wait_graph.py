@@ -138,13 +138,16 @@ def list_wait(reply: Reply) -> None:
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:
     """The wait that was entered is over."""
     if entered is not None:
-        if (pulse := entered.incarnation.pulse) is not None:
-            pulse.leave()
         waiters: Any = reply.waiters
         waiters.discard(entered)
         waits = entered.waits
         if waits is not None:
-            waits.discard(reply)
+            try:
+                waits.remove(reply)
+            except KeyError:
+                return  # the request has ended
+            if (pulse := entered.incarnation.pulse) is not None:
+                pulse.leave()
 
 
 @contextmanager

@@ -6,13 +6,14 @@ Time is moved by hand, and whatever hangs hangs at a ``Gate``: no test waits for
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 import actors
 from actors import (
+    ActorsError,
     ActorStoppedError,
     ChildExited,
     ChildParked,
@@ -262,6 +263,31 @@ def test_who_waits_for_a_colleague_does_not_hang_the_colleague_does() -> None:
         assert reply.get(timeout=LONG_S) == "t/hung"
         gate.open.set()
     assert [each.path for each in exits(witness)] == ["t/hung"]
+
+
+def test_a_wait_that_a_handler_has_left_behind_is_no_sign_of_life_of_its_worker() -> None:
+    gate, asleep = Gate(), Gate()
+
+    def leave() -> None:
+        def ask() -> None:
+            with suppress(ActorsError):
+                actors.ref("t/other").ask(asleep, timeout=1000.0)
+
+        threading.Thread(target=actors.carry(ask), daemon=True).start()
+        asleep.wait_reached()
+
+    with watched(worker("w", stall_s=STALL_S), worker("other", shutdown=0)) as (tree, clock, witness):
+        tree.ref("t/w").ask(leave, timeout=1000.0)
+        reply = tree.ref("t/w").ask(gate, block=False, timeout=1000.0)
+        gate.wait_reached()
+        clock.advance(STALL_S + 2)
+        with pytest.raises(StalledError):
+            reply.get(timeout=LONG_S)
+        gate.open.set()
+        asleep.open.set()
+        settle(tree)
+
+    assert len(exits(witness)) == 1
 
 
 def test_heartbeat_outside_of_a_tree_or_without_stall_s_changes_nothing() -> None:
