@@ -192,8 +192,7 @@ def test_an_attempt_is_measured_with_its_time_in_line_and_what_it_used_however_i
             elif end == "preempted":
                 tree.run(Task("now", priority=1), LONG_S)
             else:
-                tree.terminate_child("p/w")
-                tree.restart_child("p/w")
+                tree.ref("p/w").stop(timeout=LONG_S)
             gate.open.set()
         with suppress(TaskCancelledError):
             handle.result(LONG_S)
