@@ -108,7 +108,7 @@ class _Timeline:
 
     def queued(self, event: told.SubtaskQueued) -> None:
         """Begin to wait for a worker."""
-        ended_at = self._end_of(event.subtask, event.at, event.reason)
+        ended_at = getattr(event, "ended_at", 0.0) or self._end_of(event.subtask, event.at, event.reason)
         last = self.close(event.subtask, ended_at, "queued again" if event.reason else "done")
         self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(last))
 

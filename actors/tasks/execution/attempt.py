@@ -62,9 +62,9 @@ class Attempt(Reply, SystemMessage):
     """
 
     __slots__ = (
-        "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "ended_by", "incarnation",
-        "is_redelivery", "is_taken_up", "key", "last_sign", "owner", "progress", "spec", "started", "stream", "subtask",
-        "task", "trace", "unrecorded", "used", "was_given", "was_refused",
+        "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "due", "ended_by", "incarnation",
+        "is_redelivery", "is_taken_up", "key", "last_sign", "owner", "priority", "progress", "rank", "spec", "started",
+        "stream", "subtask", "task", "trace", "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
 
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
@@ -75,6 +75,11 @@ class Attempt(Reply, SystemMessage):
         """Guard of what it has used up, which any thread may tell; None: nothing yet."""
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
+        self.due = spec.deadline
+        """Deadline of whoever wants it, as it is now, on the tree's clock; None: none. Written by ``TeamCalls``."""
+        self.priority = self.rank = spec.priority
+        """Priority of its task, as it is now; and that which it was begun with, for what it had waited: what is more
+        urgent than this may interrupt it. Written by the orchestrator that has it, and kept for the next one."""
         self.started = again_from
         """When it began to run, on the tree's clock; None: it has not begun."""
         self.last_sign = again_from or 0.0

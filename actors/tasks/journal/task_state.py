@@ -76,6 +76,7 @@ class TaskState:
     """Likewise: they are to run, and need one that has failed before."""
     events: int = 0  # so far
     last_at: float = 0.0  # when the last one was
+    folded_at: float = 0.0  # when the last one was that it was folded from; what comes later is of this process
     starts: int = 0
     submitted_at: float = 0.0
     planned_at: float = 0.0
@@ -222,7 +223,7 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.status is RUNNING:
             node.losses += event.reason == LOST
-            ended = self.last_at if event.reason == LOST else event.at  # that nothing ran since is no cost
+            ended = (getattr(event, "ended_at", 0.0) or self.last_at) if event.reason == LOST else event.at  # nothing ran
             self._ran(node, ended, event.usage)
             for act in (node.acts or ())[-1:]:
                 act.interrupted(event.reason)
@@ -275,7 +276,8 @@ class TaskState:
         if event.counted and event.worker is not None:
             node.counted = event.worker, event.at
         if node.status is RUNNING:
-            self._ran(node, self.last_at if event.kind == FailureKind.LOST else event.at, event.usage)
+            ended = node.started_at + event.ran_s if event.kind == FailureKind.LOST else event.at
+            self._ran(node, ended, event.usage)
             node.losses = 0
             for act in (node.acts or ())[-1:]:
                 act.fails(may_have_acted=event.kind in UNKNOWN)

@@ -198,6 +198,8 @@ class SubtaskPutBack(SubtaskQueued):
     """An attempt has ended for reasons of others, and the subtask is queued again. No attempt is counted."""
 
     worker: str = ""
+    ended_at: float = field(default=0.0, repr=False, metadata=NO_CONTENT)
+    """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
 @record(frozen=True, slots=True)

@@ -36,10 +36,12 @@ class AttemptControl:
         The next incarnation goes on with what it finds. So all that it takes up is there by now, before anything more
         is recorded: its mailbox, its outcome, or that it is a team's.
         """
-        core, priority = self._core, attempt.spec.priority
-        core.priorities.add(priority)
+        core = self._core
+        core.priorities.add(attempt.priority)
         core.runtime.attempts[attempt.key] = attempt
-        return core.attempts.add(attempt, node, priority if rank is None else rank)
+        if rank is not None:
+            attempt.rank = rank
+        return core.attempts.add(attempt, node)
 
     # -- ending --------------------------------------------------------------------------------------------
 
@@ -137,7 +139,8 @@ class AttemptControl:
                 return
 
         def look() -> None:
-            if not attempt.done and attempt.ended_by is None:
+            gives_way = attempt.ended_by == "preempt" and bool(attempt.spec.part)  # for which a team takes its time
+            if not attempt.done and (attempt.ended_by is None or gives_way):
                 self.watch_limits(attempt, timeout_s, idle_s)
 
         attempt.watch(self._core.at(self._core.time() + left, look))

@@ -63,8 +63,8 @@ class AttemptDispatcher:
                 parts.queue.requeue(state, node)
             if row is not None:
                 row.has_priority(state.task.priority)
-                core.priorities.add(row.priority)
-                parts.team_calls.prioritize(row.attempt, row.priority)
+                core.priorities.add(row.attempt.priority)
+                parts.team_calls.prioritize(row.attempt)
 
     # -- starting ------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class AttemptDispatcher:
 
     def _is_awaited(self, row: RunningAttempt) -> bool:
         state = self._core.states.get(row.attempt.task)
-        return state is not None and is_awaited(state, row.node)
+        return state is not None and is_awaited(state, row.node) and not self._core.is_idle(row.node)
 
     def _preempt_for_a_worker(self) -> None:
         """Slots are free, but the workers that could do it are busy."""
@@ -211,7 +211,7 @@ class AttemptDispatcher:
 
     def _urgent_heads(self) -> list[tuple[LaneKey, Rank, tuple[TaskState, SubtaskState]]]:
         """The first of each lane that could interrupt something that runs, by its own priority."""
-        worst = max((row.rank for row in self._core.attempts), default=0)
+        worst = max((row.attempt.rank for row in self._core.attempts), default=0)
         heads = self._parts.queue.ready.heads(self._core.system.now())
         return [head for head in heads if head[2][0].task.priority < worst]
 
@@ -222,10 +222,9 @@ class AttemptDispatcher:
         return [row for each in keys if (row := self._core.attempts.get(each)) is not None]
 
     def _preempt_one(self, urgent: int, running: list[RunningAttempt]) -> bool:
-        victims = [row for row in running if row.rank > urgent and self._may_preempt(row)]
+        victims = [row for row in running if row.attempt.rank > urgent and self._may_preempt(row)]
         if victims:
-            victim = max(victims, key=lambda row: (row.rank, row.attempt.started or 0.0))
-            victim.gives_way = True
+            victim = max(victims, key=lambda row: (row.attempt.rank, row.attempt.started or 0.0))
             self._parts.control.end(victim.attempt, "preempt")
         return bool(victims)
 

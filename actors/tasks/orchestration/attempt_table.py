@@ -1,7 +1,7 @@
 """Table of the attempts that one incarnation of an orchestrator has running, and of the asks that they wait for.
 
 An attempt itself (``actors.tasks.execution.attempt``) outlives the orchestrator. What stands here is of one
-incarnation, and each new one makes its own: which subtask an attempt is for, what it ranks as, its breaker's token.
+incarnation, and each new one makes its own: which subtask an attempt is for, its breaker's token.
 Only the orchestrator touches it, so there is no lock.
 """
 
@@ -38,24 +38,24 @@ def subtask_in(key: str | None) -> tuple[str, str]:
 class RunningAttempt:
     """One attempt that runs, or has been given and is about to."""
 
-    __slots__ = ("attempt", "breaker_token", "gives_way", "node", "priority", "rank")
+    __slots__ = ("attempt", "breaker_token", "node")
 
-    def __init__(self, attempt: Attempt, node: SubtaskState, rank: int) -> None:
+    def __init__(self, attempt: Attempt, node: SubtaskState) -> None:
         self.attempt = attempt
         self.node = node
-        self.priority = attempt.spec.priority
-        """Priority of its task, as it is now."""
-        self.rank = rank
-        """Priority that it was begun with, for what it had waited: what is more urgent than this may interrupt it."""
         self.breaker_token = 0
         """Token of its worker's breaker; 0: its end counts for nothing there."""
-        self.gives_way = False
+
+    @property
+    def gives_way(self) -> bool:
         """True where it is being preempted."""
+        return self.attempt.ended_by == "preempt"
 
     def has_priority(self, priority: int) -> None:
         """Note that its task has another priority now."""
-        self.rank += priority - self.priority
-        self.priority = priority
+        attempt = self.attempt
+        attempt.rank += priority - attempt.priority
+        attempt.priority = priority
 
 
 class AttemptTable:
@@ -87,10 +87,10 @@ class AttemptTable:
         """
         return self.slots_taken - self.of_teams
 
-    def add(self, attempt: Attempt, node: SubtaskState, rank: int) -> RunningAttempt:
+    def add(self, attempt: Attempt, node: SubtaskState) -> RunningAttempt:
         """Take a slot for an attempt."""
         key = attempt.key
-        row = self.running[key] = self._of[node] = RunningAttempt(attempt, node, rank)
+        row = self.running[key] = self._of[node] = RunningAttempt(attempt, node)
         if key in self._waits:
             self.waiting += 1
         if attempt.spec.part:

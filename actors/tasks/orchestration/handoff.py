@@ -193,7 +193,8 @@ class AttemptHandoff:
             self._give_up(state, node, entry)
 
     def _queue_again(self, state: TaskState, node: SubtaskState, why: str) -> None:
-        self._parts.recording.emit(state, task_events.SubtaskPutBack, node.id, why, NO_USAGE, node.worker or "")
+        fields = (node.id, why, NO_USAGE, node.worker or "", state.folded_at if why == LOST else 0.0)
+        self._parts.recording.emit(state, task_events.SubtaskPutBack, *fields)
 
     def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:
         """Fail an attempt whose process has ended with it once too often."""

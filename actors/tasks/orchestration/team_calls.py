@@ -46,14 +46,15 @@ class TeamCalls:
         if port is not None:
             port.tell(Pause(part) if why == "preempt" else Cancel(part, why, number_in(attempt.key)))
 
-    def prioritize(self, attempt: Attempt, priority: int) -> None:
+    def prioritize(self, attempt: Attempt) -> None:
         """The priority of a task has changed: that of a team's part of it follows."""
         port = self._core.runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
         if port is not None:
-            port.tell(SetPriority(attempt.spec.part, priority))
+            port.tell(SetPriority(attempt.spec.part, attempt.priority))
 
     def set_due(self, attempt: Attempt, due: float | None) -> None:
         """Give a team's part the time that whoever wants it has now."""
+        attempt.due = due  # first: an orchestrator of the team that has yet to come reads it there
         port = self._core.runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
         if port is not None:
             port.tell(PartDue(attempt.spec.part, due))

@@ -191,7 +191,7 @@ class Teams:
         task = Task(
             goal=str(attempt.subtask) or "?",
             inputs=attempt.spec.values.inputs,
-            priority=attempt.spec.priority,
+            priority=attempt.priority,
             budget=attempt.spec.budget,
             id=id_,
             metadata=dict(attempt.spec.values.metadata),
@@ -208,7 +208,7 @@ class Teams:
         )
 
     def _until(self, attempt: Attempt) -> float | None:
-        return part_until(attempt, self._core.runtime.epoch, attempt.spec.deadline)
+        return part_until(attempt, self._core.runtime.epoch, attempt.due)
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
@@ -220,7 +220,7 @@ class Teams:
                 self._queue.requeue_all(state)
                 self._lifecycle.advance(state)
         attempt.take_up()
-        self._lifecycle.prioritize(state, attempt.spec.priority)  # perhaps nobody was here when it changed
+        self._lifecycle.prioritize(state, attempt.priority)  # perhaps nobody was here when it changed
         self.resume(state)
 
     def _finished_before(self, state: TaskState | None) -> None:
@@ -368,9 +368,8 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
     if (why := _ended_above(state)) is not None:
         attempt.end_for(why)
     elif ending.kind == "deadline" and attempt.spec.timeout_s is not None and attempt.started is not None:
-        deadline = attempt.spec.deadline
-        if deadline is None or attempt.started + attempt.spec.timeout_s < deadline:
-            attempt.end_for("timeout")
+        ends = attempt.started + attempt.spec.timeout_s
+        attempt.end_for("timeout") if attempt.due is None or ends < attempt.due else None
 
 
 def _ended_above(state: TaskState) -> str | None:
