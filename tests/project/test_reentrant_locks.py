@@ -309,7 +309,7 @@ class Used(Case):
 
     def __init__(self) -> None:
         owner = Made(about_to_record=lambda *_: None, system=Made(timers=Made(), now=lambda: 1.0), streams=Made())
-        spec: Any = Made(key="k", owner=owner, task="t", subtask="s")
+        spec: Any = Made(key="k", owner=owner, task="t", subtask="s", deadline=None, priority=0)
         self.attempt = Attempt(spec)
         self.told: list[bool] = []
         self.taken = 0

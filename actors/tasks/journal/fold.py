@@ -31,5 +31,4 @@ def fold(id_: str, records: Iterable[Any]) -> TaskState:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         what = f"makes no sense at record {number} ({type(error).__name__}). It is damaged: restore it from a copy"
         raise StoreError(f"journal of {id_!r}", what) from error
-    state.folded_at = state.last_at
     return state

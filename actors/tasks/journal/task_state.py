@@ -76,7 +76,6 @@ class TaskState:
     """Likewise: they are to run, and need one that has failed before."""
     events: int = 0  # so far
     last_at: float = 0.0  # when the last one was
-    folded_at: float = 0.0  # when the last one was that it was folded from; what comes later is of this process
     starts: int = 0
     submitted_at: float = 0.0
     planned_at: float = 0.0
@@ -223,8 +222,8 @@ class TaskState:
         node = self.nodes[event.subtask]
         if node.status is RUNNING:
             node.losses += event.reason == LOST
-            ended = (getattr(event, "ended_at", 0.0) or self.last_at) if event.reason == LOST else event.at  # nothing ran
-            self._ran(node, ended, event.usage)
+            ended_at = getattr(event, "ended_at", 0.0) or self.last_at  # that nothing ran since is no cost
+            self._ran(node, ended_at if event.reason == LOST else event.at, event.usage)
             for act in (node.acts or ())[-1:]:
                 act.interrupted(event.reason)
         node.status, node.queued_at, node.due, node.answered = QUEUED, event.at, None, None

@@ -193,7 +193,8 @@ class AttemptHandoff:
             self._give_up(state, node, entry)
 
     def _queue_again(self, state: TaskState, node: SubtaskState, why: str) -> None:
-        fields = (node.id, why, NO_USAGE, node.worker or "", state.folded_at if why == LOST else 0.0)
+        ended_at = self._core.runtime.heard_last(state) if why == LOST else 0.0
+        fields = (node.id, why, NO_USAGE, node.worker or "", ended_at)
         self._parts.recording.emit(state, task_events.SubtaskPutBack, *fields)
 
     def _give_up(self, state: TaskState, node: SubtaskState, entry: RegistryEntry | None) -> None:

@@ -78,7 +78,7 @@ class Recording:
         self._numbers.give(event, state.parent)
         if isinstance(event, AttemptEvent):
             # Nothing has run since the last record of an attempt that was lost with its process.
-            ended_at = state.folded_at if getattr(event, "kind", "") == _LOST else event.at
+            ended_at = self._runtime.heard_last(state) if getattr(event, "kind", "") == _LOST else event.at
             node = state.nodes.get(event.subtask)
             if node is not None:  # else it is about a step of the task
                 give_times(event, *node.times(ended_at))

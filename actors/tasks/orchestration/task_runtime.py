@@ -90,6 +90,8 @@ class TaskRuntime:
         """When the store was opened: what is recorded before that is of an earlier process."""
         self.before: dict[str, int] = {}
         """The tasks that were unfinished when the store was opened, and how many records each had."""
+        self._heard: dict[str, float] = {}
+        """When the process before was last heard of, for those of these tasks of which that was asked."""
         self.variables: dict[str, Variables] = {}
         """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended."""
         self.submitting: dict[str, Reply] = {}
@@ -99,10 +101,8 @@ class TaskRuntime:
         self.commits: dict[object, Callable[[float], object]] = {}
         """Callbacks of those that measure commits of the store: told the seconds of each, on the thread that writes."""
         self.removing = LookLock()
-        """Held by whoever removes a task, and where the end of one is shown; see ``trees.host.task_removal``.
-
-        Re-entrant: a finalizer may run under it, and remove one. What it would wait for there is refused.
-        """
+        """Held by whoever removes a task, and where the end of one is shown; see ``trees.host.task_removal``. A
+        finalizer may run under it, and remove one; what it would wait for there is refused."""
 
     @property
     def store(self) -> Store:
@@ -198,9 +198,21 @@ class TaskRuntime:
         """All of them, also those of supervisors that are in the store and not in the tree."""
         return [*list(self.ports.values()), *list(self.stranded.values())]
 
+    def heard_last(self, state: TaskState) -> float:
+        """When the process was last heard of that has lost an attempt of a task, in seconds since 1970.
+
+        Nothing has run since. What this process has recorded by now is no word of that one.
+        """
+        number = self.before.get(state.id, 0)
+        if state.id not in self._heard and number:
+            records = self.outline(state.id)[:number]
+            self._heard[state.id] = max((each.at for each in records[-1:]), default=state.last_at)
+        return self._heard.get(state.id, state.last_at)
+
     def forget_former(self, id_: str) -> None:
         """Forget what is known of a former task, or part, of this id, of which the store has forgotten all."""
         self.before.pop(id_, None)
+        self._heard.pop(id_, None)
         self.streams.forget(id_)
         for port in self.all_ports():
             port.reports.forget(id_)
