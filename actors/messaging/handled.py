@@ -124,7 +124,9 @@ class Measures:
 
     def row_of(self, path: str) -> list[float]:
         """Return the row of a worker: also one that is gone had it, or others have it as well."""
-        return self.rows.setdefault(self.label(path), [0.0] * (len(BOUNDS) + 2))
+        label = self.label(path)
+        row = self.rows.get(label)
+        return self.rows.setdefault(label, [0.0] * (len(BOUNDS) + 2)) if row is None else row
 
     def add(self, row: list[float], number: int, total_s: float, slow: Sequence[float]) -> None:
         """Add messages that a worker has handled to its row, the ``slow`` among them each by itself.

@@ -115,6 +115,10 @@ class TreeMeter:
         measures.on = True
         self._open: dict[str, float] = {}
         """When tasks that go on were submitted, by id."""
+        self._exits: dict[tuple[str, object], Add] = {}
+        """By label of a child and reason, what adds to its ends."""
+        self._restarts: dict[str, Add] = {}
+        """By label of a child, what adds to its restarts."""
         self._successes: dict[str, tuple[Add, Add, Add]] = {}
         """By label of a worker, what adds to its subtasks that have succeeded, to the times that those have run, and to
         those in line. Nearly every subtask does: it is found once."""
@@ -149,7 +153,7 @@ class TreeMeter:
             return lambda _: count(name, 1, ())
         table: list[tuple[type[Event], Callable[[Any], None] | None]] = [
             (ChildExited, self._exited),
-            (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
+            (ChildRestarting, self._restarting),
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
             (BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: count("store_pauses", 1, ())),
@@ -174,7 +178,19 @@ class TreeMeter:
     # -- children ------------------------------------------------------------------------------------------
 
     def _exited(self, event: ChildExited) -> None:
-        self._count("child_exits", 1, (("path", self._label(event.path)), ("reason", str(event.reason))))
+        label, reason = self._label(event.path), event.reason
+        add = self._exits.get((label, reason))
+        if add is None:
+            add = self._sink.counter("child_exits", (("path", label), ("reason", str(reason))))
+            self._exits[label, reason] = add
+        add(1)
+
+    def _restarting(self, event: ChildRestarting) -> None:
+        label = self._label(event.path)
+        add = self._restarts.get(label)
+        if add is None:
+            add = self._restarts[label] = self._sink.counter("child_restarts", (("path", label),))
+        add(1)
 
     def _breaker_opened(self, event: BreakerOpened) -> None:
         self._count("breaker_opened", 1, (("worker", self._worker_label(event.path.rpartition("/")[2])),))
