@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from actors.messaging.caller_variables import Borrowed, borrow, give_back
@@ -150,20 +149,10 @@ class CurrentMessage:
             self.origin = None
         if reply is not None:
             reply.handled_by = self.reply = None
-        self.ask_errors, waits, self.waits = None, self.waits, None
-        if waits:
-            self._end_waits(waits)
-
-    def _end_waits(self, waits: set[Reply]) -> None:
-        """Take the waits of what the handler has left behind out of the signs of life: its worker waits no more.
-
-        *This, against the end of such a wait on another thread*: whoever takes it out of the set ends it.
-        """
+        self.ask_errors = self.waits = None
         pulse = self.incarnation.pulse
-        while waits and pulse is not None:
-            with suppress(KeyError):
-                waits.pop()
-                pulse.leave()
+        if pulse is not None and pulse.waits:
+            pulse.end(self)
 
     def message_ended(self) -> None:
         """The message was handled that this was made for."""

@@ -84,7 +84,7 @@ def enter(reply: Reply) -> CurrentMessage | None:
     if current is None or reply.target is None or not current.in_request:
         return None
     if (pulse := current.incarnation.pulse) is not None:
-        pulse.enter()
+        pulse.enter(current)
     _waits_of(current).add(reply)
     _waiters_of(reply).add(current)
     _check(reply, current)
@@ -101,7 +101,7 @@ def enter_new(reply: Reply, current: CurrentMessage) -> CurrentMessage | None:
     if target is None or not current.in_request:
         return None
     if (pulse := current.incarnation.pulse) is not None:
-        pulse.enter()
+        pulse.enter(current)
     waits = current.waits
     (_waits_of(current) if waits is None else waits).add(reply)
     reply.waiters = {current}
@@ -138,16 +138,13 @@ def list_wait(reply: Reply) -> None:
 def leave(reply: Reply, entered: CurrentMessage | None) -> None:
     """The wait that was entered is over."""
     if entered is not None:
+        if (pulse := entered.incarnation.pulse) is not None:
+            pulse.leave(entered)
         waiters: Any = reply.waiters
         waiters.discard(entered)
         waits = entered.waits
         if waits is not None:
-            try:
-                waits.remove(reply)
-            except KeyError:
-                return  # the request has ended
-            if (pulse := entered.incarnation.pulse) is not None:
-                pulse.leave()
+            waits.discard(reply)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.blocking import require_thread
@@ -40,8 +39,15 @@ def wait_to_stop(incarnation: Runnable, due: float | None) -> bool:
     if incarnation.must_stop or due is None:
         return incarnation.must_stop
     require_thread(incarnation.mailbox.path, "await asyncio.sleep(...)")
-    with incarnation.pulse or nullcontext():
+    request, pulse = CURRENT.get(), incarnation.pulse
+    if pulse is None or request is None or not request.in_request:
         _wait(incarnation, due)
+        return incarnation.must_stop
+    pulse.enter(request)
+    try:
+        _wait(incarnation, due)
+    finally:
+        pulse.leave(request)
     return incarnation.must_stop
 
 

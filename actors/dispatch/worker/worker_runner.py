@@ -120,13 +120,17 @@ class _SentPulse(Pulse):
             super().beat()
             self._calls.tell("beat")
 
-    def enter(self) -> None:
+    def enter(self, request: object = None) -> None:
         """Begin a wait in the library."""
+        super().enter(request)
         self._calls.tell("wait", True)  # noqa: FBT003 - begins
 
-    def leave(self) -> None:
+    def leave(self, request: object = None) -> bool:
         """End a wait."""
-        self._calls.tell("wait", False)  # noqa: FBT003 - ends
+        is_its = super().leave(request)
+        if is_its:
+            self._calls.tell("wait", False)  # noqa: FBT003 - ends
+        return is_its
 
 
 class WorkerRunner:

@@ -27,6 +27,7 @@ from actors.execution.incarnation_orders import ControlledIncarnation
 from actors.execution.stall_watch import HostTime, Stalled
 from actors.model.spec import Reason
 from actors.supervision.supervisor import Supervisor
+from actors.tasks.execution.off_loop import off_loop
 from actors.testing import ManualClock, settle
 from tests.support.hardening import (
     LONG_S,
@@ -265,15 +266,44 @@ def test_who_waits_for_a_colleague_does_not_hang_the_colleague_does() -> None:
     assert [each.path for each in exits(witness)] == ["t/hung"]
 
 
-def test_a_wait_that_a_handler_has_left_behind_is_no_sign_of_life_of_its_worker() -> None:
+def test_a_wait_off_the_loop_ends_with_what_it_has_waited_for() -> None:
+    """It is known twice: before the call begins, and while its end is waited for."""
+    aside, waits = Gate(), threading.Event()
+
+    async def work(message: str) -> None:
+        if message == "aside":
+            await off_loop(aside)
+            return
+        waits.set()
+        await asyncio.Event().wait()
+
+    with watched(worker("w", work, stall_s=STALL_S)) as (tree, clock, _):
+        reply = tree.ref("t/w").ask("aside", block=False, timeout=1000.0)
+        aside.wait_reached()
+        clock.advance(2 * STALL_S)
+        aside.open.set()
+        reply.get(timeout=LONG_S)
+        hung = tree.ref("t/w").ask("hang", block=False, timeout=1000.0)
+        assert waits.wait(LONG_S)
+        clock.advance(STALL_S + 2)
+        with pytest.raises(StalledError):
+            hung.get(timeout=LONG_S)
+
+
+@pytest.mark.parametrize("how", ["asks", "sleeps"])
+def test_a_wait_that_a_handler_has_left_behind_is_no_sign_of_life_of_its_worker(how: str) -> None:
     gate, asleep = Gate(), Gate()
 
     def leave() -> None:
-        def ask() -> None:
+        def wait() -> None:
+            if how == "sleeps":
+                asleep.reached.set()
+                actors.sleep(1000.0)
+                return
             with suppress(ActorsError):
                 actors.ref("t/other").ask(asleep, timeout=1000.0)
 
-        threading.Thread(target=actors.carry(ask), daemon=True).start()
+        threading.Thread(target=actors.carry(wait), daemon=True).start()
         asleep.wait_reached()
 
     with watched(worker("w", stall_s=STALL_S), worker("other", shutdown=0)) as (tree, clock, witness):
