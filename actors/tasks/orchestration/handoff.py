@@ -232,7 +232,7 @@ class AttemptHandoff:
                 core.act(core.suspects.waits_for(node.losses, attempt.task), self.give, attempt, entry)
         if attempt.done:
             core.port.post(attempt)  # its outcome may have come while there was no mailbox for it
-        elif attempt.ended_by is not None:
+        elif attempt.ended_by is not None and not attempt.spec.part:  # a team takes its time
             self._parts.control.replace_after_grace(attempt)
 
     def _resume_limits(self, row: RunningAttempt, entry: RegistryEntry) -> None:

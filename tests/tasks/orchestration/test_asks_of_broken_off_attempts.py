@@ -17,8 +17,9 @@ from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record, faulty
 from tests.support.hardening import eventually
-from tests.support.resuming import NotingStore
+from tests.support.resuming import Change, NotingStore
 from trees import (
+    Report,
     StaticPlan,
     Subtask,
     SubtaskFailed,
@@ -145,35 +146,46 @@ def test_what_runs_of_it_in_a_team_that_is_no_part_of_the_group_goes_on(*, is_sy
     assert desk.counts == {"pay": 1, "look": 1}
 
 
+def asked_again_at_6_of_10(tree: Tree, desk: Desk, clock: ManualClock) -> Report:
+    """Have an asker broken off at 6 of its 10 seconds, which asks again, and the desk find it at 12."""
+    record = Record(tree)
+    handle = tree.submit(Task("go", id="t"))
+    assert desk.looking.wait(LONG_S)
+    clock.advance(6)
+    restart_group(tree, record)
+    eventually(lambda: any(each.deadline is not None for each in record.of(TaskResumed)), "its new time")
+    clock.advance(6)
+    desk.may_find.set()
+    return handle.result(timeout=LONG_S)
+
+
 def test_time_does_not_pass_for_it_and_whoever_asks_again_has_a_time_of_its_own() -> None:
     """Neither the time of the first ask nor that of the team's part of it ends what is asked for again."""
     desk, clock = Desk(), ManualClock()
     spec = shop(desk.spec(), faulty("culprit"), asker(timeout_s=10.0), strategy="rest_for_one")
     with start(spec, clock=clock) as tree:
-        record = Record(tree)
-        handle = tree.submit(Task("go"))
-        assert desk.looking.wait(LONG_S)
-        clock.advance(6)
-        restart_group(tree, record)
-        eventually(lambda: any(each.deadline is not None for each in record.of(TaskResumed)), "its new time")
-        clock.advance(6)
-        desk.may_find.set()
-        report = handle.result(timeout=LONG_S)
+        report = asked_again_at_6_of_10(tree, desk, clock)
 
     assert report.results == {"asker": FOUND}
     assert desk.counts == {"pay": 1, "look": 1}
 
 
-def test_whoever_asks_again_in_a_new_process_has_a_time_of_its_own_too() -> None:
-    """The time that the team's part had is over by then."""
-    desk, store = Desk(), NotingStore()
-    spec = shop(desk.spec(), asker(timeout_s=10.0))
+def changes_while_looking(spec: SupervisorSpec, desk: Desk) -> list[Change]:
+    """The changes of a process that ended while the desk was looking; its clock begins at 0."""
+    store = NotingStore()
     with start(spec, store=store, clock=ManualClock()) as tree:
         tree.submit(Task("go", id="t"))
         assert desk.looking.wait(LONG_S)
         changes = store.changes_when(UsageTold, "t@asker.1:1.1", "look")
         desk.may_find.set()
-    clock = ManualClock()
+    return changes
+
+
+def test_whoever_asks_again_in_a_new_process_has_a_time_of_its_own_too() -> None:
+    """The time that the team's part had is over by then."""
+    desk, clock = Desk(), ManualClock()
+    spec = shop(desk.spec(), asker(timeout_s=10.0))
+    changes = changes_while_looking(spec, desk)
     clock.advance(20)
 
     with start(spec, store=NotingStore(changes), clock=clock) as tree:
@@ -187,14 +199,9 @@ def test_whoever_asks_again_before_the_team_has_taken_up_its_journals_has_a_time
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The other order: the part is asked for once more before its team looks at it, which is no beginning of it."""
-    desk, store = Desk(), NotingStore()
+    desk, clock = Desk(), ManualClock()
     spec = shop(desk.spec(), asker(timeout_s=10.0))
-    with start(spec, store=store, clock=ManualClock()) as tree:
-        tree.submit(Task("go", id="t"))
-        assert desk.looking.wait(LONG_S)
-        changes = store.changes_when(UsageTold, "t@asker.1:1.1", "look")
-        desk.may_find.set()
-    clock = ManualClock()
+    changes = changes_while_looking(spec, desk)
     clock.advance(20)
     begin = Orchestrator._HANDLERS[Begin]
 

@@ -16,15 +16,14 @@ from actors.tasks.model.task_events import (
     SubtaskStarted,
     TaskPaused,
     TaskPriorityChanged,
-    TaskResumed,
 )
 from actors.testing import ManualClock
 from tests.faults.cut_points import Cut
-from tests.support.crew import Record, faulty
+from tests.support.crew import faulty
 from tests.support.hardening import LONG_S, Gate, eventually
 from tests.support.resuming import Change, NotingStore, settle_orchestrators
 from tests.tasks.journal.test_resume_storm import hardy
-from tests.tasks.orchestration.test_asks_of_broken_off_attempts import FOUND, Desk, asker, restart_group, shop
+from tests.tasks.orchestration.test_asks_of_broken_off_attempts import FOUND, Desk, asked_again_at_6_of_10, asker, shop
 from trees import Budget, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 DIES = pytest.mark.parametrize("dies", [False, True])
@@ -181,15 +180,7 @@ def test_a_part_has_the_time_that_it_was_given_last(*, dies: bool) -> None:
     store = CutOnce("t@asker.1:1.1", "SubtaskSucceeded", dies=dies, subtask="look")
     spec = hardy(shop(desk.spec(), faulty("culprit"), asker(timeout_s=10.0), strategy="rest_for_one"))
     with start(spec, clock=clock, store=store) as tree:
-        record = Record(tree)
-        handle = tree.submit(Task("go", id="t"))
-        assert desk.looking.wait(LONG_S)
-        clock.advance(6)
-        restart_group(tree, record)
-        eventually(lambda: any(each.deadline is not None for each in record.of(TaskResumed)), "its new time")
-        clock.advance(6)
-        desk.may_find.set()
-        report = handle.result(LONG_S)
+        report = asked_again_at_6_of_10(tree, desk, clock)
 
     assert report.results == {"asker": FOUND}
     assert (desk.counts["pay"], desk.counts["refund"]) == (1, 0)
@@ -199,9 +190,10 @@ def test_a_part_has_the_time_that_it_was_given_last(*, dies: bool) -> None:
 # -- what gives way ---------------------------------------------------------------------------------------------
 
 
+@DIES
 @pytest.mark.parametrize("limit", ["timeout_s", "idle_timeout_s"])
-def test_a_team_that_is_to_give_way_and_does_not_has_the_limits_that_it_had(limit: str) -> None:
-    clock, gate, store = ManualClock(), Gate(), NotingStore()
+def test_a_team_that_is_to_give_way_and_does_not_has_the_limits_that_it_had(limit: str, *, dies: bool) -> None:
+    clock, gate, store = ManualClock(), Gate(), CutOnce("v", "Planned", dies=dies)
     team = SupervisorSpec(
         id="team",
         tasks=Tasks(planner=StaticPlan([Subtask("m")]), on_failure=[]),
@@ -212,25 +204,31 @@ def test_a_team_that_is_to_give_way_and_does_not_has_the_limits_that_it_had(limi
         return [Subtask("team", on_failure=[], **{limit: 10.0}) if task.goal == "later" else Subtask("fast")]  # type: ignore[arg-type]
 
     tasks = Tasks(planner=planned, max_parallel=1, on_failure=[])
-    with start(SupervisorSpec(id="p", tasks=tasks, children=[team, FAST]), store=store, clock=clock) as tree:
+    spec = hardy(SupervisorSpec(id="p", tasks=tasks, children=[team, FAST]))
+    with start(spec, store=store, clock=clock) as tree:
         later = tree.submit(Task("later", id="t", priority=5))
         gate.wait_reached()
         settle_orchestrators(tree)
         clock.advance(5)
         now = tree.submit(Task("now", id="u", priority=0))
         store.changes_when(TaskPaused, "t@team:1.1")
+        last = tree.submit(Task("now", id="v", priority=0))
+        queued(tree, store, "v")
+        clock.advance(3)  # nobody takes it for hung in what it is told
         settle_orchestrators(tree)
-        clock.advance(6)
+        assert later.report is None
+        clock.advance(3)
 
         def is_over() -> bool:
             clock.advance(1)
             return later.report is not None
 
         eventually(is_over, "its time is up")
-        report = now.result(LONG_S)
+        reports = [each.result(LONG_S) for each in (now, last)]
         gate.open.set()
 
-    assert report.results == {"fast": "fast"}
+    assert [report.results for report in reports] == [{"fast": "fast"}] * 2
+    assert not store.is_to_come
     assert "AttemptTimeoutError" in str(later.report.failed)  # type: ignore[union-attr]
 
 
