@@ -40,10 +40,12 @@ class Pulse:
 
     def leave(self, request: object = None) -> bool:
         """End a wait: that is a sign of life, which is there before the wait is gone. False: it was ended already."""
+        if request not in self._waits:
+            return False  # its request is over: what is left of that says nothing of the worker
         self.last = self._now()
         try:
             self._waits.remove(request)
-        except ValueError:
+        except ValueError:  # just now, on another thread
             return False
         return True
 

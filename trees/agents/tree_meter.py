@@ -65,13 +65,8 @@ _STATUS: Final[dict[type[Event], str]] = {
     task_events.SubtaskFailed: "failed",
     task_events.SubtaskCancelled: "cancelled",
     task_events.SubtaskSkipped: "skipped",
-}
-_STATUS_OF_ATTEMPT: Final[dict[type[Event], str]] = {
-    task_events.SubtaskCancelled: "cancelled",
     task_events.SubtaskPreempted: "preempted",
 }
-_NO_FAILURE: Final = UNCOUNTED | {FailureKind.ESCALATED.value}
-"""Kinds of ends that are a status of an attempt."""
 
 
 class Sink(Protocol):
@@ -115,10 +110,8 @@ class TreeMeter:
         measures.on = True
         self._open: dict[str, float] = {}
         """When tasks that go on were submitted, by id."""
-        self._exits: dict[tuple[str, object], Add] = {}
-        """By label of a child and reason, what adds to its ends."""
-        self._restarts: dict[str, Add] = {}
-        """By label of a child, what adds to its restarts."""
+        self._counters: dict[tuple[str, Labels], Add] = {}
+        """By name and labels of a series, what adds to it: found once."""
         self._successes: dict[str, tuple[Add, Add, Add]] = {}
         """By label of a worker, what adds to its subtasks that have succeeded, to the times that those have run, and to
         those in line. Nearly every subtask does: it is found once."""
@@ -128,7 +121,10 @@ class TreeMeter:
         """By kind, what counts an event of it; found once for each."""
 
     def _count(self, name: str, amount: float, labels: Labels) -> None:
-        self._sink.counter(name, labels)(amount)
+        add = self._counters.get((name, labels))
+        if add is None:
+            add = self._counters[name, labels] = self._sink.counter(name, labels)
+        add(amount)
 
     def _measure(self, name: str, seconds: float, labels: Labels) -> None:
         self._sink.histogram(name, labels)(seconds)
@@ -153,7 +149,7 @@ class TreeMeter:
             return lambda _: count(name, 1, ())
         table: list[tuple[type[Event], Callable[[Any], None] | None]] = [
             (ChildExited, self._exited),
-            (ChildRestarting, self._restarting),
+            (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
             (BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: count("store_pauses", 1, ())),
@@ -178,19 +174,7 @@ class TreeMeter:
     # -- children ------------------------------------------------------------------------------------------
 
     def _exited(self, event: ChildExited) -> None:
-        label, reason = self._label(event.path), event.reason
-        add = self._exits.get((label, reason))
-        if add is None:
-            add = self._sink.counter("child_exits", (("path", label), ("reason", str(reason))))
-            self._exits[label, reason] = add
-        add(1)
-
-    def _restarting(self, event: ChildRestarting) -> None:
-        label = self._label(event.path)
-        add = self._restarts.get(label)
-        if add is None:
-            add = self._restarts[label] = self._sink.counter("child_restarts", (("path", label),))
-        add(1)
+        self._count("child_exits", 1, (("path", self._label(event.path)), ("reason", str(event.reason))))
 
     def _breaker_opened(self, event: BreakerOpened) -> None:
         self._count("breaker_opened", 1, (("worker", self._worker_label(event.path.rpartition("/")[2])),))
@@ -272,4 +256,5 @@ class TreeMeter:
 def _end_of(event: Any) -> str:
     """Return how an attempt has ended: a status of its own, where that is no failure."""
     kind = getattr(event, "kind", "")
-    return _STATUS_OF_ATTEMPT.get(type(event)) or (kind if kind in _NO_FAILURE else "failed")
+    has_asked = isinstance(event, task_events.EscalationRaised) and kind == FailureKind.ESCALATED.value
+    return kind if has_asked or kind in UNCOUNTED else _STATUS.get(type(event), "failed")
