@@ -289,7 +289,10 @@ class Reply(Awaited, pykka.Future[Any]):
         job = UserCallback(partial(_get_first, self, callback) if is_derived else callback, self._callback_raised)
         host = self._host
         run = partial(in_background, "reply-callback", job.run) if host is None else partial(host.run_apart, job)
-        run() if is_derived else self.when_done(run)
+        if is_derived:
+            run()
+        else:
+            self.when_done(run)
 
     def when_done(self, callback: Callable[[], object]) -> None:
         """Call ``callback()`` once there is an outcome, in the thread that brings it (now, if there is one).

@@ -163,6 +163,11 @@ class Attempt(Reply, SystemMessage):
             timer.cancel()
 
     @property
+    def gives_way(self) -> bool:
+        """True once it was told to give way to something more urgent, and nothing else since."""
+        return self.ended_by == "preempt"
+
+    @property
     def error(self) -> BaseException | None:
         """Error that it failed with."""
         return self._error

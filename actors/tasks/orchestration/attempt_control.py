@@ -139,8 +139,8 @@ class AttemptControl:
                 return
 
         def look() -> None:
-            gives_way = attempt.ended_by == "preempt" and bool(attempt.spec.part)  # for which a team takes its time
-            if not attempt.done and (attempt.ended_by is None or gives_way):
+            takes_its_time = attempt.gives_way and attempt.spec.part  # a team may, and has its limits all the while
+            if not attempt.done and (attempt.ended_by is None or takes_its_time):
                 self.watch_limits(attempt, timeout_s, idle_s)
 
         attempt.watch(self._core.at(self._core.time() + left, look))

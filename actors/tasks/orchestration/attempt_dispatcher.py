@@ -187,7 +187,7 @@ class AttemptDispatcher:
         attempts = self._core.attempts
         if len(self._core.priorities) == 1:
             return
-        if any(row.gives_way for row in attempts):
+        if any(row.attempt.gives_way for row in attempts):
             return
         is_over = attempts.slots_taken > self._core.settings.max_parallel
         for key, _, (state, _) in sorted(self._urgent_heads(), key=lambda head: head[1]):
@@ -206,7 +206,7 @@ class AttemptDispatcher:
             return
         for key, _, (state, _) in self._urgent_heads():
             busy = self._busy(key)
-            if not any(row.gives_way for row in busy):
+            if not any(row.attempt.gives_way for row in busy):
                 self._preempt_one(state.task.priority, busy)
 
     def _urgent_heads(self) -> list[tuple[LaneKey, Rank, tuple[TaskState, SubtaskState]]]:

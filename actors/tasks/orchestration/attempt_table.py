@@ -46,11 +46,6 @@ class RunningAttempt:
         self.breaker_token = 0
         """Token of its worker's breaker; 0: its end counts for nothing there."""
 
-    @property
-    def gives_way(self) -> bool:
-        """True where it is being preempted."""
-        return self.attempt.ended_by == "preempt"
-
     def has_priority(self, priority: int) -> None:
         """Note that its task has another priority now."""
         attempt = self.attempt

@@ -65,11 +65,9 @@ class Pause(SystemMessage):
 
 @dataclass(frozen=True, slots=True)
 class PartDue(SystemMessage):
-    """A team's part of a task has another time than before, because whoever wants it has."""
+    """A team's part of a task has another time than before, because whoever wants it has: ``Attempt.due``."""
 
     task: str
-    due: float | None
-    """On the tree's clock."""
 
 
 @dataclass(frozen=True, slots=True)

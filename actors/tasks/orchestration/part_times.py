@@ -25,17 +25,16 @@ _SAME_S = 0.001
 """Times that are as near as this are the same: each process counts from another moment."""
 
 
-def part_until(attempt: Attempt, epoch: float, deadline: float | None) -> float | None:
+def part_until(attempt: Attempt, epoch: float) -> float | None:
     """Return when the time of a part is up, in seconds since 1970; None: never.
 
     Args:
         attempt: that it is done for.
         epoch: seconds since 1970 at which the tree's clock read 0.
-        deadline: of whoever wants it, on the tree's clock.
     """
     timeout_s, started = attempt.spec.timeout_s, attempt.started
     runs = None if timeout_s is None or started is None else started + timeout_s
-    ends = [end for end in (deadline, runs) if end is not None]
+    ends = [end for end in (attempt.due, runs) if end is not None]
     return epoch + min(ends) if ends else None
 
 
@@ -65,7 +64,7 @@ class PartTimes:
         attempt = core.runtime.attempt_of(state) if state is not None else None
         if state is None or attempt is None or state.paused or state.ending is not None or state.final is not None:
             return
-        until = part_until(attempt, core.runtime.epoch, message.due)
+        until = part_until(attempt, core.runtime.epoch)
         if is_other(until, state.deadline):
             self._recording.emit(state, task_events.TaskResumed, until)
             self._lifecycle.watch(state)

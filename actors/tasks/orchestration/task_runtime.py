@@ -206,7 +206,7 @@ class TaskRuntime:
         number = self.before.get(state.id, 0)
         if state.id not in self._heard and number:
             records = self.outline(state.id)[:number]
-            self._heard[state.id] = max((each.at for each in records[-1:]), default=state.last_at)
+            self._heard[state.id] = records[-1].at if records else state.last_at
         return self._heard.get(state.id, state.last_at)
 
     def forget_former(self, id_: str) -> None:

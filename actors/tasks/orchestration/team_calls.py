@@ -54,10 +54,10 @@ class TeamCalls:
 
     def set_due(self, attempt: Attempt, due: float | None) -> None:
         """Give a team's part the time that whoever wants it has now."""
-        attempt.due = due  # first: an orchestrator of the team that has yet to come reads it there
+        attempt.due = due  # where also an orchestrator of the team reads it that has yet to come
         port = self._core.runtime.ports.get(attempt.spec.path) if attempt.spec.part else None
         if port is not None:
-            port.tell(PartDue(attempt.spec.part, due))
+            port.tell(PartDue(attempt.spec.part))
 
     def detach_team(self, state: TaskState, node: SubtaskState, taker: RegistryEntry | None = None) -> None:
         """A subtask goes on, or ends, without the team that it had been given to: what that has of it ends."""

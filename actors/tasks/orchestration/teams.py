@@ -208,7 +208,7 @@ class Teams:
         )
 
     def _until(self, attempt: Attempt) -> float | None:
-        return part_until(attempt, self._core.runtime.epoch, attempt.due)
+        return part_until(attempt, self._core.runtime.epoch)
 
     def _resume(self, state: TaskState, attempt: Attempt) -> None:
         """Resume a part that is wanted. Its time passes again; while it was paused, or its process down, it did not."""
@@ -368,8 +368,9 @@ def _ended_for(attempt: Attempt, state: TaskState) -> None:
     if (why := _ended_above(state)) is not None:
         attempt.end_for(why)
     elif ending.kind == "deadline" and attempt.spec.timeout_s is not None and attempt.started is not None:
-        ends = attempt.started + attempt.spec.timeout_s
-        attempt.end_for("timeout") if attempt.due is None or ends < attempt.due else None
+        is_first = attempt.due is None or attempt.started + attempt.spec.timeout_s < attempt.due
+        if is_first:
+            attempt.end_for("timeout")
 
 
 def _ended_above(state: TaskState) -> str | None:
