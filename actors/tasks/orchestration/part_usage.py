@@ -94,7 +94,7 @@ class PartUsage:
     def _attempts_at(self, part: str) -> list[Attempt]:
         """Return the attempts at a part, or at undoing it, whose outcome is not recorded yet."""
         attempts = self._core.runtime.attempts.copy().values()
-        return [each for each in attempts if each.spec.part == part and each.spec.counted is not None]
+        return [each for each in attempts if each.spec.part == part]
 
     def resumed(self, state: TaskState) -> None:
         """Count, in a new incarnation, what parts have used up by now that may go on elsewhere, or have ended."""

@@ -106,8 +106,7 @@ class Recording:
             return
         role = attempt.spec.role
         node = state.nodes.get(attempt.subtask.id) if role in {"work", "undo"} else None
-        part = attempt.spec.part if attempt.spec.counted is not None else ""
-        fields = (node.id, "", part, attempt.spec.worker) if node is not None else ("", role)
+        fields = (node.id, "", attempt.spec.part, attempt.spec.worker) if node is not None else ("", role)
         self.emit(state, task_events.UsageTold, used, *fields)
 
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:

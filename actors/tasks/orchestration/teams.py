@@ -137,7 +137,8 @@ class Teams:
         """Accept, in a new incarnation, attempts that were given to this team and did not become a task of it."""
         core = self._core
         for attempt in list(core.runtime.attempts.values()):
-            if attempt.spec.path == core.path and attempt.was_given and not attempt.done:
+            is_ours = attempt.spec.path == core.path and attempt.spec.part  # an undo that the team declares is none
+            if is_ours and attempt.was_given and not attempt.done:
                 core.task = part = attempt.spec.part
                 if part not in core.states and core.port.guard.look(part, 0) != "go on":
                     core.port.put_aside(part)  # incarnation after incarnation dies of it, before it has a state

@@ -265,7 +265,7 @@ class UndoDispatch:
             values,
             core.port.waiting_for(state, node),
             role="undo",
-            part=part_id_of(state.id, node, act, state.ids),
+            part=part_id_of(state.id, node, act, state.ids) if is_by_team else "",
             counted=act.told if is_by_team else None,
             variables=core.runtime.variables_of(state),
         )

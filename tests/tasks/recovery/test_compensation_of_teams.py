@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from actors import Failed
+from actors import ChildStarted, Failed
 from actors.tasks.journal.subtask_state import EffectRecord
 from actors.tasks.model.task_events import Compensated, SubtaskStarted, TaskFinished
 from actors.testing import ManualClock, settle
+from tests.support.crew import Record
 from tests.support.dispatching import until
+from tests.support.hardening import Gate
 from tests.support.orchestrators import kill_orchestrator
+from tests.support.resuming import settle_orchestrators
 from tests.support.teams import LONG_S, above, does, fails, run, team
 from trees import (
     Approve,
@@ -43,6 +46,38 @@ def undone_after(*, undo: Any = None, member_undo: Any, fails_at: str = "after")
     members = [WorkerSpec(id=id_, execute=does, undo=member_undo) for id_ in ("x", "y")]
     plan = [Subtask("only", worker="team"), Subtask(fails_at, worker="w", depends_on=["only"])]
     return run(above(team(*members, undo=undo), WorkerSpec(id="w", execute=fails), plan=plan))
+
+
+def test_what_a_team_undoes_by_itself_its_members_do_not_undo_also_where_its_orchestrator_dies_meanwhile() -> None:
+    """The next orchestrator of the team finds the call under way: that is none that was given to it."""
+    undone, gate = list[str](), Gate()
+
+    def undo_whole(*_: Any) -> None:
+        undone.append("team")
+        gate()
+
+    async def uses(_: Any, context: Any) -> str:
+        context.use(tokens=5)
+        return "done"
+
+    member = WorkerSpec(id="x", execute=uses, undo=lambda *_: undone.append("x"))
+    plan = [Subtask("only", worker="team"), Subtask("after", worker="w", depends_on=["only"])]
+    spec = above(team(member, undo=undo_whole), WorkerSpec(id="w", execute=fails), plan=plan)
+    with start(spec) as tree:
+        record = Record(tree)
+        handle = tree.submit("go")
+        gate.wait_reached()
+        path = f"{spec.id}/team"
+        kill_orchestrator(tree, path)
+        record.wait_for(ChildStarted, f"{path}/orchestrator")
+        settle_orchestrators(tree)
+        gate.open.set()
+        with pytest.raises(TaskFailedError) as caught:
+            handle.result(LONG_S)
+
+    assert undone == ["team"]
+    assert caught.value.report is not None
+    assert caught.value.report.usage.tokens == 5
 
 
 def test_a_team_that_had_succeeded_has_its_members_undo_what_they_did_in_reverse_and_once() -> None:
