@@ -227,7 +227,7 @@ class Timed(Case):
 
 
 class Streamed(Case):
-    """Pieces of tasks, recalled in between: each is recalled or told after that, and none is both."""
+    """Pieces and progress, recalled in between: each is recalled or told after that, and none is both."""
 
     files: ClassVar = {in_turn.__file__, stream_relay.__file__, unkept_events.__file__}
 
@@ -245,11 +245,12 @@ class Streamed(Case):
     def recall(self) -> tuple[list[str], int, int]:
         told = len(self.told)
         held, number = self.relay.recall("t")
-        return [event.text for event in held if isinstance(event, stream_relay.SubtaskStreamed)], number, told
+        return [event.text for event in held], number, told
 
     def do(self) -> None:
         self.tell("a", "b")
         self.note(*self.recall())
+        self.relay.tell_progress(self.attempt, 0.5, "half")
 
     def between(self) -> None:
         self.note(*self.recall())
@@ -262,7 +263,7 @@ class Streamed(Case):
 
     def check(self, *, reached: bool) -> None:
         assert [event.number for event in self.told] == list(range(1, len(self.told) + 1))
-        assert sorted(event.text for event in self.told) == ["a", "b", *(["c"] if reached else [])]
+        assert sorted(event.text for event in self.told) == ["a", "b", *(["c"] if reached else []), "half"]
         for held, number, told in self.looks:
             assert held == [event.text for event in self.told if event.number <= number]
             assert number >= told  # what was told before is recalled

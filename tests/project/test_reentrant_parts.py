@@ -173,7 +173,7 @@ class Followed(Case):
         self.taken: list[Any] = []
 
     def hear(self, text: str) -> None:
-        self.follower.hear(SubtaskProgressed("p", "t", 1.0, "s", 0.5, text))
+        self.follower.hear(SubtaskProgressed("p", "t", 1.0, "s", 0.5, text, number=1))
 
     def do(self) -> None:
         self.hear("a")

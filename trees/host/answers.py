@@ -50,26 +50,26 @@ def respond(
     if kind is None:
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
-    found, now = port.question(id_), port.runtime.time()
+    found, now = port.answers.question(id_), port.runtime.time()
     is_late = given is None and found is not None and found.due is not None and now >= found.due
-    if found is None or is_late or port.answered.setdefault(id_, answer) is not answer:
+    if found is None or is_late or not port.answers.note(id_):
         raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
     word, field = kind
     value = getattr(answer, field) if field is not None else None
     try:
         value = storable(value)
     except ValueError as error:
-        port.answered.pop(id_, None)
+        port.answers.forget(id_)
         raise EscalationError(id_, str(error), is_unfit=True) from None
     if word == "edit" and found.step == "review":
         problem = problem_of_verdict(port.states.get(found.task), found, value)
         if problem:
-            port.answered.pop(id_, None)
+            port.answers.forget(id_)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
     try:
         port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given, by))
     except TreeDownError:
-        port.answered.pop(id_, None)
+        port.answers.forget(id_)
         raise
 
 

@@ -22,7 +22,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.tasks.model.task_events import SubtaskStarted, SubtaskStreamed, TaskEvent, TaskFinished
+from actors.tasks.model.task_events import SubtaskStarted, TaskEvent, TaskFinished
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
@@ -30,7 +30,7 @@ from actors.tasks.orchestration.task_waits import WaitOfTask
 from actors.tasks.orchestration.unkept_events import UNKEPT, UnkeptEvents
 
 Recall: TypeAlias = Literal["never", "ongoing", "always"]
-"""Tasks of which is recalled what was streamed before the reader began."""
+"""Tasks of which is recalled what was streamed, and told of progress, before the reader began."""
 
 
 class JournalFollower:
@@ -47,7 +47,8 @@ class JournalFollower:
     Records have their numbers in the order in which they are made, on one thread, so the journals are merged by them.
 
     Of what is in no journal a slow reader has the newest (``actors.tasks.orchestration.unkept_events``). Whoever begins
-    at the beginning while the task goes on has what was streamed before, too, as far as it is recalled.
+    at the beginning while the task goes on has what was streamed before, too, as far as it is recalled, and the last
+    progress of each subtask.
     """
 
     def __init__(self, port: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
@@ -65,9 +66,9 @@ class JournalFollower:
         self._journals = [_Journal(id_)]
         """The task's, and those of its parts that have begun."""
         self._to_recall: Recall = recall
-        """Tells whether to recall what was streamed before it began to read; never: it was looked for."""
+        """Tells whether to recall what was told before it began to read; never: it was looked for."""
         self._recalled = 0
-        """Number of the last piece of that."""
+        """Number of the last event of that."""
         self._turns = InTurn()
         """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
         self._unkept = UnkeptEvents()
@@ -180,7 +181,7 @@ class JournalFollower:
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
     def _recall(self, *, ended: bool) -> list[TaskEvent]:
-        """Return what was streamed before it began to read, once; nothing where the task has ended, as of progress."""
+        """Return what was told before it began to read, once; nothing where the task has ended, unless it is wanted."""
         if self._to_recall == "never" or (ended and self._to_recall == "ongoing"):
             return []
         self._to_recall = "never"
@@ -190,7 +191,7 @@ class JournalFollower:
     def _heard(self) -> list[TaskEvent]:
         """Return what was heard since the last look and is in no journal."""
         heard = self._turns.get(self._unkept.take, [])
-        return [event for event in heard if not isinstance(event, SubtaskStreamed) or event.number > self._recalled]
+        return [event for event in heard if not isinstance(event, UNKEPT) or event.number > self._recalled]
 
     def _is_end(self, event: TaskEvent) -> bool:
         return isinstance(event, TaskFinished) and event.task == self._id

@@ -272,7 +272,7 @@ class TaskHandle:
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
         ports = list(self._port.runtime.ports.values())
-        found = [each for port in ports for each in port.escalations() if self._is_mine(port, each.task)]
+        found = [each for port in ports for each in port.answers.open_questions() if self._is_mine(port, each.task)]
         return sorted(found, key=lambda each: each.raised_at)
 
     def _is_mine(self, port: OrchestratorPort, task: str) -> bool:
@@ -288,7 +288,7 @@ class TaskHandle:
         """
         require_question(id)
         ports = list(self._port.runtime.ports.values())
-        asked = ((port, question) for port in ports if (question := port.question(id)) is not None)
+        asked = ((port, question) for port in ports if (question := port.answers.question(id)) is not None)
         port, question = next(asked, (self._port, None))
         if question is None or not self._is_mine(port, question.task):
             what = f"task {self.id} has no such open question: it was answered, its time is up, or it never was"

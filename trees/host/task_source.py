@@ -246,7 +246,7 @@ class TaskSource:
         """All that waits for a person."""
         ports = list(task_runtime_of(self._system).ports.values())
         shown: Shape = {"content": self._content, "errors": self._system.error_texts}
-        found = [question_row(each, port.path, **shown) for port in ports for each in port.escalations()]
+        found = [question_row(each, port.path, **shown) for port in ports for each in port.answers.open_questions()]
         found.sort(key=lambda each: each["asked_at"])
         return {"version": VERSION, "questions": found}
 
@@ -269,7 +269,7 @@ class TaskSource:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
         refuse_standby(self._leadership)
         ports = list(task_runtime_of(self._system).ports.values())
-        port = next((each for each in ports if each.question(id) is not None), None)
+        port = next((each for each in ports if each.answers.question(id) is not None), None)
         if port is None:
             raise SourceError(404, f"No question {id} is open: it was answered, or its task has ended.")
         given = {} if field is None else {field: value if field == "value" else text or ""}

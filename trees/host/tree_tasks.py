@@ -216,7 +216,7 @@ class TreeTasks:
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
-        found = [each for port in list(self._tasks.runtime.ports.values()) for each in port.escalations()]
+        found = [each for port in list(self._tasks.runtime.ports.values()) for each in port.answers.open_questions()]
         return sorted(found, key=lambda each: each.raised_at)
 
     def respond(self, id: str, answer: Answer) -> None:
@@ -227,7 +227,7 @@ class TreeTasks:
         """
         require_question(id)
         for port in list(self._tasks.runtime.ports.values()):
-            if port.question(id) is not None:
+            if port.answers.question(id) is not None:
                 respond(port, id, answer)
                 return
         raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")

@@ -206,7 +206,7 @@ class AlertNotifier:
     def _look(self) -> Look:
         ports = list(task_runtime_of(self._system).ports.values())
         states = [state for port in ports for state in list(port.states.values())]
-        asked = [port.time() - each.raised_at for port in ports for each in port.escalations()]
+        asked = [port.time() - each.raised_at for port in ports for each in port.answers.open_questions()]
         queued = sum(
             [node.status for node in list(state.nodes.values())].count(SubtaskStatus.QUEUED) for state in states
         )

@@ -61,10 +61,13 @@ class AttemptWaits(Protocol):
 
 
 class StreamSink(Protocol):
-    """Where the attempts of a tree stream to."""
+    """Teller of the events of a tree that are in no journal."""
 
     def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
         """Tell what an attempt has streamed, in this order."""
+
+    def tell_progress(self, attempt: Attempt, fraction: float, text: str) -> None:
+        """Tell how far an attempt says that it is."""
 
 
 class AttemptOwner(Protocol):
@@ -84,7 +87,7 @@ class AttemptOwner(Protocol):
 
     @property
     def streams(self) -> StreamSink:
-        """Where it streams to."""
+        """Teller of its stream, and of its progress."""
 
     @property
     def waits(self) -> AttemptWaits:

@@ -23,7 +23,7 @@ from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere
 from actors.tasks.model.event_base import NO_METADATA
-from actors.tasks.model.live_events import StreamKind, SubtaskProgressed, require_kind
+from actors.tasks.model.live_events import StreamKind, require_kind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
@@ -207,18 +207,9 @@ class Context:
         said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
         if attempt.stream is not None:
             attempt.stream.flush()  # what was said before comes before
-        owner, progress = attempt.owner, (min(1.0, max(0.0, float(fraction))), said)
-        attempt.shows(progress, owner.system.now())
-        event = SubtaskProgressed(
-            owner.path,
-            attempt.task,
-            owner.time(),
-            attempt.subtask.id,
-            *progress,
-            seq=owner.latest_number(attempt.task),
-            metadata=self._values.metadata,
-        )
-        owner.system.publish(event)
+        progress = min(1.0, max(0.0, float(fraction))), said
+        attempt.shows(progress, attempt.owner.system.now())
+        attempt.owner.streams.tell_progress(attempt, *progress)
 
     def stream(self, text: str, kind: StreamKind = "text") -> None:
         """Show what it is just saying or doing, as it comes; also a sign of life. For ``handle.stream()`` and events.

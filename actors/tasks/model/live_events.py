@@ -33,6 +33,8 @@ class SubtaskProgressed(SubtaskEvent):
     journalled: ClassVar[bool] = False
     fraction: float
     text: str = field(repr=False, metadata=NO_CONTENT)
+    number: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
+    """Number of the event among all of both kinds that were told in this process."""
 
 
 @record(frozen=True, slots=True)
@@ -52,4 +54,4 @@ class SubtaskStreamed(SubtaskEvent):
     lost: int = 0
     """Characters that were dropped before this text, because they came faster than anybody reads."""
     number: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
-    """Number of the piece among all that were streamed in this process."""
+    """Number of the event among all of both kinds that were told in this process."""

@@ -335,10 +335,7 @@ class Orchestrator(ManagedActor):
             self.parts.delegation.give_up(join.task)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
-        self.core.port.answered.pop(responded.escalation, None)
-        state = self.core.states.get(responded.task)
-        if state is not None:
-            self.parts.questions.responded(state, responded)
+        self.parts.questions.answered(self.core.states.get(responded.task), responded)
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         core, parts = self.core, self.parts

@@ -28,6 +28,7 @@ from actors.tasks.orchestration.breaker_records import restore_breaker
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
+from actors.tasks.orchestration.given_answers import GivenAnswers
 from actors.tasks.orchestration.left_orders import leave, take_back
 from actors.tasks.orchestration.messages import CommandsWaiting, EffectFailed, UsageReported
 from actors.tasks.orchestration.outbox import Outbox
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.execution.attempt_steps import StepCall
-    from actors.tasks.journal.questions import Escalation
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.model.executable import ExecutableInfo, ToolInfo
     from actors.tasks.orchestration.recording import Recording
@@ -83,8 +83,7 @@ class OrchestratorPort:
         """Attempts that run; replaced as the registry is. Read on the orchestrators' loop only, as ``asked`` is."""
         self.asked: dict[str, tuple[TaskState, SubtaskState]] = {}
         """Subtasks that were asked for, by the key of the ask, of the present incarnation."""
-        self.answered: dict[str, object] = {}
-        """Escalations that somebody has answered, and the orchestrator has yet to hear of."""
+        self.answers = GivenAnswers(lambda: self.states)
         self.guard = CrashGuard()
         """Over which tasks incarnations have died."""
         self.finished = self.finished_parts = 0
@@ -322,16 +321,6 @@ class OrchestratorPort:
             self.states.pop(id_, None)
         self._unshown.discard(id_)
         return self.done.pop(id_, None)
-
-    def escalations(self) -> list[Escalation]:
-        """All open questions, the oldest first."""
-        found = [each for state in list(self.states.values()) for each in list(state.escalations.values())]
-        return sorted((each for each in found if each.id not in self.answered), key=lambda each: each.raised_at)
-
-    def question(self, id_: str) -> Escalation | None:
-        """The open question of this id that nobody has answered; looked up in its task, whose id it begins with."""
-        state = self.states.get(id_.rpartition(":")[0].rpartition(":")[0])
-        return state.escalations.get(id_) if state is not None and id_ not in self.answered else None
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as others may see it."""

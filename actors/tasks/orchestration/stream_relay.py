@@ -1,14 +1,14 @@
-"""Relay of what attempts stream to the events of their tasks; it recalls the last of it, for those who begin late.
+"""Relay of what attempts say of themselves to the events of their tasks; it recalls the last of it, for late readers.
 
-What is streamed is in no journal. It is told on the bus, as all events are, and recalled as long as there is room:
-``UnkeptEvents`` of each of the ``MOST_TASKS`` tasks that have streamed last. So a reader who begins while a task runs,
-or just after its end, has the beginning as well; a piece that it has been recalled and then hears of is known by its
-number.
+What is streamed, and progress, are in no journal. They are told on the bus, as all events are, and recalled as long as
+there is room: ``UnkeptEvents`` of each of the ``MOST_TASKS`` tasks that have streamed last, and the last progress of
+each subtask of those that have told of any last. So a reader who begins while a task runs has the beginning as well; an
+event that it has been recalled and then hears of is known by its number.
 
-Locking: that of ``_turns`` guards all fields, and is held while a piece is published, so that the numbers of the pieces
-grow in the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. A
+Locking: that of ``_turns`` guards all fields, and is held while an event is published, so that their numbers grow in
+the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. A
 finalizer or a signal handler may run at any step under it and call the relay again. What such a call tells is told by
-the one below it, next. What it recalls ends with a piece that is held and is counted; the one below is counted once it
+the one below it, next. What it recalls ends with an event that is held and is counted; the one below is counted once it
 is held, and published after that. Events are let go of after the lock.
 """
 
@@ -18,11 +18,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from actors.concurrency.in_turn import InTurn
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.task_events import SubtaskStreamed
+from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStreamed
 from actors.tasks.model.task_ids import whole_of
 from actors.tasks.orchestration.unkept_events import UnkeptEvents
 
@@ -31,31 +31,37 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_stream import Piece
 
 MOST_TASKS: Final = 64
+MOST_SUBTASKS: Final = 2_048
+"""Subtasks of a task whose progress is recalled."""
+HeldT = TypeVar("HeldT")
+_Progress = OrderedDict[tuple[str, str], SubtaskProgressed]
 
 
 class StreamRelay:
-    """Streams of the tasks of a tree."""
+    """Streams and progress of the attempts of a tree."""
 
     def __init__(self) -> None:
         self._turns = InTurn()
         self._number = 0
-        """Number of the last piece."""
-        self._recent: OrderedDict[str, UnkeptEvents] = OrderedDict()
+        """Number of the last event."""
+        self._streamed: OrderedDict[str, UnkeptEvents] = OrderedDict()
         """By the task of a user that they belong to; the one that has streamed last stands last."""
+        self._progress: OrderedDict[str, _Progress] = OrderedDict()
+        """The last progress of each subtask, by task in the same order."""
 
     def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
         """Tell what an attempt has streamed, in this order."""
-        gone: list[UnkeptEvents] = []
+        gone: list[object] = []
         self._turns.do(lambda: self._tell(attempt, pieces, gone))
 
-    def _tell(self, attempt: Attempt, pieces: Sequence[Piece], gone: list[UnkeptEvents]) -> None:
+    def tell_progress(self, attempt: Attempt, fraction: float, text: str) -> None:
+        """Tell how far an attempt says that it is."""
+        gone: list[object] = []
+        self._turns.do(lambda: self._tell_progress(attempt, fraction, text, gone))
+
+    def _tell(self, attempt: Attempt, pieces: Sequence[Piece], gone: list[object]) -> None:
         spec, owner = attempt.spec, attempt.owner
-        whole = whole_of(spec.task) or spec.task
-        recent = self._recent.setdefault(whole, UnkeptEvents())
-        with suppress(KeyError):  # a call in between has let go of it
-            self._recent.move_to_end(whole)
-        if len(self._recent) > MOST_TASKS:
-            gone.append(self._recent.popitem(last=False)[1])
+        held = _held_of(self._streamed, spec.task, UnkeptEvents(), gone)
         for kind, text, lost in pieces:
             event = SubtaskStreamed(
                 owner.path,
@@ -71,21 +77,56 @@ class StreamRelay:
                 metadata=spec.values.metadata,
                 number=self._number + 1,
             )
-            recent.put(event)
+            held.put(event)
             self._number = event.number
             owner.system.publish(event)
 
-    def recall(self, task: str) -> tuple[list[TaskEvent], int]:
-        """Return what is known of a task and its teams' parts, and the number of the last piece of all."""
-        number, held = self._turns.look(partial(self._held, whole_of(task) or task))
-        return [event for event in held if isinstance(event, SubtaskStreamed) and event.number <= number], number
+    def _tell_progress(self, attempt: Attempt, fraction: float, text: str, gone: list[object]) -> None:
+        spec, owner, subtask = attempt.spec, attempt.owner, attempt.subtask.id
+        held = _held_of(self._progress, spec.task, _Progress(), gone)
+        event = SubtaskProgressed(
+            owner.path,
+            spec.task,
+            owner.time(),
+            subtask,
+            fraction,
+            text,
+            seq=owner.latest_number(spec.task),
+            metadata=spec.values.metadata,
+            number=self._number + 1,
+        )
+        gone.append(held.get((spec.task, subtask)))
+        held[spec.task, subtask] = event
+        if len(held) > MOST_SUBTASKS:
+            gone.append(held.popitem(last=False))
+        self._number = event.number
+        owner.system.publish(event)
 
-    def _held(self, whole: str) -> tuple[int, list[TaskEvent]]:
-        number, recent = self._number, self._recent.get(whole)
-        return number, recent.held() if recent is not None else []
+    def recall(self, task: str) -> tuple[list[TaskEvent], int]:
+        """Return what is known of a task and its teams' parts, in order, and the number of the last event of all."""
+        number, held = self._turns.look(partial(self._held, whole_of(task) or task))
+        known = sorted((each for each in held if each.number <= number), key=lambda each: (each.seq, each.number))
+        return [*known], number
+
+    def _held(self, whole: str) -> tuple[int, list[SubtaskStreamed | SubtaskProgressed]]:
+        number, streamed, progress = self._number, self._streamed.get(whole), self._progress.get(whole)
+        pieces = streamed.held() if streamed is not None else []
+        return number, [*(each for each in pieces if isinstance(each, SubtaskStreamed)), *(progress or {}).values()]
 
     def forget(self, task: str) -> None:
-        """Let go of what a task has streamed."""
-        if task in self._recent:  # of most tasks nothing was streamed, or the task is new
-            gone = self._turns.look(partial(self._recent.pop, task, None))
-            del gone  # after the lock
+        """Let go of what the attempts of a task have said."""
+        for table in (self._streamed, self._progress):
+            if task in table:  # of most tasks nothing was told, or the task is new
+                gone = self._turns.look(partial(table.pop, task, None))
+                del gone  # after the lock
+
+
+def _held_of(table: OrderedDict[str, HeldT], task: str, new: HeldT, gone: list[object]) -> HeldT:
+    """Return what is held of the task of a user, which is the last by now; what there is no room for is ``gone``."""
+    whole = whole_of(task) or task
+    held = table.setdefault(whole, new)
+    with suppress(KeyError):  # a call in between has let go of it
+        table.move_to_end(whole)
+    if len(table) > MOST_TASKS:
+        gone.append(table.popitem(last=False)[1])
+    return held

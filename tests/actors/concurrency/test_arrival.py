@@ -202,16 +202,16 @@ def test_a_cancel_after_the_task_has_gone_on_hits_its_next_wait() -> None:
 
 def test_times_end_in_their_order_and_one_timer_is_enough_for_many() -> None:
     async def main(loop: Counted) -> None:
-        ends: list[float] = []
+        ends: list[Reply] = []
 
-        async def late(timeout_s: float) -> None:
+        async def late(reply: Reply) -> None:
             with pytest.raises(ReplyTimeoutError):
-                await Reply(timeout_s=timeout_s)
-            ends.append(timeout_s)
+                await reply
+            ends.append(reply)
 
-        limits = [0.06, 0.02, 0.04]
-        await asyncio.gather(*(late(limit) for limit in limits))
-        assert ends == sorted(limits)
+        late_ones = [Reply(timeout_s=timeout_s) for timeout_s in (0.06, 0.02, 0.04)]
+        await asyncio.gather(*map(late, late_ones))
+        assert ends == sorted(late_ones, key=lambda reply: reply._expires)
         before = loop.timers
         replies = [Reply(timeout_s=WAIT_S + number) for number in range(100)]
         tasks = await waiting(replies)

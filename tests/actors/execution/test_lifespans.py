@@ -455,6 +455,7 @@ def test_a_brutal_kill_of_an_idle_worker_leaves_it_before_the_next_incarnation_b
     with tree_of(owner(place, books, shutdown="brutal_kill")) as tree:
         seen = Witness(tree)
         tree.ref("t/w").ask(1)
+        eventually(lambda: tree._system.boxes["t/w"].idle, "the rest of the worker, which has answered")
         tree.terminate_child("t/w")
         assert seen.of(ChildExited, path="t/w")[0].reason is Reason.KILLED
         assert seen.of(ChildStopAbnormal) == []

@@ -234,20 +234,23 @@ def test_actors_ref_finds_a_colleague_and_only_in_a_worker() -> None:
 
 
 def test_stopping_and_sleep_tell_a_body_and_a_long_handler_of_the_stop() -> None:
-    results = []
+    results, gates = [], [Gate(), Gate()]
 
     def body() -> None:
-        results.append((actors.stopping(), actors.sleep(LONG_S), actors.stopping()))
+        before = actors.stopping()
+        gates[0].reached.set()
+        results.append((before, actors.sleep(LONG_S), actors.stopping()))
 
     def long_handler(_: object) -> None:
-        gate.reached.set()
-        results.append((actors.stopping(), actors.stopping(LONG_S)))
+        before = actors.stopping()
+        gates[1].reached.set()
+        results.append((before, actors.stopping(LONG_S)))
 
-    gate = Gate()
     with tree_of(
         WorkerSpec(id="b", run=body), worker("w", kind_with(Ours, on_receive=lambda _, m: long_handler(m)))
     ) as tree:
         tree.ref("t/w").tell("m")
-        gate.wait_reached()
+        for gate in gates:
+            gate.wait_reached()
 
     assert sorted(results, key=len) == [(False, True), (False, True, True)]

@@ -292,7 +292,7 @@ def test_who_does_not_stream_has_no_stream() -> None:
     with start(spec_of(work)) as tree:
         tree.run("go", timeout=LONG_S)
         assert streams == [None]
-        assert not tree._system.services["tasks"].streams._recent
+        assert not tree._system.services["tasks"].streams._streamed
 
 
 def test_what_is_streamed_is_content_no_log_line_or_dump_has_it_unless_it_is_asked_for() -> None:
@@ -452,6 +452,60 @@ def test_who_begins_late_has_the_beginning_once_and_then_what_comes() -> None:
         assert pieces(first) == [("text", "early "), ("text", "later")]
 
 
+def test_who_begins_late_has_the_last_progress_once_in_its_place_and_then_what_comes() -> None:
+    speaker = Speaker(lambda context: context.progress(0.1, "old"), lambda context: context.progress(0.2, "last"))
+    with speaking(speaker) as (_, handle):
+        events = iter(handle.events())
+        live = [next(events) for _ in range(5)]
+        speaker.context.progress(0.9, "later")
+        speaker.may_end.set()
+        live += events
+
+    assert [type(event) for event in live[3:]] == [
+        SubtaskStarted,
+        SubtaskProgressed,
+        SubtaskProgressed,
+        SubtaskSucceeded,
+        TaskFinished,
+    ]
+    assert [(event.fraction, event.text) for event in live[4:6]] == [(0.2, "last"), (0.9, "later")]
+
+
+def test_progress_that_is_told_while_a_reader_begins_is_heard_once_and_in_order() -> None:
+    speaker = Speaker()
+    with speaking(speaker) as (_, handle):
+        told = threading.Event()
+
+        def tells() -> None:
+            for number in range(1, 2_001):
+                speaker.context.progress(number / 2_000)
+            told.set()
+
+        teller = threading.Thread(target=tells)
+        teller.start()
+        readers = []
+        while not told.is_set():
+            events = iter(handle.events())
+            readers.append((events, [next(events) for _ in range(3)]))
+        teller.join()
+        speaker.may_end.set()
+        for events, live in readers:
+            shares = [event.fraction for event in [*live, *events] if isinstance(event, SubtaskProgressed)]
+            assert shares == sorted(set(shares))
+            assert shares[-1] == 1.0
+
+
+def test_progress_of_so_many_subtasks_is_recalled_and_the_oldest_goes() -> None:
+    with start(spec_of(lambda task, context: context.progress(1.0))) as tree:
+        relay = tree._system.services["tasks"].streams
+        for number in range(stream_relay.MOST_TASKS + 2):
+            tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
+        assert [*relay._progress][:2] == ["t2", "t3"]
+        assert len(relay._progress) == stream_relay.MOST_TASKS
+        tree.remove_task("t2")
+        assert "t2" not in relay._progress
+
+
 def test_who_goes_on_after_an_event_is_not_told_once_more_what_was_streamed_before() -> None:
     clock, speaker = ManualClock(), Speaker("early")
     with speaking(speaker, clock=clock) as (tree, handle):
@@ -485,7 +539,7 @@ def test_only_the_tasks_that_have_streamed_last_are_recalled_and_one_that_is_rem
     with start(spec_of(lambda task, context: context.stream("text"))) as tree:
         for number in range(stream_relay.MOST_TASKS + 2):
             tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
-        recalled = tree._system.services["tasks"].streams._recent
+        recalled = tree._system.services["tasks"].streams._streamed
         assert [*recalled][:2] == ["t2", "t3"]
         assert len(recalled) == stream_relay.MOST_TASKS
         tree.remove_task("t2")
