@@ -166,7 +166,7 @@ def test_a_call_that_came_before_the_end_of_the_incarnation_is_refused_by_it(mon
             call()
 
         assert box.depth == 0
-        assert tree.child("t/team").state == "restarting"
+        eventually(lambda: tree.child("t/team").state == "restarting")
 
 
 def test_a_call_that_was_overtaken_by_the_end_of_the_incarnation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,11 @@ BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecuta
 RETRY = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
+def held_up(kind: type[Any]) -> Hang:
+    """Hang until the attempt is ended. What a sync one returns as it is told to stop may count as its result."""
+    return Hang(deaf=kind is ScriptedExecutable)
+
+
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -33,7 +39,7 @@ def test_an_attempt_that_runs_longer_than_its_timeout_has_failed(kind: type[Any]
     words = {"timeout_s": 5.0} if said_by == "worker" else {}
     plan = [one("w", timeout_s=5.0 if said_by == "subtask" else None)]
     clock = ManualClock()
-    with Hang() as hang, start(single(kind(hang), plan, **words), clock=clock) as tree:
+    with held_up(kind) as hang, start(single(kind(hang), plan, **words), clock=clock) as tree:
         handle = submitted(tree, "go")
         hang.wait_until_entered()
         clock.advance(4.9)
@@ -49,7 +55,10 @@ def test_an_attempt_that_runs_longer_than_its_timeout_has_failed(kind: type[Any]
 @BOTH
 def test_the_timeout_of_a_subtask_counts_more_than_that_of_its_worker(kind: type[Any]) -> None:
     clock = ManualClock()
-    with Hang() as hang, start(single(kind(hang), [one("w", timeout_s=50.0)], timeout_s=5.0), clock=clock) as tree:
+    with (
+        held_up(kind) as hang,
+        start(single(kind(hang), [one("w", timeout_s=50.0)], timeout_s=5.0), clock=clock) as tree,
+    ):
         handle = submitted(tree, "go")
         hang.wait_until_entered()
         clock.advance(40)
@@ -83,7 +92,7 @@ def test_time_in_the_queue_does_not_count_and_is_told_apart(kind: type[Any]) -> 
 @BOTH
 def test_an_attempt_that_took_too_long_is_tried_again(kind: type[Any]) -> None:
     clock = ManualClock()
-    with Hang() as hang:
+    with held_up(kind) as hang:
         script = kind(hang, "in time")
         with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
             handle = submitted(tree, "go")
@@ -142,7 +151,7 @@ def test_an_attempt_with_signs_of_life_may_take_as_long_as_it_likes(sign: Callab
 @BOTH
 def test_an_attempt_without_a_sign_of_life_is_ended_and_that_is_named_apart(kind: type[Any]) -> None:
     clock = ManualClock()
-    with Hang() as hang, start(single(kind(hang), idle_timeout_s=5.0, timeout_s=60.0), clock=clock) as tree:
+    with held_up(kind) as hang, start(single(kind(hang), idle_timeout_s=5.0, timeout_s=60.0), clock=clock) as tree:
         handle = submitted(tree, "go")
         hang.wait_until_entered()
         clock.advance(5)
@@ -217,6 +226,27 @@ def test_async_code_that_swallows_its_cancellation_is_replaced_after_a_moment() 
 
     assert report.results == {"w": "second"}
     assert (child.state, child.incarnation) == ("running", 2)
+
+
+def test_what_the_code_returns_as_it_is_cancelled_is_its_result() -> None:
+    begun = threading.Event()
+
+    async def work(_task: object, _context: object) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "what there is so far"
+        return "all"
+
+    clock = ManualClock()
+    with start(single(work, timeout_s=5.0), clock=clock) as tree:
+        handle = submitted(tree, "go")
+        assert begun.wait(LONG_S)
+        clock.advance(5)
+        report = handle.result(timeout=LONG_S)
+
+    assert report.results == {"w": "what there is so far"}
 
 
 # -- what hangs --------------------------------------------------------------------------------------------
