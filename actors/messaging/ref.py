@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -268,7 +269,9 @@ class Ref(pykka.ActorRef[Any]):
         except (TypeError, OverflowError):
             require_seconds(f"{self.path}: ask", timeout)
             deadline = timeout = None  # longer than a clock can count
-        if isinstance(timeout, bool):  # block=, by Pykka's older signature
+        if (deadline is not None and isnan(deadline)) or isinstance(
+            timeout, bool
+        ):  # block=, by Pykka's older signature
             require_seconds(f"{self.path}: ask", timeout)
         if current is None:  # nothing is decided by which mailbox it is: whoever puts finds out, and looks again
             reply = Reply(self._box, None, timeout)

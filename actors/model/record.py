@@ -2,8 +2,12 @@
 
 The ``__init__`` of a frozen dataclass looks each field up in its class before it writes it. The one that is made here
 lets the new object be of a class that is not frozen while it writes the fields, as any code writes attributes: that
-takes a third of the time. That class has the same slots, so an object of the one can become one of the other. All else
-is as ``dataclass`` makes it: the fields, their defaults, the signature, equality, and that nothing is changed
+takes a third of the time. That class has the same slots, so an object of the one can become one of the other.
+
+Records are copied and pickled with all of their slots, also those that are no field, such as the time at which an event
+was published. Of a traceback None is left: it is of its process, and of its frames.
+
+All else is as ``dataclass`` makes it: the fields, their defaults, the signature, equality, and that nothing is changed
 afterwards. An object of a class that is derived without ``record`` is made as usual.
 """
 
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, signature
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 _MARK: Final = "_is_being_made"
@@ -27,9 +32,22 @@ else:
         def make(cls: ClassT) -> ClassT:
             made = dataclass(frozen=frozen, slots=slots, kw_only=kw_only)(cls)
             made.__init__ = _quick(made)
+            made.__getstate__, made.__setstate__ = _state, _restore
             return made
 
         return make
+
+
+def _state(of: Any) -> dict[str, Any]:
+    """Return all that an object holds, by name."""
+    names = [name for kind in type(of).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(of, name) for name in names if hasattr(of, name)} | getattr(of, "__dict__", {})
+    return {name: None if isinstance(value, TracebackType) else value for name, value in held.items()}
+
+
+def _restore(of: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        object.__setattr__(of, name, value)
 
 
 def _quick(cls: type[Any]) -> Any:

@@ -176,16 +176,17 @@ def test_an_ask_whose_time_is_up_already_is_not_sent() -> None:
         assert (caught.value.path, caught.value.asker, handled) == ("t/b", "t/a", [])
 
 
-def test_ask_and_stop_take_their_limits_in_order_and_no_bool_is_a_time() -> None:
+def test_ask_and_stop_take_their_limits_in_order_and_neither_a_bool_nor_nan_is_a_time() -> None:
     asked, no = [], False
     with start(SupervisorSpec(id="t", children=[WorkerSpec(id="a", handle=asked.append)])) as tree:
         a = tree.ref("t/a")
         assert a.ask(1, LONG_S) is None
         assert a.ask(2, LONG_S, no).get(timeout=LONG_S) is None
         assert asyncio.run(a.ask_async(3, LONG_S)) is None
-        for wrong in (lambda: a.ask(4, no), lambda: a.ask(4, not no), lambda: asyncio.run(a.ask_async(4, no))):
-            with pytest.raises(ValueError, match="t/a: ask: expected a timeout, got"):
-                wrong()
+        for wrong in (no, not no, float("nan")):
+            for ask in (a.ask, lambda *given: asyncio.run(a.ask_async(*given))):
+                with pytest.raises(ValueError, match="t/a: ask: expected a timeout, got"):
+                    ask(4, wrong)
         assert a.stop(not no, LONG_S)
         settle(tree)
 

@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from actors.model.event_time import note_time
+from actors.model.events import ChildExited, ChildParked
 from actors.model.record import is_unfrozen, record
+from actors.model.spec import Reason
 from tests.support.event_kinds import OUR_KINDS
 
 
@@ -75,6 +78,23 @@ def test_nothing_of_a_record_is_changed_afterwards() -> None:
 def test_a_record_is_copied_and_pickled() -> None:
     made = More(1, "x", (3,))
     assert copy.copy(made) == pickle.loads(pickle.dumps(made)) == made  # noqa: S301 - our own
+
+
+def test_an_event_is_copied_and_pickled_with_its_time_and_its_error_and_without_the_frames() -> None:
+    try:
+        raise ValueError("boom")  # noqa: TRY301 - for its traceback
+    except ValueError as error:
+        exited = ChildExited("t/w", Reason.CRASHED, 1, error, error.__traceback__, started=True, lost=0, at=3.0)
+    note_time(exited, 2.0)
+    parked = ChildParked("t/w", 3)
+    note_time(parked, 2.0)
+
+    for made in (pickle.loads(pickle.dumps(exited)), copy.deepcopy(exited)):  # noqa: S301 - our own
+        assert (made.path, made.reason, made.at, made.frames) == ("t/w", Reason.CRASHED, 3.0, None)
+        assert repr(made.error) == "ValueError('boom')"
+    for made in (pickle.loads(pickle.dumps(parked)), copy.deepcopy(parked), copy.copy(parked)):  # noqa: S301 - our own
+        assert (made, made.at) == (parked, 2.0)
+    assert exited.frames is not None
 
 
 def test_a_field_that_is_made_anew_is_each_ones_own() -> None:
