@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import pykka
@@ -269,9 +268,7 @@ class Ref(pykka.ActorRef[Any]):
         except (TypeError, OverflowError):
             require_seconds(f"{self.path}: ask", timeout)
             deadline = timeout = None  # longer than a clock can count
-        if (deadline is not None and isnan(deadline)) or isinstance(
-            timeout, bool
-        ):  # block=, by Pykka's older signature
+        if (timeout is not None and not abs(timeout) >= 0) or isinstance(timeout, bool):  # nan; block= of old Pykka
             require_seconds(f"{self.path}: ask", timeout)
         if current is None:  # nothing is decided by which mailbox it is: whoever puts finds out, and looks again
             reply = Reply(self._box, None, timeout)
