@@ -12,6 +12,14 @@ Locking: ``_lock`` guards the heap. Callbacks run after it was released. It is r
 signal handler may run at any step under it and set a timer: the heap is changed in steps of C only, and what was looked
 at is looked at again once it was taken. A wait for a reply is refused there, because whoever is to reply may need a
 timer. The thread sleeps without the lock, and a ``Wakeup`` that comes before is kept.
+
+Most timers are limits that are cancelled soon, one after the other. So a timer wakes the thread only if it is due
+before the thread wakes by itself (``_wakes_at``), and a cancel never does. When it wakes, the thread drops all that was
+cancelled before the next one that was not, and sleeps up to the last of these at most, as if it were to happen: what is
+set meanwhile is mostly due later. So it wakes once for each distance of these limits, and not for each of them. The
+race: *a timer is set while the thread looks how long to sleep*. Both are done under the lock. A timer that comes in
+between on the thread itself is in the heap before the thread looks, or it finds that the thread does not sleep yet
+(``_wakes_at`` is infinite), and gives a ``Wakeup``.
 """
 
 from __future__ import annotations
@@ -57,6 +65,10 @@ class Timers:
         self._failed = failed
         self._lock = LookLock()
         self._wake = Wakeup()
+        self._wakes_at = math.inf
+        """When its thread wakes by itself; while it is awake the same of its last sleep, or infinite."""
+        self._dropped = math.inf
+        """When the last one was due that was dropped since that sleep, because it was cancelled."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._firing: dict[Reply, None] = {}
         self._fires_here: int | None = None
@@ -70,9 +82,9 @@ class Timers:
     def call_at(self, due: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback()`` at ``due``, in seconds of the clock."""
         timer = Timer(callback)
-        is_next = self._lock.look(partial(self._set, due, timer))
+        is_sooner = self._lock.look(partial(self._set, due, timer))
         if not self._clock.manual:
-            if is_next:
+            if is_sooner:
                 self._wake.give()
         elif due <= self._clock.now() and not self._closed and self._fires_here != get_ident():
             self._fire_apart()
@@ -97,14 +109,13 @@ class Timers:
         return list(self._firing.copy())
 
     def _set(self, due: float, timer: Timer) -> bool:
-        """With the lock held: True where it is the next one."""
+        """With the lock held: True where its thread has to wake for it."""
         if self._closed:
             return False
         if len(self._heap) >= self._purge_at:
             self._purge()
         heapq.heappush(self._heap, (due, next(self._numbers), timer))
-        first = self._heap[:1]
-        return bool(first) and first[0][2] is timer
+        return due < self._wakes_at
 
     def open(self) -> None:
         """Start its thread.
@@ -135,18 +146,16 @@ class Timers:
                 self._failed(error)
 
     def _pop_due(self) -> Timer | None:
-        """With the lock held: the next one that is due, which is taken off the heap.
-
-        One that was cancelled stays until its time: as long as it stands before them, later ones wake nobody.
-        """
+        """With the lock held: the next one that is due, taken off the heap with what was cancelled before it."""
         while first := self._heap[:1]:
-            if first[0][0] > self._clock.now():
+            if first[0][2].callback is not None and first[0][0] > self._clock.now():
                 return None
             try:
                 entry = heapq.heappop(self._heap)  # perhaps one that was set in between
             except IndexError:
                 return None
             if entry[2].callback is None:
+                self._dropped = entry[0]
                 continue
             if entry[0] <= self._clock.now():
                 return entry[2]
@@ -172,8 +181,11 @@ class Timers:
                 self._wake.sleep(min(left, LONGEST_S))
 
     def _first_due(self) -> float:
-        first = self._heap[:1]
-        return first[0][0] if first else math.inf
+        self._wakes_at = math.inf  # first: what is set from here on, and may not be seen, ends the sleep
+        first, dropped = self._heap[:1], self._dropped
+        self._dropped = math.inf
+        due = self._wakes_at = min(dropped, first[0][0] if first else math.inf)
+        return due
 
     def _close(self) -> list[tuple[float, int, Timer]]:
         self._closed = True

@@ -136,6 +136,7 @@ class HeldState(BaseCheckpointSaver):
         """As ``put``."""
         return self.put(config, checkpoint, metadata, new_versions)
 
+    @_with_signature
     async def aput_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -208,10 +210,56 @@ def test_timers_that_are_set_and_cancelled_one_after_the_other_wake_its_thread_o
         give = staticmethod(lambda: woken.append(1))
 
     timers._wake = Counted()  # type: ignore[assignment]
+    first = timers.call_at(clock.now() + 1000.0, lambda: None)
+    timers.fire_due()  # as its thread does, which is awake now, and then sleeps
+    timers._first_due()
+    first.cancel()
     for _ in range(100):
         timers.call_at(clock.now() + 1000.0, lambda: None).cancel()
-        timers.fire_due()  # as its thread does, once it is awake
     before = len(woken)
     timers.call_at(clock.now() + 500.0, lambda: None)
 
     assert (before, len(woken)) == (1, 2)
+
+
+def test_its_thread_wakes_once_for_many_limits_that_were_cancelled_and_then_for_the_next_one(
+    failures: list[BaseException],
+) -> None:
+    clock, fired, looks = SystemClock(), threading.Event(), list[float]()
+    timers = Timers("timers", clock, failed=failures.append)
+    first_due = timers._first_due
+
+    def watched() -> float:
+        looks.append(clock.now())
+        return first_due()
+
+    timers._first_due = watched  # type: ignore[method-assign]
+    timers.open()
+    begun = clock.now()
+    for number in range(1000):
+        timers.call_at(begun + 0.2 + number / 10_000, fired.set).cancel()
+    timers.call_at(begun + 0.4, fired.set)
+    assert fired.wait(LONG_S)
+    timers.close(LONG_S)
+
+    assert clock.now() - begun >= 0.4
+    assert len(looks) < 10  # a few at first, and then at 0.2, at 0.3, and at 0.4
+
+
+def test_a_timer_that_is_set_while_the_thread_looks_how_long_to_sleep_is_not_slept_past(
+    failures: list[BaseException],
+) -> None:
+    clock, steps, number = SystemClock(), 1, 0
+    while number < steps:
+        number += 1
+        timers, woken = Timers("timers", clock, failed=failures.append), list[int]()
+        timers._wake = Mock(give=lambda woken=woken: woken.append(1))
+        timers.call_at(clock.now() + 1000.0, lambda: None)
+        timers._wakes_at = clock.now() - 1.0  # it has just slept
+        woken.clear()
+        own = partial(timers.call_at, clock.now() + 500.0, lambda: None)
+        with at_step(number, own, {timers_module.__file__}) as seen:
+            sleeps_until = timers._lock.look(timers._first_due)
+        steps = seen[0]
+        assert number > steps or woken or sleeps_until <= clock.now() + 500.0
+    assert number > 3

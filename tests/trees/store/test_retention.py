@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from actors.tasks.model.store_events import StorePaused
 from actors.testing import ManualClock
 from tests.support.databases import Cluster
+from tests.support.hardening import eventually
 from tests.support.stores import OWNER, PATIENCE_S, Heard, ended, kept, submitted, succeeded
 from trees.store import Keep, SqlStore
 from trees.store import sql as module
@@ -269,7 +270,7 @@ def test_what_is_too_old_is_deleted_by_the_next_process_too(
     second.wait_deleted(1)
 
     assert (first.deleted, second.deleted) == (["old"], ["new"])
-    assert second.store.finished(OWNER) == []
+    eventually(lambda: second.store.finished(OWNER) == [])
     assert second.store.streams(OWNER) == ["open"]
 
 
@@ -295,7 +296,7 @@ def test_what_is_deleted_goes_in_pieces_between_writes(
     watched.wait_deleted(100)
 
     assert watched.count("records") == watched.count("streams") == 0
-    assert watched.store.finished(OWNER) == []
+    eventually(lambda: watched.store.finished(OWNER) == [])
 
 
 @pytest.mark.serial
