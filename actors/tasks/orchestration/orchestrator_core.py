@@ -84,8 +84,12 @@ class OrchestratorCore:
             self.left.add(task)
 
     def begins_nothing_of(self, task: str) -> bool:
-        """True if nothing more of a task begins here."""
-        return self.closing or task in self.left
+        """True if nothing more of a task begins here.
+
+        Nothing begins from the moment on when the supervisor begins to stop, also before that is heard of: commands may
+        overtake the news, and what a child submits as it is stopped must not begin beside it.
+        """
+        return self.closing or task in self.left or self.port.closing is self.incarnation
 
     def pause_s(self, of: object) -> float:
         """Seconds until what was cut off begins once more: longer each time, as whom it needs may be down for long."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors import ActorStoppedError, Worker
+from actors.tasks.orchestration.messages import SetPriority
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import Hang
 from tests.support.crew import LONG_S, meanwhile, running
@@ -193,6 +194,35 @@ def test_a_wait_for_what_a_team_does_ends_when_the_team_has_stopped(how: str, is
         assert begun.wait(LONG_S)
 
     assert [type(each) for each in came] == [ActorStoppedError]
+
+
+def test_what_is_submitted_as_all_is_being_stopped_does_not_begin_also_where_it_overtakes_the_news() -> None:
+    """A message from before the news has the orchestrator look at its commands, of which one came after it."""
+    reached, may_go_on, begun = threading.Event(), threading.Event(), list[str]()
+
+    async def holds_the_loop(_: object) -> None:
+        reached.set()
+        assert may_go_on.wait(LONG_S)
+
+    spec = SupervisorSpec(
+        id="p",
+        tasks=Tasks(planner=StaticPlan([Subtask("w")])),
+        children=[
+            WorkerSpec(id="w", execute=lambda *_: begun.append("w")),
+            WorkerSpec(id="holds", handle=holds_the_loop),
+        ],
+    )
+    with running(spec) as tree:
+        port = tree._system.services["tasks"].ports["p"]
+        tree.ref("p/holds").tell("now")
+        assert reached.wait(LONG_S)
+        port.tell(SetPriority("of nobody", 1))
+        with meanwhile(tree.stop):
+            eventually(lambda: port.closing, "the beginning of the stop")
+            tree.submit("go")
+            may_go_on.set()
+
+    assert begun == []
 
 
 @HOW
