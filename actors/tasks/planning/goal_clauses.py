@@ -26,7 +26,9 @@ _CUT: Final = re.compile(
     r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&/|](?=\s)|\u2014"
     r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
-    rf"|(?=\b(?:before|after|while)\s+{_GERUND})",
+    rf"|(?=\b(?:before|after|while)\s+{_GERUND})"
+    r"|(?=\b(?:before|after)\s+(?:you|we)\s)"
+    r"|(?=\b(?:after|once|as\s+soon\s+as)\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')

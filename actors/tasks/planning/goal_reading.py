@@ -32,6 +32,8 @@ _STARTS: Final = frozenset({"start", "begin", "continue", "proceed", "finish", "
 _OF_ORDER: Final = frozenset({"before", "after", "without", "while"})
 _TO_BE: Final = (["to", "be"], ["to", "get"], ["to", "both"])
 """Words before the verb of ``the code needs to be reviewed``."""
+_SPLITS: Final = frozenset({"first", "then", "also"})
+"""Words beside adverbs that may stand in ``make sure to first review it``."""
 
 
 @dataclass(slots=True)
@@ -137,7 +139,8 @@ def _infinitive(words: tuple[Token, ...], verbs: Verbs, known: frozenset[str]) -
     """Return the first verb after ``to`` that somebody may be meant by: ``use the docs to write a summary``."""
     for n in range(1, len(words)):
         before = [word.text.casefold() for word in words[max(n - 2, 0) : n]]
-        if before[-1] == "to" or before in _TO_BE:
+        is_split = before[0] == "to" and (before[-1].endswith("ly") or before[-1] in _SPLITS)
+        if before[-1] == "to" or before in _TO_BE or is_split:
             verb = verbs.word(words, n)
             if verb.families or (words[n].stem in known and words[n].meaningful):
                 return verb

@@ -1,9 +1,9 @@
 """Stages of a goal: which of its clauses come after which others.
 
 Comes in: clauses in the order of the text. Goes out: the same with a stage each. ``then``, ``finally`` and the numbers
-of a list begin a new stage; ``after testing`` and ``once it is tested`` belong to an earlier one than what they stand
-with, ``before deploying`` to a later one; ``but first`` and ``before that`` come before what was just said. This module
-must never import threads, a clock or Pykka.
+of a list begin a new stage; ``after testing``, ``after you have tested it`` and ``once it is tested`` belong to an
+earlier one than what they stand with, ``before deploying`` and ``before you deploy`` to a later one; ``but first`` and
+``before that`` come before what was just said. This module must never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _LEAD_INS: Final = frozenset({"but", "and", "then", "so", "however"})
 _NO_VERB: Final = word_set("for in of on with by as at to the a an")
 """Words after ``first`` that go on with what is being done: ``first for style, then for bugs``."""
 _ONCE: Final = frozenset({"once", "when", "after"})
+_WHO: Final = frozenset({"you", "we"})
+_IS: Final = frozenset({"is", "are", "been"})
 _FEW: Final = 2
+_MOST_LEAD_IN: Final = 6
+"""Words with which a clause may begin up to its ``first``: ``I want you to first``."""
 _MOST_MOVED: Final = 50
 """Clauses of a sentence that one clause with ``first`` may move."""
 
@@ -45,7 +49,7 @@ def begins_later(words: Sequence[Token], before: Sequence[Clause]) -> bool:
     texts = [word.text.casefold() for word in words[:3]]
     if not texts:
         return False
-    counted = texts[0] in _ORDINALS and any(part.texts[0] in _FIRST for part in before[-3:])
+    counted = texts[0] in _ORDINALS and any(not _FIRST.isdisjoint(part.texts[:_MOST_LEAD_IN]) for part in before[-3:])
     closes = texts[0] in _CLOSE and texts[1:2] in (["by"], ["with"])
     return texts[0] in _LATER or tuple(texts) in _LAST or counted or closes
 
@@ -120,11 +124,11 @@ def _order(part: Clause) -> str:
         del texts[0]
     if len(texts) < _FEW:
         return ""
-    if texts[0] in {"before", "after"} and texts[1].endswith("ing"):
+    if texts[0] in {"before", "after"} and (texts[1].endswith("ing") or texts[1] in _WHO):
         return texts[0]
-    if part.mark_after != "," and part.marks != (",",):
-        return ""
     once = texts[0] in _ONCE or texts[:3] == ["as", "soon", "as"]
+    if part.mark_after != "," and part.marks != (",",):
+        return "after" if once and texts[0] != "when" and not _IS.isdisjoint(texts) else ""
     return "after" if once else "before" if texts[0] == "before" else ""
 
 

@@ -68,6 +68,14 @@ def test_its_end_is_told_and_the_next_begins_when_nothing_of_the_group_runs_any_
         assert eventually(lambda: exits.all)[0].error.exit_code == 1
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the wait for a killed group last as long as a busy machine may take to end it."""
+    for module in (guarded_process, forked_handle):
+        monkeypatch.setattr(module, "GONE_PAUSES", (*GONE_PAUSES, *[0.05] * 400))
+
+
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("shutdown", [0.1, "brutal_kill"])
 def test_when_a_command_was_ended_nothing_of_its_group_runs_any_more(shutdown: Any) -> None:
     lines: list[str] = []
@@ -80,6 +88,7 @@ def test_when_a_command_was_ended_nothing_of_its_group_runs_any_more(shutdown: A
         assert not any(map(runs, brood))
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("shutdown", [5.0, "brutal_kill"])
 def test_when_a_worker_in_a_process_was_ended_nothing_of_its_group_runs_any_more(shutdown: Any) -> None:
     with running(worker(shutdown=shutdown)) as (tree, ask):
