@@ -303,8 +303,11 @@ def _meant(url: str) -> str:
     if "@" in url or "\0" in url or "?" in url or rest.strip("/:") == "memory":
         return ""
     if not mark:
-        return f". Did you mean 'sqlite:///{url}'?" if url else ""
+        scheme, slashes, rest = url.partition("//")  # of one without its colon
+        rest = slashes + rest
     close = get_close_matches(scheme.partition("+")[0].lower(), ("sqlite", "postgresql"), n=1)
+    if not mark and (not close or not rest):
+        return f". Did you mean 'sqlite:///{url}'?" if url else ""
     if close == ["sqlite"]:
         file = rest.lstrip("/")
         is_absolute = len(rest) - len(file) in {1, 4}

@@ -61,6 +61,12 @@ WRONG: dict[str, Turn] = {
     "a store of postgres with a typo": Turn(
         "start(SHOP, store='postgressql://localhost/x')", "Did you mean 'postgresql://localhost/x'?"
     ),
+    "a store of postgres without its colon": Turn(
+        "start(SHOP, store='postgres//localhost/x')", "Did you mean 'postgresql://localhost/x'?"
+    ),
+    "a store of a file without its colon": Turn(
+        "start(SHOP, store='sqlite///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
+    ),
     "a store that is a Path": Turn(
         "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "Write 'sqlite:///tasks.db'"
     ),
