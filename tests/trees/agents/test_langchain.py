@@ -22,6 +22,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import RetryPolicy
 
 from actors import ConfigError
+from actors.testing import ManualClock
 from tests.support.hardening import Witness
 from tests.trees.agents.one_agent import ProviderError, report_of, result_of, tree_of
 from trees import (
@@ -308,10 +309,12 @@ def test_a_timeout_and_a_cancel_reach_the_node_and_its_tokens_count(how: str) ->
         finally:
             ended.set()
 
-    limit: dict[str, Any] = {"timeout_s": 0.2} if how == "timeout" else {}
-    with start(tree_of(graph_of(twice, hangs), on_failure=[], **limit)) as tree:
+    limit: dict[str, Any] = {"timeout_s": 5.0} if how == "timeout" else {}
+    clock = ManualClock()
+    with start(tree_of(graph_of(twice, hangs), on_failure=[], **limit), clock=clock) as tree:
         handle = tree.submit(Task("go"))
         assert began.wait(60)
+        clock.advance(5.0)
         if how == "cancel":
             handle.cancel()
             with pytest.raises(TaskCancelledError):

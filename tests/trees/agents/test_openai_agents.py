@@ -30,6 +30,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from pydantic import BaseModel
 
 from actors import ConfigError, Failed, RecursionDetectedError
+from actors.testing import ManualClock
 from tests.support.hardening import Witness
 from tests.trees.agents.one_agent import report_of, result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
@@ -241,10 +242,12 @@ def test_a_timeout_and_a_cancel_reach_model_and_tool_and_tokens_count(how: str, 
 
     second = hangs if where == "model" else calls(("wait", {}), id_="d", tokens=0)
     found = agent(calls(("look", {"path": "x"}), tokens=5), second, tools=[look, wait])
-    limit: dict[str, Any] = {"timeout_s": 0.3} if how == "timeout" else {}
-    with start(tree_of(found, on_failure=[], **limit)) as tree:
+    limit: dict[str, Any] = {"timeout_s": 5.0} if how == "timeout" else {}
+    clock = ManualClock()
+    with start(tree_of(found, on_failure=[], **limit), clock=clock) as tree:
         handle = tree.submit(Task("go"))
         assert began.wait(60)
+        clock.advance(5.0)
         if how == "cancel":
             handle.cancel()
         with pytest.raises(TaskCancelledError if how == "cancel" else TaskFailedError):
