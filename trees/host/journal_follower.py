@@ -148,13 +148,15 @@ class JournalFollower:
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
-        missed, until = self._missed, float(self._until)
+        missed = self._missed
         is_last = down or (ended and (self._knows_all or missed != self._caught_up))
+        heard = self._heard()  # before it is seen how far the journals are read: each stands behind its record
+        until = float(self._until)
         if is_last or missed != self._caught_up:
             self._caught_up = missed
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if is_last else max(until, self._numbers.latest(self._whole))
-        kept, heard = [*self._end, *self._kept(until)], self._heard()
+        kept = [*self._end, *self._kept(until)]
         self._end = ()
         if (down or self._done.done) and self._is_of_another():  # after they were read: it may have begun meanwhile
             kept, recalled = [], []

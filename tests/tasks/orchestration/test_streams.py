@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import sys
 import threading
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.one_worker import TWO, spec_of
 from tests.support.resuming import NotingStore
 from trees import Keep, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
+from trees.host.journal_follower import JournalFollower
 
 
 def pieces(events: Any) -> list[tuple[str, str]]:
@@ -493,6 +495,43 @@ def test_progress_that_is_told_while_a_reader_begins_is_heard_once_and_in_order(
             shares = [event.fraction for event in [*live, *events] if isinstance(event, SubtaskProgressed)]
             assert shares == sorted(set(shares))
             assert shares[-1] == 1.0
+
+
+def test_progress_that_comes_while_the_journal_is_read_stands_behind_the_begin_of_its_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, fails, flushed = threading.Event(), threading.Event(), threading.Event()
+    read, seen = JournalFollower._kept, queue.SimpleQueue[Any]()
+
+    def works(_: Any, context: Any) -> str:
+        if context.attempt == 1:
+            assert goes_on.wait(LONG_S)
+            context.progress(0.1)  # has the reader look
+            assert fails.wait(LONG_S)
+            raise ValueError("once more")
+        context.progress(0.5)
+        assert flushed.wait(LONG_S)
+        return "ok"
+
+    def kept(follower: JournalFollower, until: float) -> Any:
+        found = list(read(follower, until))
+        if not fails.is_set():
+            fails.set()
+            assert [seen.get(timeout=LONG_S).fraction for _ in range(2)] == [0.1, 0.5]
+            tree._system.bus.flush(LONG_S)
+            flushed.set()
+        return iter(found)
+
+    with start(spec_of(works, on_failure=[AT_ONCE])) as tree:
+        tree.subscribe(lambda event: seen.put(event) if isinstance(event, SubtaskProgressed) else None)
+        events = iter(tree.submit("go").events())
+        live = [next(events) for _ in range(4)]
+        monkeypatch.setattr(JournalFollower, "_kept", kept)
+        goes_on.set()
+        live += events
+
+    told = [event for event in live if isinstance(event, SubtaskStarted | SubtaskProgressed)]
+    assert [getattr(event, "fraction", None) for event in told] == [None, 0.1, None, 0.5]
 
 
 def test_progress_of_so_many_subtasks_is_recalled_and_the_oldest_goes() -> None:
