@@ -300,19 +300,21 @@ def _not_a_file(place: Path, mode: int) -> str:
 def _meant(url: str) -> str:
     """Say what a wrong URL was probably meant to be; nothing where that is unclear, or would show a password."""
     scheme, mark, rest = url.partition(":")
+    if url.strip("/: ") == "memory":
+        return ". For a store in memory leave store= out"
     if "@" in url or "\0" in url or "?" in url or rest.strip("/:") == "memory":
         return ""
     if not mark:
         scheme, slashes, rest = url.partition("//")  # of one without its colon
         rest = slashes + rest
     close = get_close_matches(scheme.partition("+")[0].lower(), ("sqlite", "postgresql"), n=1)
-    if not mark and (not close or not rest):
-        return f". Did you mean 'sqlite:///{url}'?" if url else ""
+    if not mark and not close:
+        return f". Did you mean 'sqlite:///{url}'?" if url.strip() else ""
     if close == ["sqlite"]:
         file = rest.lstrip("/")
         is_absolute = len(rest) - len(file) in {1, 4}
         return f". Did you mean 'sqlite://{'//' if is_absolute else '/'}{file}'?" if file else ""
-    return f". Did you mean '{close[0]}://{rest.lstrip('/')}'?" if close else ""
+    return f". Did you mean '{close[0]}://{rest.lstrip('/')}'?" if close and rest.strip("/") else ""
 
 
 def _normal(url: str) -> URL:

@@ -64,6 +64,7 @@ WRONG: dict[str, Turn] = {
     "a store of postgres without its colon": Turn(
         "start(SHOP, store='postgres//localhost/x')", "Did you mean 'postgresql://localhost/x'?"
     ),
+    "a store in memory": Turn("start(SHOP, store=':memory:')", "For a store in memory leave store= out"),
     "a store of a file without its colon": Turn(
         "start(SHOP, store='sqlite///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
     ),
