@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.messaging.message_errors import TreeDownError
 from actors.model.errors import ConfigError
 from actors.model.raised import is_a
 from actors.tasks.journal.questions import Escalation
@@ -25,6 +24,7 @@ from actors.validation.validation_messages import not_json_phrase, type_phrase, 
 
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
 """By the class of an answer: its word in a record, and its field, where it has one."""
+_NOT_OPEN: Final = "no such question is open. It was answered, its time is up, or its task has ended"
 
 
 def require_question(id_: object) -> None:
@@ -51,25 +51,25 @@ def respond(
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
     found, now = port.answers.question(id_), port.runtime.time()
-    is_late = given is None and found is not None and found.due is not None and now >= found.due
-    if found is None or is_late or not port.answers.note(id_):
-        raise EscalationError(id_, "no such question is open. It was answered, its time is up, or its task has ended")
+    if found is None or (given is None and found.due is not None and now >= found.due):
+        raise EscalationError(id_, _NOT_OPEN)
     word, field = kind
-    value = getattr(answer, field) if field is not None else None
     try:
-        value = storable(value)
+        value = storable(getattr(answer, field) if field is not None else None)
     except ValueError as error:
-        port.answers.forget(id_)
         raise EscalationError(id_, str(error), is_unfit=True) from None
     if word == "edit" and found.step == "review":
         problem = problem_of_verdict(port.states.get(found.task), found, value)
         if problem:
-            port.answers.forget(id_)
             raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
+    if not port.answers.note(id_):  # last: all that runs code of the user's, and takes its time, is done
+        raise EscalationError(id_, _NOT_OPEN)
+    order = EscalationResponse(found.task, id_, word, value, now if given is None else given, by)
     try:
-        port.order(EscalationResponse(found.task, id_, word, value, now if given is None else given, by))
-    except TreeDownError:
-        port.answers.forget(id_)
+        port.order(order)
+    except BaseException:
+        if not any(each is order for each in port.orders.copy()):
+            port.answers.forget(id_)
         raise
 
 

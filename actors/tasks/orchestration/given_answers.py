@@ -1,6 +1,8 @@
 """Answers of people that are on their way: each question is answered once, and is no longer shown as open.
 
-A question stays in its task until the answer to it is recorded. In between its answer is noted here.
+A question stays in its task until the answer to it is recorded. Up to then the answer is an order at the port of the
+orchestrator, and noted here: from just before the order lies there until it is carried out, or given up. An incarnation
+that dies of it leaves both to the next one.
 
 Threads: whoever answers or looks may be on any; the orchestrator is on the loop. There is no lock, each operation on
 the table is one step of C. The orders:
@@ -59,5 +61,5 @@ class GivenAnswers:
         return True
 
     def forget(self, question: str) -> None:
-        """Let go of a note: the answer is recorded, or was refused."""
+        """Let go of a note: its order is carried out, or was not given."""
         self._notes.pop(question, None)

@@ -70,15 +70,11 @@ class OpenQuestions:
         self._recording.emit(state, kind, escalation.subtask, escalation.id)
         self._lifecycle.advance(state)
 
-    def answered(self, state: TaskState | None, responded: EscalationResponse) -> None:
-        """A person answered; ``state`` is None where the task has ended."""
-        try:
-            if state is not None and (asked := state.escalations.get(responded.escalation)) is not None:
-                self._take(state, asked, responded)
-        finally:
-            self._core.port.answers.forget(responded.escalation)
-
-    def _take(self, state: TaskState, escalation: Escalation, responded: EscalationResponse) -> None:
+    def responded(self, state: TaskState, responded: EscalationResponse) -> None:
+        """A person answered."""
+        escalation = state.escalations.get(responded.escalation)
+        if escalation is None:
+            return
         if responded.given is not None and escalation.due is not None and responded.given >= escalation.due:
             self._expired(state, escalation)
             return

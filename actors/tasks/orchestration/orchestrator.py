@@ -277,6 +277,8 @@ class Orchestrator(ManagedActor):
                 self.core.flush()  # whoever waits for this order hears of it, also where the next one is deadly
             port.orders.popleft()
             port.tries, self._order = 0, None
+            if isinstance(order, EscalationResponse):
+                port.answers.forget(order.escalation)
 
     def _give_up(self, order: Any) -> None:
         """Drop an order that nobody can carry out: whoever waits for it hears so, and its task has failed."""
@@ -335,7 +337,8 @@ class Orchestrator(ManagedActor):
             self.parts.delegation.give_up(join.task)
 
     def _on_escalation_response(self, responded: EscalationResponse) -> None:
-        self.parts.questions.answered(self.core.states.get(responded.task), responded)
+        if (state := self.core.states.get(responded.task)) is not None:
+            self.parts.questions.responded(state, responded)
 
     def _on_worker_changed(self, change: WorkerChanged) -> None:
         core, parts = self.core, self.parts
