@@ -232,11 +232,13 @@ class Streamed(Case):
     files: ClassVar = {in_turn.__file__, stream_relay.__file__, unkept_events.__file__}
 
     def __init__(self) -> None:
-        self.relay = StreamRelay()
+        attempts: dict[str, Any] = {}
+        self.relay = StreamRelay(attempts)
         self.told: list[Any] = []
         owner = Made(path="p", time=lambda: 1.0, latest_number=lambda _: 0, system=Made(publish=self.told.append))
         spec = Made(task="t", worker="w", values=Made(number=1, metadata={}))
-        self.attempt: Any = Made(spec=spec, owner=owner, subtask=Made(id="s"))
+        self.attempt: Any = Made(spec=spec, owner=owner, subtask=Made(id="s"), task="t", done=False, progress=None)
+        attempts["key"] = self.attempt
         self.looks: list[tuple[list[str], int, int]] = []
 
     def tell(self, *texts: str) -> None:

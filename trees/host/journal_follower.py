@@ -65,10 +65,6 @@ class JournalFollower:
         """How many records of older versions there were, which have no numbers."""
         self._journals = [_Journal(id_)]
         """The task's, and those of its parts that have begun."""
-        self._to_recall: Recall = recall
-        """Tells whether to recall what was told before it began to read; never: it was looked for."""
-        self._recalled = 0
-        """Number of the last event of that."""
         self._turns = InTurn()
         """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
         self._unkept = UnkeptEvents()
@@ -88,6 +84,13 @@ class JournalFollower:
         """Time and number of the first record, as far as there is one; and what is completed with the task's end."""
         self.stop = port.runtime.feed.follow(id_, self, self._done)
         """Hear nothing more."""
+        self._is_always = recall == "always"
+        """True where what was told before is told also where the task has ended meanwhile."""
+        # After it follows: what is told in between is recalled, and known by its number when it is heard.
+        recalled, self._recalled = ([], 0) if recall == "never" else port.runtime.streams.recall(id_)
+        """Events of before; number of the last one."""
+        self._earlier = [event for event in recalled if self._is_mine(event)]
+        """Events of its task among them, until they are handed out."""
 
     def hear(self, event: TaskEvent) -> None:
         """Something happened to the task, or to a part of it."""
@@ -147,7 +150,7 @@ class JournalFollower:
         self.signal = WaitOfTask(self._port, self._id)
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
-        recalled = self._recall(ended=ended)  # before the journals as well: their records stand before it
+        recalled, self._earlier = (self._earlier if self._is_always or not ended else []), []
         missed = self._missed
         is_last = down or (ended and (self._knows_all or missed != self._caught_up))
         heard = self._heard()  # before it is seen how far the journals are read: each stands behind its record
@@ -181,14 +184,6 @@ class JournalFollower:
             if down and (self._port.system.cause is not None or not self._port.system.is_down):
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
-
-    def _recall(self, *, ended: bool) -> list[TaskEvent]:
-        """Return what was told before it began to read, once; nothing where the task has ended, unless it is wanted."""
-        if self._to_recall == "never" or (ended and self._to_recall == "ongoing"):
-            return []
-        self._to_recall = "never"
-        recalled, self._recalled = self._port.runtime.streams.recall(self._id)
-        return [event for event in recalled if self._is_mine(event)]
 
     def _heard(self) -> list[TaskEvent]:
         """Return what was heard since the last look and is in no journal."""

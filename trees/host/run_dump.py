@@ -28,7 +28,8 @@ def view_run(port: OrchestratorPort, run: Report | TaskState, *, deep: bool) -> 
     else:
         nodes = list(run.nodes.values())
         live = {node.id: port.runtime.attempt_at(run, node) for node in nodes}
-        progress = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        told = {id_: one.progress for id_, one in live.items() if one is not None and one.progress is not None}
+        progress = {id_: (event.fraction, event.text) for id_, event in told.items()}
         lanes = {node.id: lane_of(run, node, port.path) for node in nodes if node.status is SubtaskStatus.QUEUED}
         why = {lane: put_off(port.workers, lane, now) for lane in set(lanes.values())}
         waits = {id_: why[lane] for id_, lane in lanes.items()}

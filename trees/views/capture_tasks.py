@@ -111,7 +111,8 @@ def _subtask(
 ) -> SubtaskSnapshot:
     runs = status is SubtaskStatus.RUNNING
     escalation, live = node.escalation, port.runtime.attempt_at(state, node) if runs else None
-    fraction, words = (live.progress if live is not None else None) or (None, "")
+    progress = live.progress if live is not None else None
+    fraction, words = (progress.fraction, progress.text) if progress is not None else (None, "")
     return SubtaskSnapshot(
         id=node.id,
         status=status,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.mailbox import Mailbox
     from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.model.live_events import SubtaskProgressed
 
 
 class Attempt(Reply, SystemMessage):
@@ -99,7 +100,8 @@ class Attempt(Reply, SystemMessage):
         """True once it was put where it is done. Written by ``give_once``."""
         self.was_refused = False
         """True where it was not even taken."""
-        self.progress: tuple[float, str] | None = None
+        self.progress: SubtaskProgressed | None = None
+        """Last word of it on how far it is. Written by ``StreamRelay``."""
         self.stream: AttemptStream | None = None
         """Pieces that it streams; None: it has streamed nothing. Written by ``open_stream``."""
         self.trace: AttemptTrace | None = None
@@ -243,14 +245,12 @@ class Attempt(Reply, SystemMessage):
         self.is_taken_up = True
         return again
 
-    def shows(self, progress: tuple[float, str] | None, now: float) -> None:
-        """Note a sign of life, and how far it says that it is."""
+    def shows_life(self, now: float) -> None:
+        """Note a sign of life."""
         self.last_sign = now
         incarnation = self.incarnation
         if incarnation is not None and incarnation.pulse is not None:
             incarnation.pulse.beat()
-        if progress is not None:
-            self.progress = progress
 
     def open_stream(self) -> AttemptStream:
         """Return where its code streams to. It may have ended meanwhile: then that takes nothing."""

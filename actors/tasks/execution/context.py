@@ -207,9 +207,9 @@ class Context:
         said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
         if attempt.stream is not None:
             attempt.stream.flush()  # what was said before comes before
-        progress = min(1.0, max(0.0, float(fraction))), said
-        attempt.shows(progress, attempt.owner.system.now())
-        attempt.owner.streams.tell_progress(attempt, *progress)
+        share = min(1.0, max(0.0, float(fraction)))
+        attempt.shows_life(attempt.owner.system.now())
+        attempt.owner.streams.tell_progress(attempt, share, said)
 
     def stream(self, text: str, kind: StreamKind = "text") -> None:
         """Show what it is just saying or doing, as it comes; also a sign of life. For ``handle.stream()`` and events.
@@ -230,13 +230,13 @@ class Context:
             require_kind(kind)
         if not isinstance(text, str):
             raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
-        attempt.shows(None, attempt.owner.system.now())
+        attempt.shows_life(attempt.owner.system.now())
         if text:
             (attempt.stream or attempt.open_stream()).add(kind, str.__str__(text))
 
     def heartbeat(self) -> None:
         """A sign of life: ``idle_timeout_s`` counts from here."""
-        self._attempt.shows(None, self._attempt.owner.system.now())
+        self._attempt.shows_life(self._attempt.owner.system.now())
 
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
         """Say what was used up; it counts for the budgets of the subtask, the task and the team.

@@ -66,7 +66,7 @@ class AttemptStepHost:
         if attempt.done or attempt.ended_by is not None:
             what = f"the attempt was ended ({attempt.ended_by or 'it is over'}): step {name!r} is not made"
             raise AttemptEnded(what)
-        attempt.shows(None, attempt.owner.system.now())
+        attempt.shows_life(attempt.owner.system.now())
 
     def trace(self, name: str) -> AbstractContextManager[object] | None:
         """Return the trace of a step, where its attempt is traced."""
@@ -119,7 +119,7 @@ class AttemptStepHost:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
         attempt = self._attempt
         owner = attempt.owner
-        attempt.shows(None, owner.system.now())
+        attempt.shows_life(owner.system.now())
         if attempt.spec.role == "work":
             return owner.keep_step(attempt, call, value)
         self.tell_usage()

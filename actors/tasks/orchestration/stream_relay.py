@@ -1,9 +1,10 @@
 """Relay of what attempts say of themselves to the events of their tasks; it recalls the last of it, for late readers.
 
-What is streamed, and progress, are in no journal. They are told on the bus, as all events are, and recalled as long as
-there is room: ``UnkeptEvents`` of each of the ``MOST_TASKS`` tasks that have streamed last, and the last progress of
-each subtask of those that have told of any last. So a reader who begins while a task runs has the beginning as well; an
-event that it has been recalled and then hears of is known by its number.
+What is streamed, and progress, are in no journal. They are told on the bus, as all events are, and recalled: of streams
+as long as there is room (``UnkeptEvents`` of each of the ``MOST_TASKS`` tasks that have streamed last), of progress the
+last that each attempt which still runs has told. So a reader who begins while a task runs has the beginning as well; an
+event that it has been recalled and then hears of is known by its number. An attempt that has ended tells nothing more:
+its thread may go on, and what it says then is of no attempt.
 
 Locking: that of ``_turns`` guards all fields, and is held while an event is published, so that their numbers grow in
 the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. A
@@ -18,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from actors.concurrency.in_turn import InTurn
 from actors.tasks.model.event_base import TaskEvent
@@ -31,23 +32,18 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_stream import Piece
 
 MOST_TASKS: Final = 64
-MOST_SUBTASKS: Final = 2_048
-"""Subtasks of a task whose progress is recalled."""
-HeldT = TypeVar("HeldT")
-_Progress = OrderedDict[tuple[str, str], SubtaskProgressed]
 
 
 class StreamRelay:
-    """Streams and progress of the attempts of a tree."""
+    """Streams and progress of the attempts of a tree; ``attempts`` are those that run, by key."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: dict[str, Attempt]) -> None:
+        self._attempts = attempts
         self._turns = InTurn()
         self._number = 0
         """Number of the last event."""
-        self._streamed: OrderedDict[str, UnkeptEvents] = OrderedDict()
+        self._recent: OrderedDict[str, UnkeptEvents] = OrderedDict()
         """By the task of a user that they belong to; the one that has streamed last stands last."""
-        self._progress: OrderedDict[str, _Progress] = OrderedDict()
-        """The last progress of each subtask, by task in the same order."""
 
     def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
         """Tell what an attempt has streamed, in this order."""
@@ -61,7 +57,12 @@ class StreamRelay:
 
     def _tell(self, attempt: Attempt, pieces: Sequence[Piece], gone: list[object]) -> None:
         spec, owner = attempt.spec, attempt.owner
-        held = _held_of(self._streamed, spec.task, UnkeptEvents(), gone)
+        whole = whole_of(spec.task) or spec.task
+        recent = self._recent.setdefault(whole, UnkeptEvents())
+        with suppress(KeyError):  # a call in between has let go of it
+            self._recent.move_to_end(whole)
+        if len(self._recent) > MOST_TASKS:
+            gone.append(self._recent.popitem(last=False)[1])
         for kind, text, lost in pieces:
             event = SubtaskStreamed(
                 owner.path,
@@ -77,28 +78,27 @@ class StreamRelay:
                 metadata=spec.values.metadata,
                 number=self._number + 1,
             )
-            held.put(event)
+            recent.put(event)
             self._number = event.number
             owner.system.publish(event)
 
     def _tell_progress(self, attempt: Attempt, fraction: float, text: str, gone: list[object]) -> None:
-        spec, owner, subtask = attempt.spec, attempt.owner, attempt.subtask.id
-        held = _held_of(self._progress, spec.task, _Progress(), gone)
+        if attempt.done:
+            return
+        spec, owner = attempt.spec, attempt.owner
         event = SubtaskProgressed(
             owner.path,
             spec.task,
             owner.time(),
-            subtask,
+            attempt.subtask.id,
             fraction,
             text,
             seq=owner.latest_number(spec.task),
             metadata=spec.values.metadata,
             number=self._number + 1,
         )
-        gone.append(held.get((spec.task, subtask)))
-        held[spec.task, subtask] = event
-        if len(held) > MOST_SUBTASKS:
-            gone.append(held.popitem(last=False))
+        gone.append(attempt.progress)
+        attempt.progress = event
         self._number = event.number
         owner.system.publish(event)
 
@@ -109,24 +109,14 @@ class StreamRelay:
         return [*known], number
 
     def _held(self, whole: str) -> tuple[int, list[SubtaskStreamed | SubtaskProgressed]]:
-        number, streamed, progress = self._number, self._streamed.get(whole), self._progress.get(whole)
-        pieces = streamed.held() if streamed is not None else []
-        return number, [*(each for each in pieces if isinstance(each, SubtaskStreamed)), *(progress or {}).values()]
+        number, recent = self._number, self._recent.get(whole)
+        pieces = recent.held() if recent is not None else []
+        told = [each.progress for each in self._attempts.copy().values() if not each.done]
+        of_it = [each for each in told if each is not None and (whole_of(each.task) or each.task) == whole]
+        return number, [*(each for each in pieces if isinstance(each, SubtaskStreamed)), *of_it]
 
     def forget(self, task: str) -> None:
-        """Let go of what the attempts of a task have said."""
-        for table in (self._streamed, self._progress):
-            if task in table:  # of most tasks nothing was told, or the task is new
-                gone = self._turns.look(partial(table.pop, task, None))
-                del gone  # after the lock
-
-
-def _held_of(table: OrderedDict[str, HeldT], task: str, new: HeldT, gone: list[object]) -> HeldT:
-    """Return what is held of the task of a user, which is the last by now; what there is no room for is ``gone``."""
-    whole = whole_of(task) or task
-    held = table.setdefault(whole, new)
-    with suppress(KeyError):  # a call in between has let go of it
-        table.move_to_end(whole)
-    if len(table) > MOST_TASKS:
-        gone.append(table.popitem(last=False)[1])
-    return held
+        """Let go of what a task has streamed."""
+        if task in self._recent:  # of most tasks nothing was streamed, or the task is new
+            gone = self._turns.look(partial(self._recent.pop, task, None))
+            del gone  # after the lock

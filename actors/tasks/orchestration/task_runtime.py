@@ -82,7 +82,7 @@ class TaskRuntime:
         """Tells those who follow a task of its events."""
         self.numbers = EventNumbers(self)
         """Numbers of the events of its tasks."""
-        self.streams = StreamRelay()
+        self.streams = StreamRelay(self.attempts)
         """Tells what attempts stream, and recalls the last of it."""
         self.stranded: dict[str, OrchestratorPort] = {}
         """Ports of supervisors that have tasks in the store, and are not in the tree, or have no orchestrator there."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from loguru import logger
 from actors import TreeDownError
 from actors.runtime.event_bus import weight_of
 from actors.runtime.event_log import describe
-from actors.tasks.execution.attempt_stream import MOST_CHARS, MOST_PIECES
+from actors.tasks.execution.attempt_stream import MOST_CHARS, MOST_PIECES, Piece
 from actors.tasks.model.task_events import (
     SubtaskProgressed,
     SubtaskRetrying,
@@ -29,7 +31,7 @@ from actors.tasks.model.task_events import (
 from actors.tasks.orchestration import stream_relay, unkept_events
 from actors.testing import ManualClock, settle
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.one_worker import TWO, spec_of
+from tests.support.one_worker import ONE, TWO, spec_of
 from tests.support.resuming import NotingStore
 from trees import Keep, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
 from trees.host.journal_follower import JournalFollower
@@ -294,7 +296,7 @@ def test_who_does_not_stream_has_no_stream() -> None:
     with start(spec_of(work)) as tree:
         tree.run("go", timeout=LONG_S)
         assert streams == [None]
-        assert not tree._system.services["tasks"].streams._streamed
+        assert not tree._system.services["tasks"].streams._recent
 
 
 def test_what_is_streamed_is_content_no_log_line_or_dump_has_it_unless_it_is_asked_for() -> None:
@@ -534,15 +536,81 @@ def test_progress_that_comes_while_the_journal_is_read_stands_behind_the_begin_o
     assert [getattr(event, "fraction", None) for event in told] == [None, 0.1, None, 0.5]
 
 
-def test_progress_of_so_many_subtasks_is_recalled_and_the_oldest_goes() -> None:
-    with start(spec_of(lambda task, context: context.progress(1.0))) as tree:
-        relay = tree._system.services["tasks"].streams
-        for number in range(stream_relay.MOST_TASKS + 2):
+def test_progress_is_let_go_of_with_its_attempt() -> None:
+    def told() -> list[SubtaskProgressed]:
+        gc.collect()
+        return [each for each in gc.get_objects() if type(each) is SubtaskProgressed and each.text == "a long text"]
+
+    with start(spec_of(lambda task, context: context.progress(1.0, "a long text"))) as tree:
+        for number in range(3):
             tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
-        assert [*relay._progress][:2] == ["t2", "t3"]
-        assert len(relay._progress) == stream_relay.MOST_TASKS
-        tree.remove_task("t2")
-        assert "t2" not in relay._progress
+        settle(tree)
+        assert told() == []
+
+
+@pytest.mark.parametrize("others", [0, stream_relay.MOST_TASKS + 2])
+def test_what_comes_between_the_begin_of_a_reader_and_its_first_look_is_told_however_much_others_stream(
+    others: int,
+) -> None:
+    speaker = Speaker()
+    with speaking(speaker) as (tree, handle):
+        events, texts = aiter(handle.events()), handle.stream()
+        for number in range(5):
+            speaker.context.progress(number / 10)
+            speaker.context.stream(f"piece {number}, ")
+        speaker.context.progress(0.9)  # tells the last piece first
+        for number in range(others):
+            speaker.context._attempt.owner.streams.tell(_of_another(speaker.context, number), [Piece("text", "x")])
+        tree._system.bus.flush(LONG_S)
+        speaker.may_end.set()
+
+        async def all_of_them() -> list[TaskEvent]:
+            return [event async for event in events]
+
+        live = asyncio.run(all_of_them())
+        said = "".join(f"piece {number}, " for number in range(5))
+        shares = [event.fraction for event in live if isinstance(event, SubtaskProgressed)]
+        assert shares == [0, 0.1, 0.2, 0.3, 0.4, 0.9]
+        assert "".join(text for _, text in pieces(live)) == "".join(texts) == said
+
+
+def _of_another(context: Any, number: int) -> Any:
+    """An attempt of another task, as the relay sees it."""
+    attempt = context._attempt
+    spec = SimpleNamespace(task=f"other{number}", worker="w", values=attempt.spec.values)
+    return SimpleNamespace(spec=spec, owner=attempt.owner, subtask=attempt.subtask)
+
+
+def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
+    contexts, may_speak, has_spoken, may_end = list[Any](), threading.Event(), threading.Event(), threading.Event()
+
+    def works(_: Any, context: Any) -> str:
+        contexts.append(context)
+        if context.attempt == 1:
+            assert may_speak.wait(LONG_S)
+            context.progress(0.95, "given up")
+            has_spoken.set()
+        else:
+            context.progress(0.1, "present")
+            may_speak.set()
+            assert may_end.wait(LONG_S)
+        return "ok"
+
+    clock = ManualClock()
+    worker = WorkerSpec(id="w", execute=works, timeout_s=5.0, on_failure=[AT_ONCE])
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=ONE), children=[worker]), clock=clock) as tree:
+        handle = tree.submit("go")
+        heard = iter(handle.events())
+        while len(contexts) < 1:
+            next(heard)
+        clock.advance(5.0)
+        assert has_spoken.wait(LONG_S)
+        late = iter(handle.events())
+        live = [next(late) for _ in range(8)]
+        may_end.set()
+        for events in ([*live, *late], heard):
+            told = [event.text for event in events if isinstance(event, SubtaskProgressed)]
+            assert told == ["present"]
 
 
 def test_who_goes_on_after_an_event_is_not_told_once_more_what_was_streamed_before() -> None:
@@ -578,7 +646,7 @@ def test_only_the_tasks_that_have_streamed_last_are_recalled_and_one_that_is_rem
     with start(spec_of(lambda task, context: context.stream("text"))) as tree:
         for number in range(stream_relay.MOST_TASKS + 2):
             tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
-        recalled = tree._system.services["tasks"].streams._streamed
+        recalled = tree._system.services["tasks"].streams._recent
         assert [*recalled][:2] == ["t2", "t3"]
         assert len(recalled) == stream_relay.MOST_TASKS
         tree.remove_task("t2")
