@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors import Later, RecursionDetectedError
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import used_so_far
-from actors.tasks.journal.subtask_state import EffectRecord
 from actors.tasks.model import task_events
 from tests.support.crew import faulty
 from tests.support.resuming import NotingStore

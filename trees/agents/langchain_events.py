@@ -54,10 +54,17 @@ class AttemptEvents(BaseCallbackHandler):
         """Names of the tools that run."""
 
     def knows(self, values: Any) -> None:
-        """Note the messages in a state that an attempt before this one has left: that has counted them."""
+        """Note the messages in a state that an attempt before this one has left: that has counted them.
+
+        Unless its process died right then: a checkpointer has kept an answer that the journal had not counted yet. So
+        what all of them have cost, beyond what is recorded under this key, counts here.
+        """
+        tokens = 0
         with self._lock:
             for message in _messages(values, _DEPTH):
-                self._note(message)
+                if self._note(message):
+                    tokens += _tokens(message)
+        self._use(max(0, tokens - self._context.used_before.tokens))
 
     # -- models -----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
-from actors.tasks.model.task import Budget, Subtask, Usage
+from actors.tasks.model.task import NO_USAGE, Budget, Subtask, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,8 @@ class AttemptSpec(NamedTuple):
     """Processes that have ended with it."""
     counted: Usage | None = None
     """Usage of the team's part that was counted before; None: no team does it."""
+    used_before: Usage = NO_USAGE
+    """Usage that is recorded under its idempotency key."""
 
 
 class AttemptOutcome(NamedTuple):

@@ -156,6 +156,11 @@ class Context:
         return list(self._values.revision.answers)
 
     @property
+    def used_before(self) -> Usage:
+        """Usage that was recorded under this idempotency key before this run, in whatever process that was."""
+        return self._attempt.spec.used_before
+
+    @property
     def context_tokens(self) -> int:
         """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
         return self._attempt.owner.context_tokens
@@ -241,7 +246,9 @@ class Context:
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
         """Say what was used up; it counts for the budgets of the subtask, the task and the team.
 
-        It counts however this attempt ends, and where its process dies. Budgets are looked at when an attempt ends.
+        It counts however this attempt ends. Budgets are looked at when an attempt ends. Nobody waits for the journal
+        here: where the process dies, what was said in the last milliseconds before that can be lost. What a step has
+        used up is recorded with its result.
         """
         attempt = self._attempt
         if attempt.use(Usage(tokens=tokens, cost=cost)):  # which refuses, here, what is no number

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.model import task_events
@@ -25,8 +26,6 @@ _DONE: Final = frozenset(
 FRESH: Final = LadderPosition()
 """At the foot of the ladder."""
 _NOTHING_USED: Final = NO_USAGE, 0.0
-UNBEGUN: Final = "it had not begun"
-"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
 UNWANTED: Final = "nobody waits for it"
 """Why a subtask ends that was asked for."""
 LOST: Final = "nothing is known of its attempt"
@@ -66,60 +65,6 @@ class RevisionHistory:
 
 UNREVISED: Final = RevisionHistory()
 """History of a subtask that nobody has said anything about."""
-
-
-@dataclass(slots=True, eq=False)
-class EffectRecord:
-    """Record of what one worker did, or began, for a subtask, and of what would have to be undone."""
-
-    worker: str
-    number: int
-    seq: int
-    """Grows with the starts of the whole task."""
-    attempt: int = 0
-    answers: tuple[task_events.EscalationAnswered, ...] = ()  # of people, to the questions about its undo
-    open: bool = False
-    """An attempt was started, and nothing is known of its end."""
-    broken: bool = False
-    """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
-    unknown: bool = False
-    """An attempt ended, or was broken off, so that it may have had its effect."""
-    done: bool = False
-    result: Any = None
-    undone: bool = False
-    stands: bool = False
-    """True where its undo was given up: it is not called again, and its effect stands, or may."""
-    undoable: bool = False
-    """True where its worker declares an undo."""
-    part: str = ""
-    """Id of its part, of a team, where the journal says it."""
-    told: Usage = NO_USAGE
-    """Usage of it that is counted."""
-
-    def interrupted(self, why: str = "") -> None:
-        """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
-        if why == UNBEGUN:
-            self.open = self.broken
-        else:
-            self.broken = True
-
-    def succeeds(self, result: Any) -> None:
-        """An attempt has ended with a result."""
-        self.open = self.broken = False
-        self.done, self.result = True, result
-
-    def fails(self, *, may_have_acted: bool) -> None:
-        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off.
-
-        A team that gave way goes on where it was: its part knows what was done.
-        """
-        self.unknown = self.unknown or may_have_acted or (self.broken and not self.part)
-        self.open = self.broken = False
-
-    @property
-    def needs_compensation(self) -> bool:
-        """True where it has had its effect, or may have had it."""
-        return not self.undone and not self.stands and (self.done or self.unknown or self.open)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -236,9 +181,20 @@ class SubtaskState:
         if act is not None:
             act.told += usage
 
+    @property
+    def used_in_act(self) -> Usage:
+        """Usage that is recorded under its present idempotency key, of whatever worker."""
+        acts = self.acts
+        if not acts or self.usage is NO_USAGE:
+            return NO_USAGE
+        return sum((act.told for act in acts if act.number == self.act), NO_USAGE)
+
     def act_with(self, part: str) -> EffectRecord | None:
-        """Return the record of what a team did with this part; None: there is none."""
-        return next((act for act in self.acts or () if part and act.part == part), None)
+        """Return the record of what a team did with this part; of no part: of what a worker did last. None: no such."""
+        acts = self.acts or ()
+        if part:
+            return next((act for act in acts if act.part == part), None)
+        return acts[-1] if acts and not acts[-1].part else None
 
     def runs_again(self, feedback: str) -> None:
         """Begin a new act: it was sent back, or needs what was, whatever it did before."""

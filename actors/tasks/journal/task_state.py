@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from actors.tasks.journal.dropped import changed
+from actors.tasks.journal.effect_record import UNBEGUN
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.question_fold import APPLY_QUESTIONS, close_question
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reopening import reopen, replan, undone_once_more
 from actors.tasks.journal.stage_state import ReviewState, Rework, StageState
 from actors.tasks.journal.step_fold import APPLY_STEPS, end_steps, spend, step_over
-from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState
+from actors.tasks.journal.subtask_state import LOST, SubtaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
 from actors.tasks.model.task import (

@@ -25,8 +25,9 @@ from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_steps import NO_STEPS
 from actors.tasks.execution.context import ContextValues, results_of_member
 from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
+from actors.tasks.journal.effect_record import UNBEGUN
 from actors.tasks.journal.reporting import kept_results, total_usage
-from actors.tasks.journal.subtask_state import LOST, UNBEGUN, SubtaskState, part_id_of
+from actors.tasks.journal.subtask_state import LOST, SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, FailureKind
@@ -111,6 +112,7 @@ class AttemptHandoff:
             steps=NO_STEPS if node.steps is None else self._parts.results.steps(state, node.steps),
             losses=losses,
             counted=node.acts[-1].told if entry.is_team and node.acts else None,
+            used_before=node.used_in_act,
         )
 
     def _revision(self, state: TaskState, node: SubtaskState, team: Attempt | None, entry: RegistryEntry) -> Revision:

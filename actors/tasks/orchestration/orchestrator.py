@@ -385,7 +385,7 @@ class Orchestrator(ManagedActor):
         RunWhenDurable: lambda to, message: to.core.act(message.task, message.act),
         Delegate: lambda to, message: to.parts.delegation.delegate(message),
         StepMade: lambda to, message: record_made(to.parts.recording, message),
-        UsageReported: lambda to, message: to.parts.recording.count(message.attempt),
+        UsageReported: lambda to, message: to.parts.recording.count_now(message.attempt),
         DelegationCancelled: lambda to, message: to.parts.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.parts.delegation.answered(message),
         WaitsChanged: lambda to, message: to.parts.delegation.waits_changed(message),

@@ -109,6 +109,11 @@ class Recording:
         fields = (node.id, "", attempt.spec.part, attempt.spec.worker) if node is not None else ("", role)
         self.emit(state, task_events.UsageTold, used, *fields)
 
+    def count_now(self, attempt: Attempt) -> None:
+        """As ``count``, of an attempt that goes on: kept as soon as it can be, not only with the next record of it."""
+        self.count(attempt)
+        self._runtime.flush(attempt.task)  # nobody waits for that
+
     def emit_breaker(self, event: task_events.BreakerChanged) -> None:
         """Record that a breaker has counted, or turned."""
         self.core.store.replace(f"{BREAKER}{event.path}", self.core.path, event)

@@ -15,8 +15,9 @@ from actors.tasks.results.result_cache import ResultCache
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actors.tasks.journal.effect_record import EffectRecord
     from actors.tasks.journal.kept_steps import KeptSteps
-    from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
+    from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.journal.task_state import TaskState
     from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 

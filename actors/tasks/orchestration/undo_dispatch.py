@@ -21,8 +21,9 @@ from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, part_id_of
+from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind

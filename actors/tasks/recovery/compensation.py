@@ -13,7 +13,8 @@ cannot hold the task open for ever.
 from __future__ import annotations
 
 from actors.model.errors import Later
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, with_dependants
+from actors.tasks.journal.effect_record import EffectRecord
+from actors.tasks.journal.subtask_state import SubtaskState, with_dependants
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft

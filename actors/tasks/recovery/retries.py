@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from actors.model.errors import Failed, Later
 from actors.model.spec import RandomSource
-from actors.tasks.journal.subtask_state import FRESH, UNBEGUN, UNWANTED, SubtaskState
+from actors.tasks.journal.effect_record import UNBEGUN
+from actors.tasks.journal.subtask_state import FRESH, UNWANTED, SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import Draft, draft

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from actors.tasks.journal.dropped import NotHeld
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import kept_results
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState, act_of
+from actors.tasks.journal.subtask_state import SubtaskState, act_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SUCCEEDED
 from actors.tasks.results.result_budget import NEEDED, RESULT, SUMMARY, ResultBudget, summary_of

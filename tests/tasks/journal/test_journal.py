@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from actors import Event
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import decode, encode
-from actors.tasks.journal.subtask_state import EffectRecord, SubtaskState
+from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import StoreError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors import ChildStarted, Failed
-from actors.tasks.journal.subtask_state import EffectRecord
+from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.model.task_events import Compensated, SubtaskStarted, TaskFinished
 from actors.testing import ManualClock, settle
 from tests.support.crew import Record

@@ -6,6 +6,8 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from actors import Escalated, Failed, Later, Rejected, Worker
 from actors.tasks.model import task_events
 from tests.support.attempts import AT_ONCE, LONG_S, run, shop
+from tests.support.hardening import eventually
 from tests.support.resuming import NotingStore
 from trees import (
     Budget,
@@ -37,6 +40,7 @@ from trees import (
     WorkerSpec,
     start,
 )
+from trees.store import SqlStore
 
 ONE = [Subtask("x", worker="w")]
 Does = Callable[[Any], Awaitable[Any]]
@@ -178,6 +182,45 @@ def test_what_was_told_before_the_process_died_counts(*, recorded: bool) -> None
         report = end_of(tree.task("t"))
 
     assert report.usage.tokens == (14 if recorded else 7)
+
+
+def test_what_is_told_is_kept_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process could die long before the next record of the attempt: the writer does not wait for its next look."""
+    monkeypatch.setattr("trees.store.writer.POLL_S", 3_600.0)
+    gate, url = Gate(_hangs), f"sqlite:///{tmp_path / 'tasks.db'}"
+    with start(one_worker(gate), store=url) as tree, closing(SqlStore.look(url)) as looking:
+        handle = tree.submit(Task("go", id="t"))
+        eventually(lambda: any(isinstance(each, task_events.UsageTold) for each in looking.read("t")), "a record")
+        handle.cancel()
+
+
+def test_an_attempt_knows_what_was_recorded_under_its_key() -> None:
+    """That of earlier attempts, and of one before a crash of the process; not that of what was sent back."""
+    store, seen = NotingStore(), []
+
+    async def execute(_: Subtask, context: Any) -> str:
+        seen.append((context.revision, context.attempt, context.used_before.tokens))
+        context.use(tokens=7)
+        if len(seen) == 2:
+            await _hangs(context)
+        if len(seen) in {1, 4}:
+            raise ValueError("once more")
+        return "done"
+
+    no = Verdict(passed=False, checks=[Check(subtask="x", passed=False, feedback="better")])
+    verdicts = iter([no, Verdict(passed=True)])
+    tasks = Tasks(planner=StaticPlan(ONE), reviewer=lambda *_: next(verdicts), max_iterations=2)
+    spec = SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute, on_failure=[AT_ONCE])])
+    with start(spec, store=store) as tree:
+        events = tree.submit(Task("go", id="t")).events()
+        attempts = (event.attempt for event in events if isinstance(event, task_events.SubtaskStarted))
+        assert (next(attempts), next(attempts)) == (1, 2)
+        assert any(isinstance(event, task_events.UsageTold) for event in events)
+        cut = list(store.changes)
+    with start(spec, store=NotingStore(cut)) as tree:
+        end_of(tree.task("t"))
+
+    assert seen == [(0, 1, 0), (0, 2, 7), (0, 2, 14), (1, 1, 0), (1, 2, 7)]
 
 
 def test_what_an_attempt_that_runs_has_used_up_ends_its_task_when_the_next_one_ends() -> None:

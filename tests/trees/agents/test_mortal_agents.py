@@ -25,7 +25,7 @@ def incarnation(kind: str, folder: Path, at: int) -> tuple[int, str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graph", "agent"])
-@pytest.mark.parametrize("at", [4])
+@pytest.mark.parametrize("at", [2, 4])
 def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: str, at: int) -> None:
     killed, _, errors = incarnation(kind, tmp_path, at)
     assert killed == -9, errors
@@ -34,7 +34,6 @@ def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: st
     assert again == 0, errors
     result, tokens = json.loads(shown)
     assert result == f"step {STEPS}"
-    # What was told right before the kill may not have reached the store.
-    assert (STEPS - at + 1) * 10 <= tokens <= STEPS * 10
+    assert tokens == STEPS * 10  # each answer counts once, also where only the checkpointer had it by then
     steps = [int(each) for each in (tmp_path / "steps").read_text().split()]
     assert sorted(steps) == sorted([*range(1, STEPS + 1), at])
