@@ -18,6 +18,8 @@ from actors.tasks.model.outcome import PutOff
 
 _PASSING: Final = frozenset({408, 409, 425, 429})
 """Statuses of requests that may succeed later, among those that say that the request is wrong."""
+_MALFORMED: Final = frozenset({400, 422})
+"""Statuses of a request with a field that the server does not take."""
 _UNAVAILABLE: Final = frozenset({429, 503, 529})
 """Statuses whose answer may say when to come back."""
 _MOST_CAUSES: Final = 10
@@ -49,6 +51,11 @@ def outcome_of(error: BaseException) -> BaseException:
 def is_refused(status: object) -> bool:
     """True for a status of HTTP that says that the request is wrong, and would be the next time."""
     return isinstance(status, int) and 400 <= status < 500 and status not in _PASSING  # noqa: PLR2004
+
+
+def is_malformed(error: BaseException) -> bool:
+    """True for an answer that says that the server does not take a field of the request, such as ``stream_options``."""
+    return _status_of(error) in _MALFORMED
 
 
 def raise_outcome(error: Exception, outcome: BaseException, *, has_steps: bool = False) -> None:

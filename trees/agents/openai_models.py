@@ -5,10 +5,10 @@ pieces of an answer as they come. What a step that is recorded has cost was coun
 attempt in a context variable, which the tasks of a run inherit. So one copy of an agent, with those that it hands over
 to, serves all attempts; tools and everything else are the user's own objects.
 
-A model that cannot stream is asked for the whole answer, from its first refusal on. So is one that tells no usage when
-it streams, for which a model of Chat Completions is asked: such an answer cannot be counted, nor is it known to be
-whole, since what a connection has lost looks like the end of the stream. One that has told its usage before has lost
-its connection: it goes on with streams (``StreamHabits``).
+A model that cannot stream is asked for the whole answer, from its first refusal on. So is one of Chat Completions whose
+stream does not tell its usage, or why it has ended: such an answer cannot be counted, or is not known to be whole:
+what a connection has lost looks like the end of the stream. One that has told both before has lost its connection: it
+goes on with streams (``StreamHabits``).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from agents import (
 from openai import APIStatusError
 
 from actors.tasks.execution.attempt_steps import use_in_step
+from trees.agents.model_errors import is_malformed
+from trees.agents.openai_chat_ends import ending
 from trees.agents.openai_steps import approved_tool, asker_of, request_step, said_of
 from trees.agents.stream_habits import StreamHabits
 
@@ -43,8 +45,6 @@ ATTEMPT: Final[ContextVar[RunRequests | None]] = ContextVar("regrow_openai_run",
 """Requests of the attempt that runs; None: the model is used by somebody else."""
 _BROKEN: Final = frozenset({"response.failed", "response.incomplete", "error", "response.error"})
 """Events with which an answer ends that is not whole."""
-_MALFORMED: Final = frozenset({400, 422})
-"""Statuses of a request with a field that the server does not take."""
 _SETTINGS: Final = 2
 """Place of the settings among the arguments of a request."""
 
@@ -145,16 +145,20 @@ class AttemptModel(Model):
         """Leave the model open: it is the user's."""
 
     async def _ask(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
+        has_ended = True
         if self._habits.streams():
-            found = await self._streamed(attempt, args, kwargs)
+            model = ending(self._inner)
+            found = await self._streamed(model, attempt, args, kwargs)
             if found is not None:
                 return found
+            has_ended = getattr(model, "has_ended", None) is not False
         response = await self._inner.get_response(*args, **kwargs)
-        self._habits.told_nothing()  # not before: a request that is wrong says nothing of streams
+        # Not before: a request that is wrong says nothing of streams.
+        self._habits.told_nothing(has_ended=has_ended)
         attempt.says_all(response.output)
         return response
 
-    async def _streamed(self, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
+    async def _streamed(self, model: Any, attempt: RunRequests, args: Any, kwargs: Any) -> Any:
         """Return an answer whose pieces were shown as they came; None: the model is to be asked for the whole.
 
         Raises:
@@ -164,17 +168,20 @@ class AttemptModel(Model):
         if self._is_chat:
             args, kwargs = _with_usage(args, kwargs)
         try:
-            events = self._inner.stream_response(*args, **kwargs)
+            events = model.stream_response(*args, **kwargs)
             response = await read.all(events) if isinstance(events, AsyncIterable) else None
         except (NotImplementedError, AssertionError):
             if read.has_begun:
                 raise
             return None
         except APIStatusError as error:
-            if read.has_begun or not self._is_chat or error.status_code not in _MALFORMED:
+            if read.has_begun or not self._is_chat or not is_malformed(error):
                 raise
             return None  # servers of others may not know ``stream_options``
         if response is None or (self._is_chat and response.usage is None):
+            return None
+        if getattr(model, "has_ended", None) is False:
+            attempt.count(response.usage.total_tokens)
             return None
         self._habits.told()
         whole = _response_of(response, read.items)

@@ -14,7 +14,7 @@ from actors.model.errors import Failed, Later
 from actors.tasks.model.outcome import PutOff
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
-from trees.agents.model_errors import given_up, is_refused, raise_outcome
+from trees.agents.model_errors import given_up, is_refused, raise_outcome, retry_after_s
 from trees.agents.prompt import Prompt, prompt_of, render_prompt
 from trees.agents.recognise import kind_flaw
 from trees.agents.stream_habits import StreamHabits
@@ -201,4 +201,5 @@ def outcome_of(error: Exception) -> Exception:
         return error
     if is_refused(getattr(error, "status_code", None)) or isinstance(error, exceptions.ModelRequestRejectedError):
         return given_up(error)
-    return error if error.retry_after is None else PutOff(error.retry_after)
+    after_s = error.retry_after if error.retry_after is not None else retry_after_s(error)
+    return error if after_s is None else PutOff(after_s)  # which also reads fractions and dates

@@ -8,9 +8,9 @@
   that is recorded, however often its attempt begins again.
 
 An answer that was streamed is taken only where its provider has said that it is whole. One that ended without its last
-words (a connection that was closed in the middle, a body that is no stream) is asked for once more, not as a stream.
-From a provider that never tells its usage when it streams, all later answers are asked for so: they are to be counted
-(``StreamHabits``).
+words (a connection that was closed in the middle, a body that is no stream) is asked for once more, not as a stream;
+so is one whose request the server did not take, since servers of others may not know ``stream_options``. From a
+provider whose streams never tell their usage, or their end, all later answers are asked for so (``StreamHabits``).
 
 A run itself never has to stream for that: its machinery for events costs more than all else that a run does. Where
 somebody else has it stream (a handler of the user's, a capability of the agent's), the pieces are shown by a hook
@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from pydantic_ai.exceptions import ModelAPIError
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelResponse,
@@ -40,6 +41,7 @@ from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 
 from actors.tasks.execution.attempt_steps import use_in_step
+from trees.agents.model_errors import is_malformed
 from trees.agents.stream_habits import StreamHabits
 from trees.agents.streamed_step import StreamedStep, fingerprint_of, request_name
 
@@ -150,31 +152,48 @@ class AttemptRequests:
                 self.context.stream(part.content)
 
     async def _paid(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
+        identity, could_begin = "", True
         if self.stream and can_stream(model) and self._habits.streams(identity := _identity_of(model)):
-            response = await self._streamed(model, asked)
-            self.count(response)
-            if response.usage.unmeasured_requests:
-                self._habits.told_nothing(identity, has_ended=_says_its_end(response))
-            else:
-                self._habits.told(identity)
-            if _is_whole(model, response):
-                return response
-        response = await model.request(*asked)
+            streamed = await self._streamed(model, asked)
+            could_begin = streamed is not None
+            if streamed is not None and self._is_answer(identity, model, streamed):
+                return streamed
+        response: ModelResponse = await model.request(*asked)
+        if not could_begin:
+            self._habits.told_nothing(identity)  # not before: a request that is wrong says nothing of streams
         if self.stream:
             self.shows_all(response)
         self.count(response)
         return response
 
-    async def _streamed(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse:
-        async with model.request_stream(*asked) as stream:
-            try:
-                async for event in stream:
-                    self.shows(event)
-            except BaseException:
-                self.count(stream.get())  # what it has told so far
+    async def _streamed(self, model: Any, asked: tuple[Any, ...]) -> ModelResponse | None:
+        """Return what a stream has told; None: the server does not take a request for one."""
+        has_begun = False
+        try:
+            async with model.request_stream(*asked) as stream:
+                has_begun = True
+                try:
+                    async for event in stream:
+                        self.shows(event)
+                except BaseException:
+                    self.count(stream.get())  # what it has told so far
+                    raise
+                response: ModelResponse = stream.get()
+        except ModelAPIError as error:
+            if has_begun or not is_malformed(error):
                 raise
-            response: ModelResponse = stream.get()
+            return None
         return response
+
+    def _is_answer(self, identity: str, model: Any, response: ModelResponse) -> bool:
+        """Count what a stream has told; return True where it is whole."""
+        self.count(response)
+        is_whole = _is_whole(model, response)
+        if is_whole and not response.usage.unmeasured_requests:
+            self._habits.told(identity)
+        else:
+            self._habits.told_nothing(identity, has_ended=_says_its_end(response))
+        return is_whole
 
     def _see(self, response: ModelResponse) -> tuple[int, float]:
         tokens, cost = response.usage.total_tokens, _cost_of(response)
@@ -247,13 +266,16 @@ def _streams(model: Any) -> bool:
 def _is_whole(model: Any, response: ModelResponse) -> bool:
     """Return True where the stream of an answer has ended as its provider ends it, and was not cut off.
 
-    Each provider says why an answer has ended. Where it did not, the framework takes the reason for granted, so what
-    the provider tells last, the usage, must be there. Models of the user's and of tests need say nothing.
+    Each provider says why an answer has ended. Where a Chat Completions API did not, the framework takes ``stop`` for
+    granted. Of a reason that is kept nowhere as it came, what the provider tells last, the usage, must be there.
+    Models of the user's and of tests need say nothing.
     """
     if response.state in {"incomplete", "suspended"}:
         return response.state == "suspended"  # of which the framework knows how to go on
     if _says_its_end(response) or not all(map(_is_of_provider, _inmost(model))):
         return True
+    if response.finish_reason == "stop" and any(map(_is_chat, _inmost(model))):
+        return False
     return response.finish_reason is not None and not response.usage.unmeasured_requests
 
 
@@ -264,6 +286,10 @@ def _says_its_end(response: ModelResponse) -> bool:
 def _is_of_provider(model: Any) -> bool:
     module = type(model).__module__
     return module.startswith("pydantic_ai.models.") and module.rpartition(".")[2] not in {"function", "test"}
+
+
+def _is_chat(model: Any) -> bool:
+    return any(base.__name__ == "OpenAIChatModel" for base in type(model).__mro__)
 
 
 def _inmost(model: Any) -> list[Any]:

@@ -6,9 +6,10 @@ from __future__ import annotations
 class StreamHabits:
     """Knowledge of the streams of models, shared by all attempts that use them.
 
-    What a stream tells last is its usage. One without it was cut off, or is of a provider that never tells it. The
-    answers of such a provider are to be asked for whole: else nobody could count them. A model that has told its usage
-    once tells it: whatever comes without was cut off, and says nothing of the streams that follow.
+    A stream tells last why it has ended, and its usage. One without them was cut off, or is of a provider that never
+    tells them. The answers of such a provider are to be asked for whole: else nobody could count them, or know that
+    they are whole. A model that has told both once tells them: whatever comes without was cut off, and says nothing of
+    the streams that follow.
 
     Each change is one step of C. Attempts that end at once agree on what they add.
     """
@@ -23,11 +24,11 @@ class StreamHabits:
         return model not in self._off
 
     def told(self, model: str = "") -> None:
-        """A stream of it has told its usage."""
+        """A stream of it has told its usage, and its end."""
         self._telling.add(model)
 
     def told_nothing(self, model: str = "", *, has_ended: bool = True) -> None:
-        """A stream of it has come to an end without its usage, or could not begin.
+        """A stream of it has come to an end without telling both, or could not begin.
 
         Args:
             model: its name.

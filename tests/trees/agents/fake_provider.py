@@ -29,10 +29,12 @@ class Provider:
 
     Args:
         cuts: number of the stream that ``cut once`` cuts off.
+        refuses: status with which ``strict`` refuses a request.
     """
 
-    def __init__(self, cuts: int = 0) -> None:
+    def __init__(self, cuts: int = 0, refuses: int = 400) -> None:
         self.streamed: list[bool] = []
+        self.refuses = refuses
         self.cuts = cuts
 
     def client(self) -> AsyncOpenAI:
@@ -45,13 +47,14 @@ class Provider:
         streams = bool(asked.get("stream"))
         self.streamed.append(streams)
         if asked["model"] == "strict" and "stream_options" in asked:
-            return httpx2.Response(400, json={"error": {"message": "unknown field stream_options"}})
+            return httpx2.Response(self.refuses, json={"error": {"message": "unknown field stream_options"}})
         if asked["model"] == "no stream" and streams:
             return httpx2.Response(200, html="<html>a gateway</html>")
         parts = (_chat if "chat" in request.url.path else _responses)(asked)
         if not streams:
             return httpx2.Response(200, json=parts[-1])
-        if asked["model"] == "cut" or (asked["model"] == "cut once" and self.streamed.count(True) == self.cuts):
+        is_cut = asked["model"] == "cut once" and self.streamed.count(True) == self.cuts
+        if is_cut or asked["model"] in {"cut", "telling"}:
             parts = parts[:2]
         text = "".join(f"data: {json.dumps(part)}\n\n" for part in parts[:-1])
         return httpx2.Response(200, text=text, headers={"content-type": "text/event-stream"})
@@ -60,7 +63,8 @@ class Provider:
 def _chat(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the events of an answer, and the answer as a whole.
 
-    ``cut``: the connection is closed in the middle; ``cut once``: of one stream. ``silent``: no usage in a stream.
+    ``cut``: the connection is closed in the middle; ``cut once``: of one stream. ``telling``: the same, and each chunk
+    has the usage so far. ``endless``: whole streams that do not say why they end. ``silent``: no usage in a stream.
     ``strict``: the same, and no request may ask for that. ``no stream``: what is no stream comes in place of one.
     """
     wants = asked["model"] != "silent" and (asked.get("stream_options") or {}).get("include_usage")
@@ -68,7 +72,10 @@ def _chat(asked: dict[str, Any]) -> list[dict[str, Any]]:
     words[-1] = words[-1].strip()
     deltas = [{"role": "assistant", "content": word} for word in words]
     chunks = [{**_CHUNK, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    chunks.append({**_CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    if asked["model"] == "telling":
+        chunks = [{**chunk, "usage": _CHAT_USAGE} for chunk in chunks]
+    if asked["model"] != "endless":
+        chunks.append({**_CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     chunks += [{**_CHUNK, "choices": [], "usage": _CHAT_USAGE}] if wants else []
     message = {"role": "assistant", "content": SAID}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]

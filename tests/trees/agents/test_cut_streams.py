@@ -87,6 +87,26 @@ def test_an_answer_that_is_cut_off_by_a_closed_connection_is_not_taken_for_a_who
 
 
 @pytest.mark.parametrize("made", CHATS)
+def test_a_stream_that_tells_usage_in_each_chunk_and_is_cut_off_is_not_taken_for_a_whole_one(made: Made) -> None:
+    provider = Provider()
+    report = report_of(made(provider, "telling"), on_failure=[])
+
+    assert report.results["w"] == SAID
+    assert provider.streamed == [True, False]
+    assert report.usage.tokens > TOKENS  # of both
+
+
+@pytest.mark.parametrize("made", CHATS)
+def test_a_server_that_never_says_why_a_stream_ends_is_asked_for_whole_answers_from_the_third_on(made: Made) -> None:
+    provider = Provider()
+    with start(tree_of(made(provider, "endless"))) as tree:
+        reports = [tree.run("go on", timeout=60) for _ in range(3)]
+
+    assert provider.streamed == [True, False, True, False, False]
+    assert [report.usage.tokens for report in reports] == [2 * TOKENS, 2 * TOKENS, TOKENS]
+
+
+@pytest.mark.parametrize("made", CHATS)
 def test_a_page_in_place_of_a_stream_is_no_empty_answer(made: Made) -> None:
     provider = Provider()
     report = report_of(made(provider, "no stream"), on_failure=[])
@@ -141,13 +161,16 @@ def test_a_first_stream_that_nobody_has_said_to_be_whole_is_given_a_second_chanc
     assert always.streamed == [True, False, True, False, False]
 
 
-def test_a_server_that_does_not_know_the_wish_for_usage_is_asked_without_a_stream() -> None:
-    provider = Provider()
-    report = report_of(sdk_chat(provider, "strict"), on_failure=[])
+@pytest.mark.parametrize("made", [chat, wrapped, with_a_tool, sdk_chat])
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_does_not_know_the_wish_for_usage_is_asked_without_a_stream(made: Made, status: int) -> None:
+    provider = Provider(refuses=status)
+    with start(tree_of(made(provider, "strict"))) as tree:
+        reports = [tree.run("go on", timeout=60) for _ in range(2)]
 
-    assert report.results["w"] == SAID
-    assert report.usage.tokens == TOKENS
-    assert provider.streamed == [True, False]
+    assert [report.results["w"] for report in reports] == [SAID] * 2
+    assert [report.usage.tokens for report in reports] == [TOKENS] * 2
+    assert provider.streamed == [True, False, False]
 
 
 @pytest.mark.parametrize(("name", "why"), [("failed", "it has burnt down"), ("incomplete", "max_output_tokens")])

@@ -272,6 +272,7 @@ def attempts_until(error: BaseException) -> tuple[int, list[str]]:
     [
         http(429),
         http(429, retry_after="0"),
+        http(429, retry_after="0.5"),
         http(408),
         http(409),
         http(500),
@@ -317,7 +318,7 @@ def test_models_that_stand_in_for_each_other_fail_for_good_only_where_all_do(
 
 
 def test_the_time_that_a_provider_names_is_waited_for_and_costs_no_attempt() -> None:
-    agent = Agent(scripted(http(429, retry_after="1"), http(429, retry_after="0"), "ok"))
+    agent = Agent(scripted(http(429, retry_after="1"), http(429, retry_after="0.01"), "ok"))
 
     report = run(agent, Retry(max_attempts=1))
 
