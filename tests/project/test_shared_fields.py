@@ -31,6 +31,7 @@ MAY_CHANGE = {
     "actors/tasks/journal/dropped.py": "a copy that nobody else has",
     "trees/agents/langchain_events.py": "in the thread that builds it",
     "trees/agents/langgraph_state.py": "a function, and an object, that are just being made",
+    "trees/agents/openai_chat_ends.py": "a copy that is just being made",
     "trees/agents/openai_models.py": "a copy that nobody else has",
     "trees/agents/tree_tool.py": "an error that is just being made",
 }

@@ -7,7 +7,6 @@ SDK's own class: a model of the user's own may have a state, and does what it wa
 
 from __future__ import annotations
 
-import copy
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -32,8 +31,13 @@ class _Chunks:
 
 
 class _EndingModel(OpenAIChatCompletionsModel):
-    has_ended: bool | None
-    """True once the server has said why the stream ends; None: that cannot be seen in this version of the SDK."""
+    """A copy of a model of the SDK, for one request."""
+
+    def __init__(self, model: OpenAIChatCompletionsModel) -> None:  # its own would look at what is looked at already
+        own: Any = self
+        vars(own).update(vars(model))
+        self.has_ended: bool | None = None
+        """True once the server has said why the stream ends; None: that cannot be seen in this version of the SDK."""
 
     async def _fetch_response(self, *args: Any, **kwargs: Any) -> Any:
         found: Any = await super()._fetch_response(*args, **kwargs)
@@ -46,9 +50,4 @@ class _EndingModel(OpenAIChatCompletionsModel):
 
 def ending(model: Any) -> Any:
     """Return a copy of a model of the SDK for one request: ``has_ended`` says what its stream has said. Else itself."""
-    if type(model) is not OpenAIChatCompletionsModel:
-        return model
-    copied = copy.copy(model)
-    copied.__class__ = _EndingModel
-    copied.has_ended = None
-    return copied
+    return _EndingModel(model) if type(model) is OpenAIChatCompletionsModel else model

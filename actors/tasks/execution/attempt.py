@@ -64,8 +64,8 @@ class Attempt(Reply, SystemMessage):
 
     __slots__ = (
         "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "due", "ended_by", "incarnation",
-        "is_redelivery", "is_taken_up", "key", "last_sign", "owner", "priority", "progress", "rank", "spec", "started",
-        "stream", "subtask", "task", "trace", "unrecorded", "used", "was_given", "was_refused",
+        "is_redelivery", "is_taken_up", "key", "last_sign", "overdue", "owner", "priority", "progress", "rank", "spec",
+        "started", "stream", "subtask", "task", "trace", "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
 
     def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
@@ -96,6 +96,8 @@ class Attempt(Reply, SystemMessage):
         """Why it was ended from outside: timeout, idle, cancel, preempt, stop. By ``end_for`` and ``withdraw``."""
         self.incarnation: Incarnation | None = None
         """The incarnation that runs it, once it has begun."""
+        self.overdue: tuple[str, float] | None = None
+        """Code beside its work that took too long, and its limit in seconds. Written by ``LimitedCode``."""
         self.was_given = False
         """True once it was put where it is done. Written by ``give_once``."""
         self.was_refused = False

@@ -98,6 +98,10 @@ class AttemptOwner(Protocol):
         """Counter of tokens of the user's; None: there is none."""
 
     @property
+    def step_timeout_s(self) -> float | None:
+        """Seconds that code of the user's may take beside the work of an attempt; None: no limit."""
+
+    @property
     def context_tokens(self) -> int:
         """Tokens that what an attempt sees may be worth in a prompt."""
 
@@ -118,6 +122,9 @@ class AttemptOwner(Protocol):
 
     def tell_usage(self, attempt: Attempt) -> None:
         """Tell it that an attempt has used up something."""
+
+    def tell_overdue(self, attempt: Attempt) -> None:
+        """Tell it that code beside the work of an attempt takes too long."""
 
     def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""

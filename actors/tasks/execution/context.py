@@ -19,6 +19,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults
+from actors.tasks.execution.limited_code import LimitedCode
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere
@@ -89,6 +90,10 @@ class Context:
         """Return the work as it crosses to a worker in another process, its steps, and what tells why it was ended."""
         attempt, steps = self._attempt, AttemptStepHost(self._attempt)
         return WorkElsewhere(task, self, steps.known), steps, lambda: attempt.ended_by
+
+    def _regrow_limited(self, what: str) -> LimitedCode:
+        """Return the context for a call of the user's code beside the work: a prompt, say."""
+        return LimitedCode(self._attempt, what)
 
     @property
     def task_id(self) -> str:

@@ -9,6 +9,7 @@ A thread that does not return is then left to itself and stays in the books.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -63,6 +64,20 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     if end is not None:
         raise end
     return await result if hasattr(type(result), "__await__") else result
+
+
+async def called_beside(context: Any, what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """As ``called``, for code beside the work of an attempt, whose time is limited (``LimitedCode``).
+
+    Args:
+        context: of the attempt; in a process of its own the worker has no limit but that of the attempt.
+        what: names the code, as the user has declared it.
+        function: sync or async.
+        args: its arguments.
+    """
+    limited = getattr(context, "_regrow_limited", None)
+    with limited(what) if limited is not None else nullcontext():
+        return await called(function, *args)
 
 
 def _result_or_end(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:

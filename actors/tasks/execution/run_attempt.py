@@ -26,6 +26,7 @@ from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
+from actors.tasks.execution.limited_code import LimitedCode
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
@@ -183,7 +184,8 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         return Done(attempt.spec.form(result), attempt.used)
     adapter = attempt.spec.adapter
     if adapter is not None:
-        result = _validated(adapter, result)
+        with LimitedCode(attempt, "output="):
+            result = _validated(adapter, result)
     else:
         try:
             result = json_form(result)
@@ -200,7 +202,9 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         raise InvalidResultError(f"the result cannot be stored: {error}") from None
     count = attempt.owner.count_tokens
     if count is not None:
-        attempt.note(AttemptOutcome(tokens=_tokens_of(result, count)))
+        with LimitedCode(attempt, "count_tokens="):
+            tokens = _tokens_of(result, count)
+        attempt.note(AttemptOutcome(tokens=tokens))
     return Done(result, attempt.used)
 
 

@@ -203,24 +203,27 @@ class BreakerOpenError(TaskError):
 class AttemptTimeoutError(TaskError, TimeoutError):
     """An attempt was too long at something: running, idle (no sign of life), in the queue, or a step of the task."""
 
-    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float) -> None:
+    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float, what: str = "") -> None:
         super().__init__(subtask, attempt)
         self.subtask = subtask
         self.attempt = attempt
         self.phase: TimeoutPhase = phase
         self.limit_s = limit_s
+        self.what = what
+        """Code of the user's beside the work of the attempt that took so long, such as ``output=``; empty: none did."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.subtask, self.attempt, self.phase, self.limit_s))  # a TimeoutError keeps only two
+        # A TimeoutError keeps only two.
+        return (type(self), (self.subtask, self.attempt, self.phase, self.limit_s, self.what))
 
     def __str__(self) -> str:
         said = {
             "running": f"ran longer than {self.limit_s:.3g} s",
             "idle": f"gave no sign of life for {self.limit_s:.3g} s",
             "queue": f"waited {self.limit_s:.3g} s in the queue and never ran. The worker is busy, not slow",
-            "step": f"took longer than {self.limit_s:.3g} s",
+            "step": f"{self.what and f'was ended: its {self.what} '}took longer than {self.limit_s:.3g} s",
         }[self.phase]
-        return f"subtask {self.subtask!r}: attempt {self.attempt} {said}"
+        return f"subtask {self.subtask!r}: attempt {self.attempt} {said}{' (step_timeout_s)' if self.what else ''}"
 
 
 class AttemptLostError(TaskError):

@@ -132,6 +132,12 @@ class AttemptDispatcher:
         core.act(follows, parts.handoff.give, attempt, entry)
         parts.control.watch(attempt, node, entry)
 
+    def reported(self, attempt: Attempt) -> None:
+        """An attempt has used up something, or is held up by code beside its work that takes too long."""
+        self._parts.recording.count_now(attempt)
+        if attempt.overdue is not None and attempt.ended_by is None:
+            self._parts.control.end(attempt, "timeout", at_once=True)
+
     # -- the end of one ------------------------------------------------------------------------------------
 
     def ended(self, attempt: Attempt, state: TaskState | None) -> None:

@@ -142,8 +142,8 @@ class DelegationCancelled(SystemMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class UsageReported(SystemMessage):
-    """An attempt has said that it has used up something."""
+class AttemptReported(SystemMessage):
+    """An attempt has used up something, or code beside its work takes too long (``Attempt.overdue``)."""
 
     attempt: Attempt
     task: str

@@ -38,6 +38,7 @@ from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError, TaskFailedError
 from actors.tasks.orchestration.left_orders import tries_of
 from actors.tasks.orchestration.messages import (
+    AttemptReported,
     Begin,
     Cancel,
     CommandsWaiting,
@@ -56,7 +57,6 @@ from actors.tasks.orchestration.messages import (
     StepMade,
     TaskArrived,
     TimerFired,
-    UsageReported,
     WaiterJoined,
     WaitsChanged,
 )
@@ -385,7 +385,7 @@ class Orchestrator(ManagedActor):
         RunWhenDurable: lambda to, message: to.core.act(message.task, message.act),
         Delegate: lambda to, message: to.parts.delegation.delegate(message),
         StepMade: lambda to, message: record_made(to.parts.recording, message),
-        UsageReported: lambda to, message: to.parts.recording.count_now(message.attempt),
+        AttemptReported: lambda to, message: to.parts.dispatcher.reported(message.attempt),
         DelegationCancelled: lambda to, message: to.parts.delegation.withdraw(message),
         DelegationAnswered: lambda to, message: to.parts.delegation.answered(message),
         WaitsChanged: lambda to, message: to.parts.delegation.waits_changed(message),

@@ -30,7 +30,7 @@ from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
 from actors.tasks.orchestration.given_answers import GivenAnswers
 from actors.tasks.orchestration.left_orders import leave, take_back
-from actors.tasks.orchestration.messages import CommandsWaiting, EffectFailed, UsageReported
+from actors.tasks.orchestration.messages import AttemptReported, CommandsWaiting, EffectFailed
 from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.orchestration.step_records import keep_step
 from actors.tasks.planning.task_settings import Tasks
@@ -66,6 +66,7 @@ class OrchestratorPort:
         """Path of the orchestrator itself."""
         self.settings = settings
         self.count_tokens: Callable[[str], int] | None = settings.count_tokens
+        self.step_timeout_s = settings.step_timeout_s
         """Counter of tokens of the user's; None: there is none."""
         self.states: dict[str, TaskState] = {}
         """States of the tasks that are not finished."""
@@ -128,7 +129,11 @@ class OrchestratorPort:
 
     def tell_usage(self, attempt: Attempt) -> None:
         """An attempt has used up something."""
-        self.tell(UsageReported(attempt, attempt.task))
+        self.tell(AttemptReported(attempt, attempt.task))
+
+    def tell_overdue(self, attempt: Attempt) -> None:
+        """Code beside the work of an attempt takes too long."""
+        self.tell(AttemptReported(attempt, attempt.task))
 
     def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""

@@ -56,15 +56,20 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
         known = attempt.code_outcome
         return known.said if known.said is not None else error_facts(known.caught or error, crashed=known.crashed)
     if attempt.ended_by in {"timeout", "idle"}:
-        phase: TimeoutPhase = "running" if attempt.ended_by == "timeout" else "idle"
-        limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
-        number = attempt.spec.values.number
-        return Failure(
-            FailureKind.TIMEOUT, AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s), counts=True
-        )
+        return Failure(FailureKind.TIMEOUT, _timeout_of(attempt, limit_of), counts=True)
     if attempt.ended_by == LOST:
         return Failure(FailureKind.LOST, AttemptLostError(attempt.subtask.id, attempt.spec.losses), counts=True)
     return NEUTRAL
+
+
+def _timeout_of(attempt: Attempt, limit_of: Callable[[str], float]) -> AttemptTimeoutError:
+    phase: TimeoutPhase = "running" if attempt.ended_by == "timeout" else "idle"
+    number = attempt.spec.values.number
+    if phase == "running" and attempt.overdue is not None:
+        what, limit_s = attempt.overdue
+        return AttemptTimeoutError(attempt.subtask.id, number, "step", limit_s, what)
+    limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
+    return AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s)
 
 
 def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:

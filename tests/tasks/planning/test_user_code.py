@@ -14,7 +14,8 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from actors.messaging.reply import Reply
-from actors.testing import Hang
+from actors.tasks.execution.prompt import prompt_of
+from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S
 from tests.support.dispatching import one, until
 from trees import (
@@ -24,6 +25,7 @@ from trees import (
     StaticPlan,
     Subtask,
     SupervisorSpec,
+    TaskFailedError,
     Tasks,
     Tree,
     Verdict,
@@ -41,6 +43,17 @@ PLAN = [one("w")]
 
 async def work(_: Any, __: Any) -> Any:
     return {"number": 1}
+
+
+def sync_work(_: Any, __: Any) -> Any:
+    return {"number": 1}
+
+
+def prompted(probe: Probe) -> Callable[..., Any]:
+    async def execute(task: Any, context: Any) -> Any:
+        return await prompt_of(task, context, called(probe, "say it"))
+
+    return execute
 
 
 async def fail(_: Any, __: Any) -> None:
@@ -120,7 +133,7 @@ def checked_output(probe: Probe) -> type[BaseModel]:
 
 def tree_of(settings: dict[str, Any], words: dict[str, Any], *more: WorkerSpec) -> SupervisorSpec:
     settings = {"planner": StaticPlan(PLAN), "on_failure": [], **settings}
-    workers = [WorkerSpec(id="w", execute=work, **words), *more]
+    workers = [WorkerSpec(**{"id": "w", "execute": work, **words}), *more]
     return SupervisorSpec(id="shop", tasks=Tasks(**settings), children=workers)
 
 
@@ -134,6 +147,7 @@ def named(probe: Probe, limits: dict[str, Any]) -> SupervisorSpec:
     return undoes(limits, {"undo": f"{__name__}:undo_by_name"})
 
 
+_VALIDATOR = "a validator of output=, of an async worker"
 MODEL = '{"subtasks": [{"id": "w"}]}'
 PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
     "a sync planner": lambda probe, more: tree_of({"planner": called(probe, Plan(PLAN)), **more}, {}),
@@ -152,10 +166,18 @@ PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
     "an estimate, of a planner's": lambda probe, more: tree_of(
         {"planner": ModelPlanner(async_model), **more}, {"estimate": called(probe, 5)}
     ),
-    "count_tokens": lambda probe, more: tree_of({"count_tokens": called(probe, 5), **more}, {"timeout_s": 0.3}),
-    "a validator of output=, of an async worker": lambda probe, more: tree_of(
-        more, {"output": checked_output(probe), "timeout_s": 0.3}
+    "count_tokens": lambda probe, more: tree_of({"count_tokens": called(probe, 5), **more}, {}),
+    "count_tokens, of a sync worker": lambda probe, more: tree_of(
+        {"count_tokens": called(probe, 5), **more}, {"execute": sync_work}
     ),
+    _VALIDATOR: lambda probe, more: tree_of(more, {"output": checked_output(probe)}),
+    "a validator of output=, of a sync worker": lambda probe, more: tree_of(
+        more, {"output": checked_output(probe), "execute": sync_work}
+    ),
+    "a validator of output=, of a worker on a thread": lambda probe, more: tree_of(
+        more, {"output": checked_output(probe), "execute": sync_work, "dispatch": "thread"}
+    ),
+    "a prompt": lambda probe, more: tree_of(more, {"execute": prompted(probe)}),
     "a sync undo": lambda probe, more: undoes(more, {"undo": called(probe, None)}),
     "an undo by its name": named,
 }
@@ -197,3 +219,27 @@ def test_user_code_that_blocks_stalls_no_async_worker_and_its_time_limit_is_enfo
             assert handle.report is None
             until(lambda: handle.report is not None or handle.escalations)  # a person is asked about an undo
             hang.release()
+
+
+@pytest.mark.parametrize(
+    ("place", "what"), [("count_tokens", "count_tokens="), (_VALIDATOR, "output="), ("a prompt", "prompt=")]
+)
+def test_the_error_names_the_code_that_took_too_long_and_the_limit(place: str, what: str) -> None:
+    with Hang(deaf=True) as hang, start(PLACES[place](hang.hold, {"step_timeout_s": 0.2})) as tree:
+        with pytest.raises(TaskFailedError) as caught:
+            tree.submit("go").result(LONG_S)
+        hang.release()
+
+    assert caught.value.report is not None
+    assert str(caught.value.report.failed["w"]).endswith(f"its {what} took longer than 0.2 s (step_timeout_s)")
+
+
+def test_without_a_limit_that_code_may_take_its_time() -> None:
+    clock, words = ManualClock(), {"step_timeout_s": None}
+    with Hang(deaf=True) as hang, start(PLACES[_VALIDATOR](hang.hold, words), clock=clock) as tree:
+        handle = tree.submit("go")
+        hang.wait_until_entered()
+        clock.advance(1e6)
+        assert on_loop(tree)
+        hang.release()
+        assert handle.result(LONG_S).results == {"w": {"number": 1}}
