@@ -45,7 +45,7 @@ from actors.messaging.envelope import PackedMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, Failed
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
-from actors.model.raised import cause_of, frames_of, is_a, origins_of, with_cause
+from actors.model.raised import cause_of, frames_of, is_a, is_exception, origins_of, with_cause
 from actors.validation.introspection import type_name
 
 Parts: TypeAlias = "list[Any]"
@@ -99,6 +99,8 @@ class PackedError(NamedTuple):
     """Cause of an error of this library, which says what it is about: exit code, signal, what left a handler."""
     stopped: PackedError | None = None
     """Error that it stems from, and that says that somebody was stopped: it decides what becomes of an attempt."""
+    kind: bytes | None = None
+    """Pickle of its class, by name."""
 
 
 class Packed(PackedMessage):
@@ -174,7 +176,8 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
         pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
     cause = cause_of(error) if depth and is_a(error, ActorsError) else None
     told = None if cause is None or is_a(cause, RemoteTraceback) else pack_error(cause, depth=depth - 1)
-    return PackedError(pickled, name, text, frames, told, _stopped_below(error) if depth and told is None else None)
+    stopped = _stopped_below(error) if depth and told is None else None
+    return PackedError(pickled, name, text, frames, told, stopped, _pickled(lambda: type(error)))
 
 
 def _stopped_below(error: BaseException) -> PackedError | None:
@@ -184,8 +187,8 @@ def _stopped_below(error: BaseException) -> PackedError | None:
     return None if first is None else pack_error(first, depth=0)
 
 
-def _pickled(make: Callable[[], BaseException]) -> bytes | None:
-    """Pickle an exception; None: its own code, or that of what it holds, does not let it cross."""
+def _pickled(make: Callable[[], object]) -> bytes | None:
+    """Pickle an exception, or its class; None: its own code, or that of what it holds, does not let it cross."""
     try:
         return pickle.dumps(make(), protocol=5)
     except BaseException:  # noqa: BLE001 - it is the user's code
@@ -194,17 +197,23 @@ def _pickled(make: Callable[[], BaseException]) -> bytes | None:
 
 def rebuilt(packed_error: PackedError) -> BaseException:
     """Return the exception that crossed, with its traceback there as its cause; an error of ours keeps its own."""
-    error: object = None
-    try:
-        error = None if packed_error.pickled is None else pickle.loads(packed_error.pickled)  # noqa: S301
-    except BaseException:  # noqa: BLE001 - rebuilding runs the user's code
-        error = None
+    error = _unpickled(packed_error.pickled)
     if not is_a(error, BaseException):
-        error = RemoteError(packed_error.type_name, packed_error.text)
+        kind = _unpickled(packed_error.kind)
+        known = kind if is_a(kind, type) and is_exception(kind) else None
+        error = RemoteError(packed_error.type_name, packed_error.text, known)
     if is_a(error, ActorsError) and cause_of(error) is not None:
         return error
     cause = packed_error.cause
     return with_cause(error, _traceback_of(packed_error) if cause is None else rebuilt(cause))
+
+
+def _unpickled(pickled: bytes | None) -> object:
+    """Rebuild what was pickled; None: there is nothing, or it cannot be rebuilt here."""
+    try:
+        return None if pickled is None else pickle.loads(pickled)  # noqa: S301 - of our own process
+    except BaseException:  # noqa: BLE001 - rebuilding runs the user's code
+        return None
 
 
 def _traceback_of(packed_error: PackedError) -> RemoteTraceback:

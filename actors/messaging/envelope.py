@@ -50,6 +50,10 @@ class SystemMessage:
         """Act on the worker; what is returned, or the coroutine of that, is the answer."""
         raise NotImplementedError(f"a {type(self).__name__} is not a message for a worker")
 
+    def form_that_crosses(self, value: Any) -> Any:
+        """Return a form of its answer that crosses to another process, where that does not as it is: most have none."""
+        return value
+
     def note_crash(self, error: BaseException) -> None:
         """Take note that its worker was ended for ``error`` while it handled this. What it is answered with follows."""
 

@@ -6,7 +6,7 @@ They belong to the tree of errors in ``actors.model.errors``, and pickle as thos
 from __future__ import annotations
 
 from actors.model.errors import ActorsError, MessageError, WorkerCrashedError
-from actors.model.raised import is_a
+from actors.model.raised import StandIn, is_a
 
 
 class NotPicklableError(MessageError):
@@ -69,11 +69,15 @@ class WorkerLostError(ProcessDiedError):
         return f"{self.path}: the node {self.node}, which it ran on, is lost. It is started again on another one."
 
 
-class RemoteError(ActorsError):
-    """An exception of a worker's process that cannot be rebuilt here; ``__cause__`` has its traceback."""
+class RemoteError(ActorsError, StandIn):
+    """An exception of a worker's process that cannot be rebuilt here; ``__cause__`` has its traceback.
 
-    def __init__(self, type_name: str, text: str) -> None:
+    Where its class is known here, ``expected=`` and ``retry_on=`` take it for one of that class.
+    """
+
+    def __init__(self, type_name: str, text: str, stands_for: type[BaseException] | None = None) -> None:
         super().__init__(type_name, text)
+        self.stands_for = stands_for
         self.type_name = type_name
         self.text = text
 

@@ -31,10 +31,28 @@ def is_a(value: object, kinds: type[KindT] | tuple[type[KindT], ...]) -> TypeGua
     return issubclass(type(value), kinds)
 
 
+class StandIn:
+    """Mixin of exceptions that stand for one that could not be had here, of a class that is known."""
+
+    stands_for: type[BaseException] | None = None
+    """Class of that one; None: nobody knows."""
+
+
+def kind_of(error: BaseException) -> type[BaseException]:
+    """Return the class that an exception counts as where a declaration names classes: that of the one it stands for."""
+    stands_for = error.stands_for if is_a(error, StandIn) else None
+    return stands_for or type(error)
+
+
 def is_caught_by(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    """True where ``except kinds`` would catch it: as there, no metaclass of theirs is asked."""
-    bases = _MRO.__get__(type(error))
+    """True where ``except kinds`` would catch it, or the one it stands for: no metaclass of theirs is asked."""
+    bases = (*_MRO.__get__(kind_of(error)), *_MRO.__get__(type(error)))
     return any(base is kind for kind in kinds for base in bases)
+
+
+def is_exception(kind: type) -> TypeGuard[type[BaseException]]:
+    """True for a class of exceptions; its metaclass is not asked."""
+    return any(base is BaseException for base in _MRO.__get__(kind))
 
 
 def frames_of(error: BaseException) -> TracebackType | None:

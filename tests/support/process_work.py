@@ -67,6 +67,27 @@ def part(task: Any, context: Any) -> Any:
     return task.id
 
 
+def give(task: Any, _: Any) -> Any:
+    """Return, or raise, what the instruction says: some of it cannot be pickled, or not be rebuilt."""
+    match task.instruction:
+        case "a generator":
+            return (letter for letter in "ab")
+        case "a generator in a dict":
+            return {"found": (letter for letter in "ab")}
+        case "a generator in a Done":
+            return Done((letter for letter in "ab"), usage=Usage(tokens=5))
+        case "a function":
+            return lambda: None
+        case "a lock":
+            return [threading.Lock()]
+    raise OddError(1, 2)
+
+
+async def give_async(task: Any, context: Any) -> Any:
+    """As ``give``."""
+    return give(task, context)
+
+
 async def async_work(task: Any, context: Any) -> Any:
     """Do what the instruction says."""
     match task.instruction:

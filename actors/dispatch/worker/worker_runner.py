@@ -20,11 +20,12 @@ from actors.dispatch.worker.worker_system import MainThread, OwnThreads, WorkerS
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited, Started, Stopping
 from actors.messaging.crossing_refs import adopt
-from actors.messaging.envelope import MessageContext
+from actors.messaging.envelope import MessageContext, SystemMessage
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.pulse import Pulse
 from actors.messaging.reply import Reply
 from actors.model.process_errors import NotPicklableError
+from actors.model.raised import is_a
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.validation.introspection import type_name
 
@@ -91,18 +92,31 @@ class InnerIncarnation(WorkerIncarnation):
     def _handle_and_pack(self, handle: Callable[[Any], Any], body: Any) -> Any:
         result = handle(body)
         if type(result) is not CoroutineType:
-            return self._pack(result)
-        return self._await_and_pack(result) if self.recipe.where is DispatcherKind.LOOP else result  # which is refused
+            return self._pack(result, body)
+        if self.recipe.where is DispatcherKind.LOOP:
+            return self._await_and_pack(result, body)
+        return result  # which is refused
 
-    async def _await_and_pack(self, coroutine: Any) -> Parts:
-        return self._pack(await coroutine)
+    async def _await_and_pack(self, coroutine: Any, body: Any) -> Parts:
+        return self._pack(await coroutine, body)
 
-    def _pack(self, value: Any) -> Parts:
+    def _pack(self, value: Any, body: Any) -> Parts:
+        """Pack a result. The message that it answers may know a form of it that crosses, where it does not itself."""
+        packed = self._dumped(value)
+        if is_a(packed, NotPicklableError) and is_a(body, SystemMessage):
+            try:
+                form = body.form_that_crosses(value)
+            except BaseException as error:  # noqa: BLE001 - the user's code runs there
+                packed = error
+            else:
+                packed = packed if form is value else self._dumped(form)
+        return packed if isinstance(packed, list) else dumped((False, pack_error(packed), True))
+
+    def _dumped(self, value: Any) -> Parts | BaseException:
         try:
             return dumped((True, value, True))
         except BaseException as failed:  # noqa: BLE001 - pickling runs the user's code
-            error = NotPicklableError(self.mailbox.path, type_name(type(value)), reason(failed))
-            return dumped((False, pack_error(error), True))
+            return NotPicklableError(self.mailbox.path, type_name(type(value)), reason(failed))
 
 
 class _SentPulse(Pulse):

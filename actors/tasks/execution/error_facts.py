@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from pydantic_core import PydanticSerializationError
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
-from actors.model.process_errors import RemoteTraceback
-from actors.model.raised import cause_of, is_a
+from actors.model.process_errors import NotPicklableError, RemoteTraceback
+from actors.model.raised import cause_of, is_a, kind_of
 from actors.tasks.model.outcome import (
     FOR_GOOD,
     MOST_CHARS,
@@ -127,7 +127,7 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
     """False where the request was at fault, or somebody else who had a part in it."""
     if isinstance(error, TeamFailedError):
         return error.counts
-    return not isinstance(error, (Failed, *_OF_OTHERS))
+    return not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))
 
 
 def _later(error: Later) -> Later | Failure:
@@ -152,4 +152,4 @@ def _types(error: BaseException) -> tuple[type[BaseException], ...]:
         inner = getattr(error, "error", None)
     except Exception:  # noqa: BLE001 - a property of the user's; then there is none
         inner = None
-    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)
+    return (kind_of(error), kind_of(inner)) if isinstance(inner, BaseException) else (kind_of(error),)

@@ -11,7 +11,6 @@ is returned here, or with what is raised here.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +27,7 @@ from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
 from actors.tasks.execution.limited_code import LimitedCode
 from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
@@ -36,7 +36,7 @@ from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
-from actors.validation.json_form import LostInJsonError, is_whole, json_form, json_form_as
+from actors.validation.json_form import LostInJsonError, is_whole, json_form_as
 from actors.validation.validation_messages import not_json_phrase, type_phrase
 
 if TYPE_CHECKING:
@@ -187,15 +187,7 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         with LimitedCode(attempt, "output="):
             result = _validated(adapter, result)
     else:
-        try:
-            result = json_form(result)
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
-            if inspect.iscoroutine(result):
-                result.close()  # else it complains that nobody has awaited it
-            raise InvalidResultError(
-                f"{not_json_phrase(result, error)} cannot be stored: "
-                "results are JSON (dicts, lists, str, numbers, models)"
-            ) from error
+        result = stored_form(result)
     try:
         require_length(result)
     except ValueError as error:

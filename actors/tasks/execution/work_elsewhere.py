@@ -20,8 +20,9 @@ from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.attempt_end import AttemptEnded
-from actors.tasks.model.outcome import plain_text
+from actors.tasks.model.outcome import Done, plain_text
 from actors.tasks.model.task import Usage
 from actors.validation.introspection import type_name
 
@@ -62,6 +63,12 @@ class WorkElsewhere(SystemMessage):
         if hasattr(type(result), "__await__"):
             return self._awaited(current.incarnation, result)
         return unwrap_returned(result)
+
+    def form_that_crosses(self, value: Any) -> Any:
+        """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
+        if type(value) is Done:
+            return Done(stored_form(value.value), value.usage)
+        return stored_form(value)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
         try:

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
+from actors.model.raised import kind_of
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
 from actors.tasks.model.executable import Executable, ExecutableInfo
 from actors.tasks.model.outcome import Failure, is_one_of
@@ -172,7 +173,7 @@ class RegistryEntry:
 
     def counts(self, failure: Failure) -> bool:
         """Return True where a failure says something of it, and not only of the request."""
-        return failure.counts and not is_one_of(type(failure.error), self.executable.expected)
+        return failure.counts and not is_one_of(kind_of(failure.error), self.executable.expected)
 
     def has_room(self) -> bool:
         """Return True where it could begin one more now."""

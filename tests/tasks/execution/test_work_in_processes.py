@@ -20,7 +20,9 @@ from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_work as there
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
+from tests.support.process_workers import OddError
 from trees import (
+    Breaker,
     Report,
     Retry,
     StaticPlan,
@@ -83,6 +85,42 @@ def test_what_it_raises_is_what_it_is_anywhere() -> None:
         assert tree.child("p/w").incarnation == tree.child("p/a").incarnation == 1
     assert "no luck" in str(report.failed["s0"])
     assert "1 and 2" in str(report.failed["s1"])
+
+
+GIVEN = ("a generator", "a generator in a dict", "a generator in a Done", "a function", "a lock", "an error")
+
+
+@pytest.mark.parametrize("code", [there.give, there.give_async], ids=["sync", "async"])
+def test_what_cannot_be_pickled_or_rebuilt_is_in_a_process_what_it_is_anywhere(code: Any) -> None:
+    """The JSON of a result is all that is kept of it. What has none, or was expected, says nothing of the worker."""
+
+    def given(dispatch: str) -> tuple[dict[str, Any], dict[str, str], int, int]:
+        worker = WorkerSpec(
+            id="w", execute=code, dispatch=dispatch, expected=(OddError,), breaker=Breaker(failure_threshold=1)
+        )
+        plan = StaticPlan([Subtask(what.replace(" ", "-"), what, worker="w", required=False) for what in GIVEN])
+        opened: list[Any] = []
+        with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=[]), children=[worker])) as tree:
+            tree.subscribe(lambda event: opened.append(event) if isinstance(event, actors.BreakerOpened) else None)
+            report = report_of(tree)
+            assert tree.child("p/w").incarnation == 1
+        said = {id_: text.replace("RemoteError: ", "") for id_, text in report.failed.items()}
+        return report.results, said, report.usage.tokens, len(opened)
+
+    in_process, here = given("process"), given("auto")
+    assert in_process[0] == here[0] == {
+        "a-generator": ["a", "b"], "a-generator-in-a-dict": {"found": ["a", "b"]}, "a-generator-in-a-Done": ["a", "b"]
+    }  # fmt: skip
+    assert in_process == here
+    assert here[3] == 0
+
+
+def test_an_error_that_cannot_be_rebuilt_is_tried_again_where_its_class_is_named() -> None:
+    retry = Retry(max_attempts=3, initial_s=0.0, retry_on=(OddError,))
+    worker = WorkerSpec(id="w", execute=there.give, dispatch="process", on_failure=[retry])
+    plan = StaticPlan([Subtask("x", "an error", worker="w")])
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[worker])) as tree:
+        assert report_of(tree).graph[0].attempts == 3
 
 
 def test_later_puts_it_back_at_no_cost_and_done_says_what_it_used(tmp_path: Path) -> None:
