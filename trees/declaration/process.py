@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -29,6 +31,7 @@ from trees.declaration.ray import Ray, missing_package
 if TYPE_CHECKING:
     from trees.declaration.specs import WorkerSpec
 
+_OF_MAIN: Final = "__main__:"
 _IMPORTABLE: Final = 'Give "module:attr", and let it stand at the top of a module that the process can import.'
 
 
@@ -132,6 +135,11 @@ def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[P
         flaw = None if part is None or isinstance(part, str) else _flaw(part)
         if flaw is not None:
             yield Problem(f"{at}.{name}", f"{flaw}, so its process cannot import it", _IMPORTABLE)
+        elif _is_typed_in(part):
+            yield _typed_in(f"{at}.{name}", part)
+    typed_in = next((each for each in spec.expected if _is_typed_in(each)), None)
+    if typed_in is not None:
+        yield _typed_in(f"{at}.expected", typed_in)
     for name in ("args", "kwargs", "expected"):
         try:
             pickle.dumps(getattr(spec, name), protocol=5)
@@ -141,6 +149,21 @@ def problems(spec: WorkerSpec, at: str, field: str, value: object) -> Iterator[P
     for module in there.preload if isinstance(there, Process) else ():
         if not _is_there(module):
             yield Problem(f"{at}.dispatch.preload", f"no module named {module!r}", "Install it, or leave it out.")
+
+
+def _is_typed_in(part: object) -> bool:
+    """True for what stands in a ``__main__`` without a file, where no other process can find it."""
+    is_of_main = part.startswith(_OF_MAIN) if isinstance(part, str) else getattr(part, "__module__", "") == "__main__"
+    if not is_of_main:
+        return False
+    main = sys.modules["__main__"]
+    return getattr(main, "__spec__", None) is None and not Path(getattr(main, "__file__", None) or "").is_file()
+
+
+def _typed_in(at: str, part: object) -> Problem:
+    name = part.removeprefix(_OF_MAIN) if isinstance(part, str) else str(getattr(part, "__qualname__", "it"))
+    what = f"{name} was typed in, and not into a file, so its process cannot import it"
+    return Problem(at, what, f"Write it into a file, shop.py, and type: from shop import {name.partition('.')[0]}")
 
 
 def _is_there(module: str) -> bool:

@@ -374,6 +374,39 @@ def test_a_tree_that_nobody_stopped_is_stopped_at_the_end_and_says_how_to_do_it(
     assert "Write 'with start(TREE) as tree:', or call tree.stop()" in done.stderr
 
 
+TYPED_IN = {
+    "parse": "WorkerSpec(id='w', handle=parse, dispatch='process')",
+    "research": "WorkerSpec(id='w', execute=research, dispatch='process')",
+    "Ledger": "WorkerSpec(id='w', actor=Ledger, dispatch='process')",
+    "Odd": "WorkerSpec(id='w', handle=len, expected=[Odd], dispatch='process')",
+}
+
+
+@pytest.mark.parametrize("how", ["-c", "-"])
+def test_what_was_typed_in_cannot_be_found_by_a_process_and_is_told_where_to_go(tmp_path: Path, how: str) -> None:
+    rows = "".join(
+        f"try:\n    start(SupervisorSpec(id='p', tasks=Tasks(), children=[{worker}]))\n"
+        "except Exception as error:\n    print(error)\n"
+        for worker in TYPED_IN.values()
+    )
+    program = BEGIN + "class Ledger(Worker):\n    pass\nclass Odd(Exception):\n    pass\n" + rows
+    words = [how, program] if how == "-c" else [how]
+    done = subprocess.run(
+        [sys.executable, *words],
+        input=program,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+    said = done.stdout.splitlines()
+    assert [line.partition(". ")[2] for line in said] == [
+        f"Write it into a file, shop.py, and type: from shop import {name}" for name in TYPED_IN
+    ], done.stderr
+
+
 def test_one_declaration_can_be_started_as_often_as_wanted() -> None:
     with contextlib.redirect_stdout(io.StringIO()) as said:
         typed(
