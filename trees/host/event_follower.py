@@ -1,8 +1,8 @@
 """The events of one task as they are read: by ``for`` and by ``async for``.
 
-What is read is found by ``trees.host.journal_follower``. One iterator reads once. It may be given up at any time, also
-in the middle of a wait: a cancelled ``__anext__`` (a keep-alive by ``asyncio.wait_for``, a client that has left) loses
-nothing, the next one goes on, and an iterator that nobody holds any more is forgotten by whoever told it of news.
+What is read is found by ``trees.host.journal_follower``. One iterator reads once. It may be given up at any time,
+also in the middle of a wait: a cancelled ``__anext__`` (a keep-alive by ``asyncio.wait_for``, a client that has left)
+loses nothing, the next one goes on, and an iterator that nobody holds any more is forgotten by whoever told it of news.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Self
 
+from actors.concurrency.shared_fields import first_of
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
@@ -21,8 +22,11 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from trees.host.journal_follower import JournalFollower, Recall
 
 
-class TaskEvents:
-    """The events of one task: what is in the journal, and then what comes. May be read several times."""
+class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
+    """One reading of the events of a task: what is in the journal, and then what comes; ``for`` or ``async for``.
+
+    It begins when the first event is asked for, and goes on where it was left: ``next(events)``, then ``for``.
+    """
 
     def __init__(
         self, port: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True, after: int = 0
@@ -32,18 +36,51 @@ class TaskEvents:
         self._new = new
         self._deep = deep
         self._after = after
+        self._reading: _Reading | None = None
+        """Made once."""
 
-    def __iter__(self) -> Iterator[TaskEvent]:
-        yield from self._follower().read("async for event in handle.events()")
+    def __iter__(self) -> Self:
+        self._begin()
+        return self
 
-    def __aiter__(self) -> AsyncTaskEvents:
-        return AsyncTaskEvents(self._follower())
+    def __next__(self) -> TaskEvent:
+        return next(self._begin().sync)
+
+    def __aiter__(self) -> Self:
+        self._begin()
+        return self
+
+    async def __anext__(self) -> TaskEvent:
+        return await anext(self._begin().of_loop)
+
+    def close(self) -> None:
+        """Read no more."""
+        follower = self._begin().follower
+        follower.over = True
+        follower.stop()
+
+    async def aclose(self) -> None:
+        """Read no more; whoever waits in ``__anext__`` hears that it is over."""
+        await self._begin().of_loop.aclose()
+
+    def _begin(self) -> _Reading:
+        found: _Reading = self._reading or first_of(self, "_reading", _Reading(self._follower()))
+        return found
 
     def _follower(self) -> JournalFollower:
         numbers = self._port.runtime.numbers
         earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
         recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
         return JournalFollower(self._port, self._id, deep=self._deep, after=max(self._after, earlier), recall=recall)
+
+
+class _Reading:
+    """What one reading consists of: a follower, and the two ways to take from it."""
+
+    def __init__(self, follower: JournalFollower) -> None:
+        self.follower = follower
+        self.sync = follower.read("async for event in handle.events()")
+        self.of_loop = AsyncTaskEvents(follower)
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):

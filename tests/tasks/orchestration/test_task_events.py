@@ -38,6 +38,7 @@ from trees import (
     start,
     start_async,
 )
+from trees.host.event_follower import TaskEvents
 from trees.host.journal_follower import JournalFollower
 
 # -- events ----------------------------------------------------------------------------------------------------
@@ -75,6 +76,35 @@ def test_events_of_a_task_that_has_ended_are_all_still_there_sync_and_async() ->
 
     assert [type(event) for event in once] == STORY
     assert once == twice == asynchronous
+
+
+def test_events_are_one_reading_that_goes_on_where_it_was_left() -> None:
+    async def awaited(events: TaskEvents) -> list[TaskEvent]:
+        first = await anext(events)
+        second = await asyncio.wait_for(events.__anext__(), LONG_S)
+        return [first, second, *await collected(events)]
+
+    with start(spec_of(ScriptedExecutable("ok"), TWO)) as tree:
+        handle = tree.submit("do it")
+        handle.result(timeout=60)
+        events = handle.events()
+        assert isinstance(events, Iterator)
+        assert isinstance(events, AsyncIterator)
+        assert iter(events) is aiter(events) is events
+        read = [next(events), next(events), *events]
+        assert next(events, None) is None
+        assert asyncio.run(awaited(handle.events())) == read
+
+    assert [type(event) for event in read] == STORY
+
+
+def test_closed_events_are_over() -> None:
+    with held(ONE) as (tree, hang, _):
+        events = tree.submit("do it").events()
+        assert type(next(events)) is TaskSubmitted
+        events.close()
+        assert TaskFinished not in map(type, events)  # it ends, though the task has not
+        hang.release()
 
 
 @pytest.mark.parametrize("kept_in", ["memory", "a file"])
