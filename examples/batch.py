@@ -95,18 +95,18 @@ def documents(folder: str) -> Iterator[str]:
 
 @contextmanager
 def planted(bad: str) -> Iterator[list[str]]:
-    """Bad documents, in a folder of their own: so many of each kind, or some of the kinds named.
+    """Bad documents, in a folder of their own: so many of each kind, or one for each kind that is named.
 
     Raises:
         ValueError: it is neither.
     """
-    kinds, count = (KINDS, int(bad)) if bad.isdecimal() else (tuple(filter(None, bad.split(","))), 1)
-    if unknown := set(kinds) - set(KINDS):
+    counts = Counter(dict.fromkeys(KINDS, int(bad)) if bad.isdecimal() else filter(None, bad.split(",")))
+    if unknown := counts.keys() - set(KINDS):
         raise ValueError(
             f"bad={bad}: {', '.join(sorted(unknown))} is unknown. Give a number, or some of {','.join(KINDS)}"
         )
     with tempfile.TemporaryDirectory() as place:
-        found = [Path(place, f"{kind}-{number}.py") for kind in kinds for number in range(count)]
+        found = [Path(place, f"{kind}-{number}.py") for kind, count in counts.items() for number in range(count)]
         for path in found:
             _plant(path, path.name.partition("-")[0])
         yield [str(path) for path in found]

@@ -502,12 +502,12 @@ def test_batch_needs_no_rich(tmp_path: Path) -> None:
     without = "import importlib.util as u; find = u.find_spec; "
     without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
     (tmp_path / "sitecustomize.py").write_text(without, encoding="utf-8")
-    given = ("--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=raise,huge")
+    given = ("--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=raise,huge,raise")
     done = _run("batch.py", *given, tmp=tmp_path, env={"PYTHONPATH": str(tmp_path)})
 
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^documents +6$", done.stdout, re.MULTILINE)
-    assert re.search(r"^accounted for +6$", done.stdout, re.MULTILINE)
+    assert re.search(r"^documents +7$", done.stdout, re.MULTILINE)
+    assert re.search(r"^accounted for +7$", done.stdout, re.MULTILINE)
 
 
 def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
