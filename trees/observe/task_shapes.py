@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
-from actors.tasks.journal.person_waits import PartOf, no_part, status_of
+from actors.tasks.journal.person_waits import PartOf, no_part, status_of, subtask_status_of
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
@@ -47,7 +47,7 @@ def task_row(view: TaskView, part_of: PartOf = no_part, *, content: bool = False
         "goal": state.task.goal if content else None,
         "created_at": state.submitted_at,
         "finished_at": _finished_at(state),
-        "subtasks": dict(Counter(str(node.status) for node in list(state.nodes.values()))),
+        "subtasks": dict(Counter(str(subtask_status_of(state, node, part_of)) for node in list(state.nodes.values()))),
         "tokens": state.usage.tokens,
         "cost": state.usage.cost,
     }
@@ -86,7 +86,7 @@ def task_page(
         "goal": state.task.goal if content else None,
         "created_at": state.submitted_at,
         "finished_at": _finished_at(state),
-        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix)],
+        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix, part_of)],
         "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
         "usage": _usage([view, *parts]),
         "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
@@ -95,7 +95,7 @@ def task_page(
     }
 
 
-def _nodes(state: TaskState, prefix: str) -> Iterator[Shape]:
+def _nodes(state: TaskState, prefix: str, part_of: PartOf) -> Iterator[Shape]:
     for node in list(state.nodes.values()):
         parent = getattr(node, "parent", None)
         depends = [f"{prefix}{each}" for each in node.spec.depends_on]
@@ -107,7 +107,7 @@ def _nodes(state: TaskState, prefix: str) -> Iterator[Shape]:
             "id": f"{prefix}{node.id}",
             "kind": "part" if prefix else "delegated" if parent is not None else "subtask",
             "worker": node.worker or node.spec.worker,
-            "status": str(node.status),
+            "status": str(subtask_status_of(state, node, part_of)),
             "depends": depends,
         }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, TypeAlias
 
-from actors.tasks.journal.person_waits import status_of
+from actors.tasks.journal.person_waits import status_of, subtask_status_of
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task import SubtaskStatus
@@ -77,14 +77,15 @@ def _task(
     state: TaskState, now: float, port: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool, streams: bool
 ) -> TaskSnapshot:
     # Each status is read once, so that the counts and the lines never contradict.
-    nodes = [(node, node.status) for node in list(state.nodes.values())]
+    part_of = port.runtime.part_of
+    nodes = [(node, subtask_status_of(state, node, part_of)) for node in list(state.nodes.values())]
     reasons = {
         node.id: _reason(state, node, now, port, queue) for node, status in nodes if status is SubtaskStatus.QUEUED
     }
     put_off = {id_ for id_, (why, _) in reasons.items() if why}
     return TaskSnapshot(
         id=state.id,
-        status=status_of(state, port.runtime.part_of),
+        status=status_of(state, part_of),
         phase=phase_of(state, reviews=reviews),
         escalations=tuple(each.id for each in list(state.escalations.values()) if each.step),
         best_effort=state.best_effort,

@@ -107,7 +107,7 @@ def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
         yield progress_of(*said).rstrip()
     if each.note:
         note = one_line(each.note, _NOTE_CHARS)
-        yield note if each.status in _WHY else f"before: {note}"
+        yield note if each.status in _WHY and each.id not in view.parts else f"before: {note}"
     used = _used(each.usage)
     if used:
         yield used
@@ -129,7 +129,7 @@ _WHY: Final = frozenset(
         SubtaskStatus.WAITING,
     }
 )
-"""Where a note is about what is now; elsewhere it is of an attempt before."""
+"""Where a note is about what is now; elsewhere, and where a team has it now, it is of an attempt before."""
 
 
 def _times(each: SubtaskReport) -> str:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.tasks.journal.dropped import NotHeld
-from actors.tasks.journal.person_waits import PartOf, no_part, status_of
+from actors.tasks.journal.person_waits import PartOf, no_part, status_of, subtask_status_of
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import graph_of, usage_by_role
 from actors.tasks.journal.subtask_state import SubtaskState
@@ -167,8 +167,10 @@ def _of_state(
 ) -> RunView:
     graph = graph_of(state)
     nodes = dict(state.nodes)  # after the graph, so that it has all of them
-    subtasks = tuple(_until(each, nodes[each.id], now) for each in graph)
-    runs = {each.id for each in subtasks if each.status is SubtaskStatus.RUNNING}
+    runs = {each.id for each in graph if each.status is SubtaskStatus.RUNNING}
+    statuses = {id_: subtask_status_of(state, nodes[id_], part_of) for id_ in runs}
+    waiting = {id_ for id_, status in statuses.items() if status is SubtaskStatus.WAITING}
+    subtasks = tuple(_until(each, nodes[each.id], now, waits=each.id in waiting) for each in graph)
     dues = {each.id: nodes[each.id].due for each in subtasks if each.status is SubtaskStatus.RETRYING}
     refusal, ending = state.refusal, state.ending
     refused = [str(problem) for problem in refusal.problems] if refusal is not None and state.plan is None else []
@@ -211,10 +213,11 @@ def _failing(state: TaskState, now: float) -> Iterator[str]:
         yield f"{stage.step} failed {stage.tries} times, next in {max(0.0, due - now):.1f} s: {stage.error}"
 
 
-def _until(each: SubtaskReport, node: SubtaskState, now: float) -> SubtaskReport:
-    """With the time that it waits or runs at this moment."""
+def _until(each: SubtaskReport, node: SubtaskState, now: float, *, waits: bool) -> SubtaskReport:
+    """With the time that it waits or runs at this moment; ``waits``: a team has it, which only waits for a person."""
     if each.status is SubtaskStatus.RUNNING:
-        return dataclasses.replace(each, running_s=each.running_s + max(0.0, now - node.started_at))
+        status = SubtaskStatus.WAITING if waits else each.status
+        return dataclasses.replace(each, status=status, running_s=each.running_s + max(0.0, now - node.started_at))
     if each.status is SubtaskStatus.QUEUED:
         return dataclasses.replace(each, queued_s=each.queued_s + max(0.0, now - node.queued_at))
     return each

@@ -1,4 +1,4 @@
-"""The public status of a task: whether it goes on by itself, or only waits for a person.
+"""The public status of a task, and of a subtask that a team has: whether it goes on by itself, or waits for a person.
 
 A task waits where a question is open, in it or in a team that has a part of it, and nothing of it goes on before that
 is answered. What does not go on by itself::
@@ -44,6 +44,23 @@ def status_of(state: TaskState, part_of: PartOf = no_part) -> TaskStatus:
     return TaskStatus.WAITING if _asks(state, part_of) and _stands(state, part_of, ()) else TaskStatus.RUNNING
 
 
+def subtask_status_of(state: TaskState, node: SubtaskState, part_of: PartOf = no_part) -> SubtaskStatus:
+    """Public status of a subtask: one that a team has waits where the team's part does."""
+    status = node.status
+    if status is not SubtaskStatus.RUNNING:
+        return status
+    part = part_of(state, node)
+    if part is None or part.final is not None or not _asks(part, part_of):
+        return status
+    return SubtaskStatus.WAITING if _stands(part, part_of, _asked_of_others(state, node)) else status
+
+
+def _asked_of_others(state: TaskState, node: SubtaskState) -> set[str]:
+    """Return the paths of those who wait for what a subtask has asked for."""
+    asked = [state.nodes[id_] for ids in list((node.asked or {}).values()) for id_ in list(ids)]
+    return {each.chain[-1] for each in asked if not each.is_done}
+
+
 def _parts(state: TaskState, part_of: PartOf) -> Iterator[TaskState]:
     for node in list(state.nodes.values()):
         part = part_of(state, node) if node.status is SubtaskStatus.RUNNING else None
@@ -76,11 +93,10 @@ def _stands(state: TaskState, part_of: PartOf, askers: Collection[str]) -> bool:
             continue
         if node.status is not SubtaskStatus.RUNNING:
             return False
-        asked = [state.nodes[id_] for ids in list((node.asked or {}).values()) for id_ in list(ids)]
-        waited_for = [each for each in asked if not each.is_done]
+        waited_for = _asked_of_others(state, node)
         part = part_of(state, node)
         if part is not None:
-            if part.final is not None or not _stands(part, part_of, {each.chain[-1] for each in waited_for}):
+            if part.final is not None or not _stands(part, part_of, waited_for):
                 return False
         elif not waited_for and f"{state.path}/{node.worker}" not in askers:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,7 @@ from trees import (
     start,
 )
 from trees.command.store_client import StoreClient
+from trees.host.task_source import TaskSource
 from trees.store import MemoryStore
 from trees.views.task_views import listing, shown
 
@@ -130,6 +132,27 @@ def test_a_status_that_only_waits_for_a_person_says_waiting(spec: SupervisorSpec
         if spec is not WAITING["an undo"]:
             assert handle.result(LONG_S).status == "succeeded"
             assert handle.status == "succeeded"
+
+
+@pytest.mark.parametrize("name", [name for name in WAITING if "team" in name])
+def test_the_subtask_that_a_team_has_waits_where_the_team_does(name: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    # A question above the team is none of the team: its member waits for whom it has asked, and says so.
+    status = "running" if "above" in name else "waiting"
+    with waiting(WAITING[name], store=url) as (running, handle):
+        [line] = [line for line in handle.dump().splitlines() if " team " in line]
+        [shallow] = [line for line in handle.dump(deep=False).splitlines() if " team " in line]
+        top: Any = running.snapshot().top
+        [of_tree] = [each for each in top.tasks[0].subtasks if each.id == "team"]
+        [described] = [each for each in json.loads(handle.dump("json"))["subtasks"] if each["id"] == "team"]
+        source = TaskSource(running._system, running._leadership, lambda *_: None, content=True)
+        [node] = [each for each in source.task(handle.id)["nodes"] if each["id"] == "team"]
+        with StoreClient(url) as client:
+            outside = shown(*client.task(handle.id), "text", SystemClock().wall())
+
+    assert (line.split()[3], shallow.split()[3], of_tree.status) == (status,) * 3
+    assert (described["status"], node["status"]) == (status,) * 2
+    assert next(line for line in outside.splitlines() if " team " in line).split()[3] == status
 
 
 def _line_of(dump: str, task: str) -> str:
