@@ -304,7 +304,10 @@ class RecursionRefused(Event):
 
     level: ClassVar[str] = "WARNING"
     chain: tuple[str, ...]
-    hops: int
+    hops: int = field(metadata=out_of("max_hops"))
+    """How many tells and tasks had led to it."""
+    max_hops: int | None = None
+    """The hop limit, where that has refused it; None: its target waits for it."""
 
 
 @record(frozen=True, slots=True)

@@ -306,7 +306,8 @@ class System:
 
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """A request or a tell was refused."""
-        self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops))
+        limit = self.max_hops if hops > self.max_hops else None
+        self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops, limit))
 
     @property
     def abandoned_by_path(self) -> Counter[str]:

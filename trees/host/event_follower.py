@@ -75,7 +75,7 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
 
 
 class _Reading:
-    """What one reading consists of: a follower, and the two ways to take from it."""
+    """Parts of one reading: a follower, and the two ways to take from it."""
 
     def __init__(self, follower: JournalFollower) -> None:
         self.follower = follower

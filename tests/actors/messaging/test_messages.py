@@ -15,6 +15,7 @@ from actors import (
     carry,
 )
 from actors.messaging.envelope import CURRENT
+from actors.runtime.event_log import describe
 from actors.testing import ManualClock, settle
 from tests.support.hardening import LONG_S, Ours, Witness, eventually, in_thread, obey_async, root, tree_of, worker
 from trees import SupervisorSpec, Tree, WorkerSpec, start
@@ -34,7 +35,8 @@ def test_an_ask_cycle_is_refused_before_it_is_sent_and_told_as_an_event() -> Non
         seen, a, b = Witness(tree), tree.ref("t/a"), tree.ref("t/b")
 
         assert recursion(tree, "t/a", lambda: b.ask(lambda: a.ask("back"))) == ("t/a", "t/b", "t/a")
-        assert seen.wait(RecursionRefused).chain == ("t/a", "t/b", "t/a")
+        refused = seen.wait(RecursionRefused)
+        assert (refused.chain, refused.max_hops) == (("t/a", "t/b", "t/a"), None)
 
 
 def test_a_member_that_asks_its_own_pool_is_recursion() -> None:
@@ -218,7 +220,8 @@ def test_a_chain_of_tells_ends_at_the_hop_limit_as_a_dead_letter() -> None:
         refused, letter = seen.wait(RecursionRefused), seen.wait(DeadLetter)
         settle(tree)
 
-        assert (refused.hops, letter.reason, len(handled)) == (11, "hops", 11)
+        assert (refused.hops, refused.max_hops, letter.reason, len(handled)) == (11, 10, "hops", 11)
+        assert "hops 11 of 10 max_hops=10" in describe(refused)
 
 
 @pytest.mark.parametrize("way", ["self", "detached", "async"])
