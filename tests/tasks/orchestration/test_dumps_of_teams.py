@@ -48,14 +48,14 @@ def without_times(text: str) -> str:
 
 RUNNING = """\
 task t                      waiting   go   T s
-├─ team             team    running   queued T s, ran T s
+├─ team             team    waiting   queued T s, ran T s
 │  ├─ asks          asks    waiting   May I?   queued T s, ran T s
 │  └─ then          w       pending   after asks
 └─ last             w       pending   after team
 asks t@team:1.1:asks:1, about team/asks: May I?"""
 FLAT = """\
 task t                      waiting   go   T s
-├─ team             team    running   queued T s, ran T s
+├─ team             team    waiting   queued T s, ran T s
 └─ last             w       pending   after team"""
 DONE = """\
 task t                      succeeded   go   T s
