@@ -17,24 +17,36 @@ from typing import Final
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_negation import is_negated, negation_carried
 from actors.tasks.planning.goal_stages import begins_later, has_more_than_order, staged
-from actors.tasks.planning.goal_text import Token, stem, tokens
+from actors.tasks.planning.goal_text import Token, stem, tokens, word_set
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
-    r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\))[ \t]+"
+    r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\)|\d{1,2}\.)[ \t]+"
     r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&/|](?=\s)|\u2014"
     r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
-    rf"|(?=\b(?:before|after|while)\s+{_GERUND})"
+    rf"|(?=\b(?:before|after|while|prior\s+to|(?<!the )following)\s+{_GERUND})"
     r"|(?=\b(?:before|after)\s+(?:you|we)\s)"
-    r"|(?=\b(?:after|once|as\s+soon\s+as)\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s)",
+    r"|(?=\b(?:after|once|as\s+soon\s+as)\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s)"
+    r"|(?=\bwhen\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s+"
+    r"(?:done|finished|ready|complete|through|[^\W\d_]{2,}ed|built|drawn|found|made|paid|sent|sold|written)\b)",
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
 _NUMBER: Final = re.compile(r"\d+")
 _AND: Final = frozenset({"and", "and/or", "plus", "as well as", "&", "/"})
 _SEQUENCE: Final = frozenset({"then", "after that", "followed by", "->", "=>", "\u2192", "|"})
+_TELLING: Final = word_set("""
+    announce answer ask check determine find inform know learn look note notify out predict remember remind report say
+    see show tell up
+""")
+"""Words shortly before ``when`` that make it no time at which something else is done."""
+_MOST_TOLD: Final = 60
+"""Characters before ``when`` in which they are looked for."""
+_LAST_BACK: Final = frozenset({"both", "that", "latter", "former"})
+"""Words that speak of something before where a clause ends with them: ``test both``, ``test that``."""
+_AFTER_BACK: Final = frozenset({"too", "again", "now", "please", "well", "together", "also", "as"})
 _PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
 _OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
 _BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})
@@ -73,15 +85,27 @@ def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
         if quote is not None and quote.start() < match.start():
             continue
         mark = match.group().casefold()
-        if mark.strip(" \t(").rstrip(")").isdigit() and not mark.startswith("\n") and match.start():
+        if mark.strip(" \t(").rstrip(").").isdigit() and not mark.startswith("\n") and match.start():
             number = int(_NUMBER.findall(mark)[0])
-            if number != inline + 1:
-                continue  # no place in a list: ``the bug (of version 2) is back``
+            begins = number == 1 and (")" in mark or goal[: match.start()].rstrip().endswith(":"))
+            if number != inline + 1 or not (inline or begins):
+                # No place in a list: ``the bug (of version 2) is back``, ``fix version 1. Deploy it``.
+                if "." in mark:
+                    yield match.start() + mark.index("."), match.end(), "."
+                continue
             inline = number
         elif match.start() == 0 and _NUMBER.search(mark):
             inline = 1
+        elif not mark and goal[match.start() :][:4].casefold() == "when" and _tells(goal[: match.start()]):
+            continue
         yield match.start(), match.end(), "and" if mark in _AND else mark
     yield len(goal), len(goal), ""
+
+
+def _tells(before: str) -> bool:
+    """True where ``when`` is what is told, or asked for: ``tell me when it is done``."""
+    words = tokens(before[-_MOST_TOLD:])[-3:]
+    return any(word.text.casefold() in _TELLING for word in words)
 
 
 def _is_further_number(mark: str) -> bool:
@@ -142,6 +166,11 @@ def words_refer_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
     ``shouted``: all of it is in capitals.
     """
     if len(words) == 1 and _PARTICIPLE.search(words[0].text.casefold()):
+        return True
+    texts = [word.text.casefold() for word in words]
+    while len(texts) > 1 and (texts[-1] in _AFTER_BACK or texts[-1].endswith("ly")):
+        del texts[-1]
+    if len(texts) > 1 and (texts[-1] in _LAST_BACK or texts[-2:] == ["the", "same"]):
         return True
     before, gathering = "", False
     for word in words:

@@ -11,6 +11,7 @@ It takes time in proportion to the goal. This module must never import threads, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -24,6 +25,7 @@ from actors.validation.field_types import is_id
 
 _MOST_NEEDED: Final = 200
 """Subtasks before one that speaks of all of them. Of more it depends on those since the last one that did so."""
+_LIST_MARK: Final = re.compile(r"\s*(?:step\s+)?(?:\(?\d{1,3}[.):]?|[-*\u2022])\s+", re.IGNORECASE)
 _AROUND: Final = " \t\r\n,;:"
 
 
@@ -127,11 +129,17 @@ def _hits(goal: str, readings: Sequence[Reading], found: Found) -> Iterator[_Hit
     hits = [n for at, n in enumerate(places) if not at or not _goes_on(readings, found, places[at - 1], n)]
     firsts = [_first_of(readings, found, n) for n in hits]
     for number, n in enumerate(hits):
-        start = readings[firsts[number]].clause.start if number else 0
+        start = readings[firsts[number]].clause.start if number else _begin(goal, readings)
         last = firsts[number + 1] - 1 if number + 1 < len(hits) else len(readings) - 1
         end = readings[last].clause.end
         said = goal if len(hits) == 1 and last == n == 0 else _trimmed(goal[start:end])
         yield _Hit(n, readings[n].clause, _completed(goal, readings, n, said, (start, end)))
+
+
+def _begin(goal: str, readings: Sequence[Reading]) -> int:
+    """Return where a goal begins, without the mark of a list."""
+    start = readings[0].clause.start
+    return start if _LIST_MARK.fullmatch(goal[:start]) else 0
 
 
 def _first_of(readings: Sequence[Reading], found: Found, n: int) -> int:

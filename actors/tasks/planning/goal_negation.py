@@ -22,6 +22,15 @@ _TWO_WORDS: Final = frozenset({
 })  # fmt: skip
 _STOPS: Final = frozenset({"stop", "cease", "quit", "forbid"})
 """Words that negate the gerund after them: ``stop deploying``."""
+_AVOIDING: Final = frozenset({"skip", "avoid", "omit", "forget", *_STOPS})
+"""Verbs of requests by themselves: ``skip the tests and deploy`` are two, and ``do not test and deploy`` is one."""
+_LEAVING: Final = frozenset({"refrain", "leave", "hold", "stay", "keep", "steer"})
+"""Verbs of two words that are requests by themselves, too: ``hold off on testing``."""
+_AS_NOUNS: Final = word_set("""
+    analysis audit check design documentation fix maintenance migration qa release report research review search
+    setup summary support survey test work
+""")
+"""Words that may be nouns after ``skip the tests and``, where nothing follows them."""
 _OBJECTS: Final = frozenset({"nothing", "nobody", "none"})
 """Objects that negate the verb before them: ``deploy nothing``."""
 _FORBIDDEN: Final = word_set("""
@@ -46,6 +55,7 @@ _OR: Final = frozenset({"or", "nor"})
 _SUBJECTS: Final = word_set("""
     the a an this that these those it they there all any our your my its
 """)
+_THINGS: Final = frozenset({"it", "them", "everything", "all", "both"})
 _MODALS: Final = frozenset({"should", "must", "may", "can", "shall", "will", "need", "ought"})
 _NOT_TO_BE: Final = ["not", "to", "be"]
 _SUBORDINATE: Final = word_set("""
@@ -126,12 +136,29 @@ def negation_carried(parts: list[Clause]) -> list[Clause]:
         end = n
         while end < len(parts) and parts[end].joined and not parts[end].negated and not _opposes(parts[end]):
             end += 1
+        if done[n].joined == "and" and _is_of_itself(done[n - 1], done[n]):
+            carried = n
+            continue
         ors = [m for m in range(n, end) if _OR & set(parts[m].texts[:2])]
         last = ors[-1] if ors else n if n < end and (done[n].joined == "and" or _is_noun(done[n])) else n - 1
         for m in range(n, last + 1):
             done[m] = replace(done[m], negated=True, is_carried=True)
         carried = end - 1
     return done
+
+
+def _is_of_itself(before: Clause, part: Clause) -> bool:
+    """True where a request not to do something ends before ``and``, and a request follows."""
+    texts = [text.replace("\u2019", "'") for text in before.texts[:_MOST_WORDS]]
+    no = next((n for n in range(len(texts)) if _negates(texts, n)), -1)
+    if no < 0 or texts[no] not in (_LEAVING if tuple(texts[no : no + 2]) in _TWO_WORDS else _AVOIDING):
+        return False
+    asked, following = part.texts[0], part.texts[1:2]
+    if asked.endswith("ing") or asked in _SUBJECTS or is_grammar(asked) or is_plural(asked):
+        return False
+    if following and (following[0] in _SUBJECTS or following[0] in _THINGS):
+        return True
+    return not (asked in _AS_NOUNS or asked.endswith(("tion", "ment", "sis", "ity")))
 
 
 def _is_noun(part: Clause) -> bool:

@@ -8,12 +8,12 @@ import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_text import GENERIC_WORDS, Token, stem, word_set
-from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
+from actors.tasks.planning.verb_families import Verb, Verbs, into_production, is_plural
 from actors.tasks.planning.worker_words import PREPOSITIONS
 
 _DETERMINERS: Final = word_set("""
@@ -27,6 +27,10 @@ _SUBORDINATE: Final = word_set("""
     that which who whose if because when while where why how whether unless so to
 """)
 
+_TAKING: Final = frozenset({"take", "do", "make", "give", "get", "perform", "provide"})
+"""Verbs before a plural that is what is taken, made or given: ``take orders``, ``do reviews``."""
+_THINGS: Final = frozenset({"order", "orders", "book", "books", "post", "posts", "watch", "watches", "bill", "bills"})
+"""Nouns in the form of a verb that is no work on them: who takes orders buys nothing."""
 _STARTS: Final = frozenset({"start", "begin", "continue", "proceed", "finish", "end", "conclude"})
 """Words that say nothing of the kind of work before ``by`` and ``with``: ``start by reviewing it``."""
 _OF_ORDER: Final = frozenset({"before", "after", "without", "while"})
@@ -79,8 +83,9 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
     if head is not None and not is_phrase:
         verb = _verb_at(words, head, verbs, known)
     infinitive = None if verb is not None and verb.families else _infinitive(words, verbs, known)
-    if infinitive is not None:
-        verb, is_phrase = infinitive, False
+    moved = into_production(words, verbs) if verb is None or not verb.families else None
+    if infinitive is not None or moved is not None:
+        verb, is_phrase = infinitive or moved, False
     if verb is None:
         verb, nominal = _nominal(words, verbs), True
     is_work = not is_phrase and verb is not None and not nominal and _asks(part, verb, known)
@@ -120,6 +125,7 @@ def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
         if text.endswith("ly") and following and following not in _DETERMINERS | PREPOSITIONS:
             continue  # an adverb: ``carefully review``; not ``apply the patch``
         phrase = phrase or (text in _DETERMINERS and text != "both") or (text in PREPOSITIONS and text not in _OF_ORDER)
+        phrase = phrase or (n > 0 and is_plural(text) and words[n - 1].text.casefold() in _TAKING)
         if not word.is_grammar and word.stem not in _LIGHT:
             return n, phrase
     return None, phrase
@@ -128,6 +134,8 @@ def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
 def _verb_at(words: tuple[Token, ...], place: int, verbs: Verbs, known: frozenset[str]) -> Verb | None:
     """Return the verb at the head of a clause; None: it is a noun."""
     verb = verbs.word(words, place)
+    if not verb.families and verb.key[0] not in known:
+        verb = _after_a_word(words, place, verbs) or verb
     if is_plural(words[place].text) and len(words) == place + 1:
         return None
     if is_plural(words[place].text) and not verb.families and words[place].stem not in known:
@@ -135,11 +143,20 @@ def _verb_at(words: tuple[Token, ...], place: int, verbs: Verbs, known: frozense
     return verb
 
 
+def _after_a_word(words: tuple[Token, ...], place: int, verbs: Verbs) -> Verb | None:
+    """Return the verb after a word that nobody knows: ``dann test it``; it must be followed by what it is done to."""
+    found = verbs.at(words, place + 1) if place + 2 < len(words) and not is_plural(words[place].text) else None
+    following = words[found.last + 1].text.casefold() if found is not None and found.last + 1 < len(words) else ""
+    return found if following in _DETERMINERS or following in {"it", "them"} else None
+
+
 def _infinitive(words: tuple[Token, ...], verbs: Verbs, known: frozenset[str]) -> Verb | None:
     """Return the first verb after ``to`` that somebody may be meant by: ``use the docs to write a summary``."""
     for n in range(1, len(words)):
-        before = [word.text.casefold() for word in words[max(n - 2, 0) : n]]
-        is_split = before[0] == "to" and (before[-1].endswith("ly") or before[-1] in _SPLITS)
+        before = [word.text.casefold() for word in words[max(n - 3, 0) : n]]
+        is_not_all = before[0] == "to" and before[1:] in (["not", "only"], ["not", "just"], ["not", "merely"])
+        before = before[-2:]
+        is_split = is_not_all or (before[0] == "to" and (before[-1].endswith("ly") or before[-1] in _SPLITS))
         if before[-1] == "to" or before in _TO_BE or is_split:
             verb = verbs.word(words, n)
             if verb.families or (words[n].stem in known and words[n].meaningful):
@@ -154,7 +171,7 @@ def _nominal(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
         text = word.text.casefold()
         if n and (text in PREPOSITIONS or text in _SUBORDINATE) and found is not None:
             break
-        if word.meaningful:
+        if word.meaningful and text not in _THINGS:
             found = verbs.at(words, n) or found
     return found
 
@@ -206,3 +223,5 @@ def _share_objects(found: list[Reading]) -> None:
             continue
         one.object_from = n + 1 if after.object_from is None else after.object_from
         one.objects, one.asides = dict(after.objects), dict(after.asides)
+        if after.clause.back:  # ``test and deploy it``: it is tested, too
+            one.clause = replace(one.clause, back=True)

@@ -124,11 +124,15 @@ def _order(part: Clause) -> str:
         del texts[0]
     if len(texts) < _FEW:
         return ""
-    if texts[0] in {"before", "after"} and (texts[1].endswith("ing") or texts[1] in _WHO):
+    if texts[:2] == ["prior", "to"]:
+        texts = ["before", *texts[2:]]
+    if texts[0] == "following":
+        texts = ["after", *texts[1:]]
+    if len(texts) >= _FEW and texts[0] in {"before", "after"} and (texts[1].endswith("ing") or texts[1] in _WHO):
         return texts[0]
     once = texts[0] in _ONCE or texts[:3] == ["as", "soon", "as"]
     if part.mark_after != "," and part.marks != (",",):
-        return "after" if once and texts[0] != "when" and not _IS.isdisjoint(texts) else ""
+        return "after" if once and not _IS.isdisjoint(texts) else ""
     return "after" if once else "before" if texts[0] == "before" else ""
 
 

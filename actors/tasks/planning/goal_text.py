@@ -28,11 +28,11 @@ STOP_WORDS: Final = word_set("""
     a about above across after afterward afterwards again against all also although always am among an and any
     anybody anyone anything are around as at be because been before being below besides between both but by can
     cannot could did does doing done down during each either else etc even ever every everybody everyone everything
-    few fifth finally first firstly for fourth fourthly from had has have having he her here hers him his how
+    few fifth finally first firstly following for fourth fourthly from had has have having he her here hers him his how
     however i if in instead into is it its just last lastly later least less let like many may me might mine more
     most much must my neither next no nobody none nor not nothing now of off often on once one only onto or other
-    others otherwise our ours out over own per please quite rather really same second shall she should since so some
-    somebody someone something soon still subsequently such than that the their theirs them then there thereafter
+    others otherwise our ours out over own per please prior quite rather really same second shall she should since so
+    some somebody someone something soon still subsequently such than that the their theirs them then there thereafter
     therefore these they third thirdly this those though through thus till to together too toward towards under
     until up upon us very via was we well were what whatever when where whether which while who whoever whole whom
     whose why will with within without would yes yet you your yours

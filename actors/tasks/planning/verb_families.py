@@ -95,6 +95,26 @@ class Verbs:
         return self.at(words, place) or Verb((words[place].stem,), frozenset(), place, place)
 
 
+_MOVING: Final = frozenset({"put", "bring", "push", "move", "get", "take", "promote", "go", "make"})
+_DEPLOY: Final = ("deploy",)
+_MOST_MOVED: Final = 8
+"""Words between ``put`` and ``into production``."""
+
+
+def into_production(words: Sequence[Token], verbs: Verbs) -> Verb | None:
+    """Return ``put it into production``, ``take it live`` and their like as what they ask for: to deploy it."""
+    texts = [word.text.casefold() for word in words]
+    families = verbs.families_of(_DEPLOY)
+    for n in range(1, len(texts) if families else 0):
+        ends = texts[n] in {"production", "prod"} and texts[n - 1] in {"into", "to"}
+        if not ends and not (texts[n] == "live" and n == len(texts) - 1):
+            continue
+        for start in range(max(n - _MOST_MOVED, 0), n):
+            if texts[start].removesuffix("s") in _MOVING:
+                return Verb(_DEPLOY, families, start, start)
+    return None
+
+
 @lru_cache(maxsize=1)
 def default_verbs() -> Verbs:
     """Return ours, made once."""

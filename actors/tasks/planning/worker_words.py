@@ -17,7 +17,7 @@ from typing import Final
 
 from actors.tasks.model.executable import ExecutableInfo, MemberInfo
 from actors.tasks.planning.goal_text import GENERIC_WORDS, STOP_WORDS, Token, stem, stems, tokens, word_set
-from actors.tasks.planning.verb_families import Verb, Verbs, is_plural
+from actors.tasks.planning.verb_families import Verb, Verbs, into_production, is_plural
 
 _SEGMENT: Final = re.compile(r"(?<![,.:;!?\n()])[,.:;!?\n()]+(?:\s|$)|\b(?:and|or)\b|&|/")
 _JOINED: Final = re.compile(r"-(?:to|in|of|on|by|for)-")
@@ -117,7 +117,11 @@ def _named(found: Profile, name: str, capability: str | None, weight: float, ver
 
 
 def _described(found: Profile, description: str, verbs: Verbs) -> None:
-    segments = [words for words in map(_content, _segments(description)) if words]
+    parts = list(_segments(description))
+    for moved in filter(None, (into_production(words, verbs) for words in parts)):
+        found.verbs.add(moved.key)
+        found.families |= moved.families
+    segments = [words for words in map(_content, parts) if words]
     heads = [_form(words, verbs) for words in segments]
     if len(segments) == 1 and len(segments[0]) == 1 and is_plural(segments[0][0].text):
         heads = ["s"]  # ``Bakes`` is all that it says

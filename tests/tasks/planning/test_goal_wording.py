@@ -43,6 +43,29 @@ def test_work_that_is_ruled_out_in_any_words_is_given_to_nobody(goal: str) -> No
     assert given(plan) == {"w": goal}
 
 
+@pytest.mark.parametrize(
+    ("goal", "who"),
+    [
+        ("skip the tests and deploy", "d"),
+        ("stop testing and deploy", "d"),
+        ("avoid tests and write the code", "w"),
+        ("hold off on testing and deploy it", "d"),
+        ("skip the tests and the review and deploy", "d"),
+        ("skip testing and reviewing, but deploy", "d"),
+        ("do not test and deploy, only write code", "w"),
+        ("avoid testing and deploying; write code", "w"),
+    ],
+)
+def test_what_is_skipped_ends_before_the_next_request_and_what_must_not_be_done_goes_on(goal: str, who: str) -> None:
+    assert given(planned(goal, STAFF)) == {who: goal}
+
+
+@pytest.mark.parametrize("goal", ["skip tests and review", "avoid testing and deploying", "leave out tests and review"])
+def test_what_may_be_nouns_after_what_is_skipped_is_skipped(goal: str) -> None:
+    with pytest.raises(NoCapableWorkerError, match="says only what is not to be done"):
+        planned(goal, STAFF)
+
+
 @pytest.mark.parametrize("goal", ["deploy nothing but the parser", "review code that nothing uses and deploy it"])
 def test_nothing_rules_out_the_verb_before_it_and_not_more(goal: str) -> None:
     assert "d" in given(planned(goal, STAFF))
@@ -81,6 +104,11 @@ def test_the_only_worker_gets_every_goal_also_one_that_asks_for_nothing(
         "1. review the change\n2. deploy the service",
         "1) review the change 2) deploy the service",
         "Step 1: review the change. Step 2: deploy the service.",
+        "1. review the change 2. deploy the service",
+        "Do this: 1. review the change 2. deploy the service",
+        "deploy the service following reviewing the change",
+        "review the change prior to deploying the service",
+        "deploy the service when the change is reviewed",
         "at the end deploy the service, first review the change",
     ],
 )
@@ -113,7 +141,9 @@ def test_first_in_a_list_of_ways_orders_nothing() -> None:
     }
 
 
-@pytest.mark.parametrize("goal", ["fix the bug (of version 2) in the parser", "write code for 3 parsers"])
+@pytest.mark.parametrize(
+    "goal", ["fix the bug (of version 2) in the parser", "write code for 3 parsers", "fix version 1. 2 parsers have it"]
+)
 def test_a_number_that_is_no_place_in_a_list_cuts_nothing(goal: str) -> None:
     assert given(planned(goal, CODE)) == {"bob": goal}
 
@@ -155,6 +185,52 @@ def test_a_choice_between_two_kinds_of_work_is_told() -> None:
     assert "leaves a choice, and a plan makes none: eve has all of it" in plan.warnings[0]
 
 
+# -- what came before ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Write the code. Review that.",
+        "Write the code; review the same",
+        "Write the code and the form; review both",
+        "Write the code; review both carefully",
+        "Write the code; review that too",
+        "Write the code and the form; review the latter",
+    ],
+)
+def test_a_clause_that_ends_with_a_pronoun_waits_for_what_it_speaks_of(goal: str) -> None:
+    assert waits(planned(goal, CODE)) == {"bob": [], "cyd": ["bob"]}
+
+
+def test_verbs_that_share_a_pronoun_all_speak_of_what_came_before() -> None:
+    assert waits(planned("Write code, test and deploy it", STAFF)) == {"w": [], "t": ["w"], "d": ["w", "t"]}
+
+
+@pytest.mark.parametrize("goal", ["Write code; review both versions", "Write code; check that the service runs"])
+def test_the_same_words_before_a_noun_are_no_pronouns(goal: str) -> None:
+    assert waits(planned(goal, CODE)) == {"bob": [], "cyd": []}
+
+
+@pytest.mark.parametrize("goal", ["Look up when the package is released", "Find out when the code was deployed"])
+def test_a_time_that_is_asked_for_is_no_order(goal: str) -> None:
+    assert len(given(planned(goal, CODE))) == 1
+
+
+RESTAURANT = {"waiter": "Takes orders from guests", "buyer": "Buys ingredients", "host": "Books tables"}
+
+
+@pytest.mark.parametrize("goal", ["Take orders from the guests", "Take the order of table 4", "Take the orders"])
+def test_an_order_that_is_taken_is_nothing_that_is_bought(goal: str) -> None:
+    assert given(planned(goal, RESTAURANT)) == {"waiter": goal}
+    assert given(planned("Order the ingredients", RESTAURANT)) == {"buyer": "Order the ingredients"}
+
+
+def test_who_puts_things_into_production_deploys_them() -> None:
+    staff = {"coder": "Writes code", "ops": "Puts releases into production"}
+    assert given(planned("Write the code, then deploy it", staff)) == {"coder": "Write the code", "ops": "deploy it"}
+
+
 # -- what is said ------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +249,12 @@ def test_a_choice_between_two_kinds_of_work_is_told() -> None:
         ("Once the code is written, deploy it", {"bob": "Once the code is written", "eve": "deploy it"}),
         ("Write code. When finished, deploy it", {"bob": "Write code", "eve": "When finished, deploy it"}),
         ("Write the code and, in the end, deploy it", {"bob": "Write the code", "eve": "in the end, deploy it"}),
+        ("1. Write code 2. review it 3. deploy it", {"bob": "Write code", "cyd": "review it", "eve": "deploy it"}),
+        ("1) Write code 2) review it", {"bob": "Write code", "cyd": "review it"}),
+        ("- Write code\n- review it", {"bob": "Write code", "cyd": "review it"}),
+        ("Write the code, puis review it", {"bob": "Write the code", "cyd": "puis review it"}),
+        ("Write code and put it into production", {"bob": "Write code", "eve": "put it into production"}),
+        ("Write code and take it live", {"bob": "Write code", "eve": "take it live"}),
     ],
 )
 def test_an_instruction_is_a_whole_and_has_nothing_of_its_neighbours(goal: str, expected: dict[str, str]) -> None:
