@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind
-from actors.validation.introspection import signature_of
+from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.validation_messages import listed
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import Worker, actor_recipe, has_lifespan, is_actor_class, is_stock, overrides
 from trees.declaration.kind import Flaw, Target, WorkKind
 from trees.declaration.resolve import async_names, sync_handlers
 from trees.declaration.specs import WorkerSpec
+
+_CALLED: Final = {
+    "on_receive": ("message",),
+    "on_start": (),
+    "on_stop": (),
+    "on_failure": ("exception_type", "exception_value", "traceback"),
+}
+"""Methods that the library calls, each with what it gives them. ``execute`` is looked at with the task fields."""
+
+
+def _uncallable(found: Any, name: str, given: tuple[Any, ...]) -> Flaw | None:
+    """Say why a method cannot be called as the library does; None: it can, or that cannot be told."""
+    method: Any = inspect.getattr_static(found, name, None)
+    own: tuple[Any, ...] = ()
+    if isinstance(method, types.FunctionType):
+        own = (found,)
+    elif isinstance(method, (staticmethod, classmethod)):
+        method = getattr(found, name)
+    else:
+        return None
+    signature = signature_of(method)
+    if signature is None or binds(signature, *own, *given):
+        return None
+    form = ", ".join(("self", *given))
+    what = f"{found.__name__}.{name} cannot be called with ({', '.join(given)})"
+    return what, f"It takes {names_of(signature)}. Write def {name}({form})."
 
 
 class ActorKind(WorkKind):
@@ -33,7 +61,7 @@ class ActorKind(WorkKind):
         if missing:
             hint = f"Define {listed(missing, last='and')}, or name a subclass that does."
             return f"{type_of(found)} is abstract", hint
-        return None
+        return next(filter(None, (_uncallable(found, name, given) for name, given in _CALLED.items())), None)
 
     def described(self, found: Any) -> Target:
         """Describe the class: args and kwargs go to its constructor."""

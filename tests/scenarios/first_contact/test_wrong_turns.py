@@ -48,6 +48,22 @@ class Turn(NamedTuple):
 
 
 WRONG: dict[str, Turn] = {
+    # an actor
+    "a method on_receive without the message": Turn(
+        "class Ledger(Worker):\n    def on_receive(self): pass\n"
+        "start(SupervisorSpec(id='s', children=[WorkerSpec(id='w', actor=Ledger)]))",
+        "Write def on_receive(self, message).",
+    ),
+    "a method on_start that wants something": Turn(
+        "class Ledger(Worker):\n    async def on_start(self, path): pass\n"
+        "start(SupervisorSpec(id='s', children=[WorkerSpec(id='w', actor=Ledger)]))",
+        "Write def on_start(self).",
+    ),
+    "a method on_failure without what has failed": Turn(
+        "class Ledger(Worker):\n    def on_failure(self): pass\n"
+        "start(SupervisorSpec(id='s', children=[WorkerSpec(id='w', actor=Ledger)]))",
+        "Write def on_failure(self, exception_type, exception_value, traceback).",
+    ),
     # a store
     "a store whose scheme has a typo": Turn(
         "start(SHOP, store='sqllite:///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
