@@ -81,6 +81,9 @@ class RemoteError(ActorsError, StandIn):
         self.type_name = type_name
         self.text = text
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.type_name, self.text))  # where it crosses to, nobody may know that class
+
     def __str__(self) -> str:
         return f"{self.type_name}: {self.text}" if self.text else self.type_name
 

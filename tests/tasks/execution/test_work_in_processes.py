@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import threading
 from contextlib import suppress
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ProcessDiedError
+from actors import ProcessDiedError, RemoteError
 from actors.dispatch.host.process_incarnation import ProcessIncarnation
 from actors.supervision.child import Child
 from actors.supervision.child_control import ChildControl
@@ -113,6 +115,15 @@ def test_what_cannot_be_pickled_or_rebuilt_is_in_a_process_what_it_is_anywhere(c
     }  # fmt: skip
     assert in_process == here
     assert here[3] == 0
+
+
+def test_a_remote_error_crosses_without_the_class_that_it_stands_for() -> None:
+    class HiddenError(Exception):
+        pass
+
+    error = copy.copy(RemoteError("HiddenError", "no", HiddenError))
+    assert (type(error), str(error), error.stands_for) == (RemoteError, "HiddenError: no", None)
+    assert b"<locals>" not in pickle.dumps(RemoteError("HiddenError", "no", HiddenError))
 
 
 def test_an_error_that_cannot_be_rebuilt_is_tried_again_where_its_class_is_named() -> None:
