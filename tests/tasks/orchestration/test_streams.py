@@ -582,10 +582,10 @@ def _of_another(context: Any, number: int) -> Any:
 
 
 def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
-    contexts, may_speak, has_spoken, may_end = list[Any](), threading.Event(), threading.Event(), threading.Event()
+    begun, may_speak, has_spoken, may_end = (threading.Event() for _ in range(4))
 
     def works(_: Any, context: Any) -> str:
-        contexts.append(context)
+        begun.set()
         if context.attempt == 1:
             assert may_speak.wait(LONG_S)
             context.progress(0.95, "given up")
@@ -601,8 +601,8 @@ def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
     with start(SupervisorSpec(id="p", tasks=Tasks(planner=ONE), children=[worker]), clock=clock) as tree:
         handle = tree.submit("go")
         heard = iter(handle.events())
-        while len(contexts) < 1:
-            next(heard)
+        next(heard)  # it has begun to listen
+        assert begun.wait(LONG_S)
         clock.advance(5.0)
         assert has_spoken.wait(LONG_S)
         late = iter(handle.events())
