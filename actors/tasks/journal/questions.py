@@ -12,7 +12,7 @@ from actors.tasks.model.ladder_position import LadderPosition
 
 
 class Escalation:
-    """An open question to a person."""
+    """An open question to a person. Equal to the same question, however often it is read, and in whatever process."""
 
     __slots__ = (
         "answers", "due", "error", "id", "is_content", "question", "raised_at", "standing", "step", "subtask",
@@ -40,6 +40,12 @@ class Escalation:
         if isinstance(event, task_events.StepEscalated):
             self.step, self.subtasks = event.step, event.subtasks
         self.answers = ("approve", "edit", "respond", "reject")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Escalation) and (self.id, self.raised_at) == (other.id, other.raised_at)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __repr__(self) -> str:
         """Show the question: whoever prints the open questions is about to answer them."""

@@ -255,6 +255,20 @@ def test_one_that_is_undone_is_running() -> None:
 # -- questions -----------------------------------------------------------------------------------------------------
 
 
+def test_a_question_is_equal_to_itself_in_another_process_and_to_no_other_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tasks.db'}"
+    with waiting(WAITING["a subtask"], store=url) as (running, handle):
+        [asked] = handle.escalations
+        assert [asked] == running.escalations()
+    with start(WAITING["a subtask"], store=url) as again:
+        other = again.submit("publish it")
+        eventually(lambda: len(again.escalations()) == 2)
+        [later] = other.escalations
+        assert asked in again.escalations()
+        assert {asked, *again.escalations()} == {asked, later}
+        assert asked != later
+
+
 def test_printed_escalations_show_the_questions(capsys: pytest.CaptureFixture[str]) -> None:
     with waiting(WAITING["one that others depend on"]) as (running, handle):
         print(running.escalations())
