@@ -46,6 +46,9 @@ _MOST_TOLD: Final = 60
 """Characters before ``when`` in which they are looked for."""
 _LAST_BACK: Final = frozenset({"both", "that", "latter", "former"})
 """Words that speak of something before where a clause ends with them: ``test both``, ``test that``."""
+_EACH: Final = frozenset({"each", "both", "all"})
+_MUST: Final = frozenset({"must", "should", "has", "have", "is", "are", "needs", "need", "can", "may", "shall", "will"})
+"""Words after ``each`` that make it a subject which was spoken of before: ``each must be reviewed``."""
 _AFTER_BACK: Final = frozenset({"too", "again", "now", "please", "well", "together", "also", "as"})
 _PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
 _OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
@@ -171,6 +174,8 @@ def words_refer_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
     while len(texts) > 1 and (texts[-1] in _AFTER_BACK or texts[-1].endswith("ly")):
         del texts[-1]
     if len(texts) > 1 and (texts[-1] in _LAST_BACK or texts[-2:] == ["the", "same"]):
+        return True
+    if texts[0] in _EACH and texts[1:2] and texts[1] in _MUST:
         return True
     before, gathering = "", False
     for word in words:

@@ -75,6 +75,8 @@ class Match:
     """True where nothing but the verb of the clause speaks for it."""
     is_by_noun_alone: bool = False
     """True where its description says that it does another kind of work."""
+    knows: str = ""
+    """Worker that speaks of what is worked on, where this one has the verb alone; empty: nobody."""
 
 
 Found = list[list[Match]]
@@ -171,6 +173,7 @@ class CatalogueIndex:
         (*_, number), best, row = offers.pop(self._first_free(offers))
         profile = self._profiles[number]
         rivals = [(each, other) for _, each, other in offers if self._is_rival(row, best, other, each)]
+        knows = [other.id for _, each, other in offers if best.by_noun < _OTHER_NOUN <= each.by_noun]
         shared = best.capability is not None and self._having[best.capability] > 1
         return Match(
             row.id,
@@ -180,6 +183,7 @@ class CatalogueIndex:
             any(each.score >= best.score for each, _ in rivals),
             not best.by_noun and words.isdisjoint(profile.of_names),
             _does_something_else(profile, reading) and not (best.name or best.by_verb),
+            knows[0] if knows else "",
         )
 
     def _first_free(self, offers: list[_Offer]) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_text import GENERIC_WORDS, Token, stem, word_set
 from actors.tasks.planning.verb_families import Verb, Verbs, into_production, is_plural
-from actors.tasks.planning.worker_words import PREPOSITIONS
+from actors.tasks.planning.worker_words import PREPOSITIONS, THINGS
 
 _DETERMINERS: Final = word_set("""
     a an the all any both each every my our your his her its their this that these those some no
@@ -29,8 +29,6 @@ _SUBORDINATE: Final = word_set("""
 
 _TAKING: Final = frozenset({"take", "do", "make", "give", "get", "perform", "provide"})
 """Verbs before a plural that is what is taken, made or given: ``take orders``, ``do reviews``."""
-_THINGS: Final = frozenset({"order", "orders", "book", "books", "post", "posts", "watch", "watches", "bill", "bills"})
-"""Nouns in the form of a verb that is no work on them: who takes orders buys nothing."""
 _STARTS: Final = frozenset({"start", "begin", "continue", "proceed", "finish", "end", "conclude"})
 """Words that say nothing of the kind of work before ``by`` and ``with``: ``start by reviewing it``."""
 _OF_ORDER: Final = frozenset({"before", "after", "without", "while"})
@@ -89,6 +87,7 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
     if verb is None:
         verb, nominal = _nominal(words, verbs), True
     is_work = not is_phrase and verb is not None and not nominal and _asks(part, verb, known)
+    is_work = is_work or (verb is None and _is_done(words))
     made = Reading(
         part, verb, is_work=is_work or (nominal and verb is not None), is_nominal=nominal and verb is not None
     )
@@ -104,9 +103,22 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
     return made
 
 
+def _is_done(words: tuple[Token, ...]) -> bool:
+    """True for ``run the regression``: it asks for something, whatever that is."""
+    first = next((n for n, word in enumerate(words) if not word.is_grammar), len(words))
+    texts = [word.text.casefold() for word in words[first : first + 2]]
+    return len(texts) > 1 and texts[0] in {"run", "perform", "execute"} and texts[1] in _DETERMINERS
+
+
 def _choice(words: tuple[Token, ...], verb: Verb | None, verbs: Verbs) -> int | None:
-    """Return the place of another kind of work after ``or``: ``deploy the service or review the code``."""
+    """Return the place of another kind of work after ``or``: ``deploy the service or review the code``.
+
+    After ``either`` it may be any: ``either write the docs or the tests``.
+    """
+    is_either = any(word.text.casefold() == "either" for word in words)
     for n in range(1, len(words)):
+        if is_either and words[n - 1].text.casefold() == "or":
+            return n
         if words[n - 1].text.casefold() == "or" and not is_plural(words[n].text) and verb is not None:
             other = verbs.at(words, n)
             if other is not None and not other.is_like(verb.families):
@@ -171,7 +183,7 @@ def _nominal(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
         text = word.text.casefold()
         if n and (text in PREPOSITIONS or text in _SUBORDINATE) and found is not None:
             break
-        if word.meaningful and text not in _THINGS:
+        if word.meaningful and text not in THINGS:
             found = verbs.at(words, n) or found
     return found
 
@@ -194,7 +206,7 @@ def _share_verbs(found: list[Reading]) -> None:
     """A clause of a list without a verb has the one of the clause before it."""
     for n in range(1, len(found)):
         one, before = found[n], found[n - 1]
-        has_own = one.verb is not None and (one.is_work and not one.is_nominal)
+        has_own = one.is_work and not one.is_nominal  # also ``run the regression``, where it is none that says a kind
         if one.clause.joined and one.clause.is_work and not has_own and before.verb is not None:
             if not before.clause.is_work or before.is_nominal:
                 continue

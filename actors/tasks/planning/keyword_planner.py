@@ -87,7 +87,7 @@ class KeywordPlanner:
         """
         parts = clauses(task.goal)
         index = CatalogueIndex(catalogue, self._verbs) if self.keywords is None else None
-        readings, found = self._matched(parts, index)
+        readings, found, left = self._matched(parts, index)
         asked = [n for n, part in enumerate(parts) if part.is_work]
         if parts and not asked:
             if _is_alone(catalogue):
@@ -101,6 +101,9 @@ class KeywordPlanner:
             return Plan([Subtask(self.default, task.goal, worker=self.default)])
         for n in asked:
             doubts.of_match(n, found[n])
+        for n, knows in left.items():
+            before = next((matches[0].worker for matches in reversed(found[:n]) if matches), "")
+            doubts.of_left(n, before, knows)
         _doubt_choices(index, readings, found, doubts)
         tools = ToolChoice(catalogue, self._verbs)
         chosen = tools.chosen(readings, found)
@@ -109,21 +112,26 @@ class KeywordPlanner:
                 doubts.of_match(n, chosen[n])
         return Plan(tools.named(graph(task.goal, readings, chosen)), doubts.said())
 
-    def _matched(self, parts: tuple[Clause, ...], index: CatalogueIndex | None) -> tuple[list[Reading], Found]:
+    def _matched(
+        self, parts: tuple[Clause, ...], index: CatalogueIndex | None
+    ) -> tuple[list[Reading], Found, dict[int, str]]:
+        """Return what was read, who is meant, and who else speaks of clauses that go on with the verb before them."""
         if index is None:
             keywords = self.keywords or {}
             known = frozenset(word for phrase in keywords for word in stems(phrase))
-            return read_clauses(parts, self._verbs, known), by_keyword(parts, keywords)
+            return read_clauses(parts, self._verbs, known), by_keyword(parts, keywords), {}
         readings = read_clauses(parts, self._verbs, index.verb_stems)
         found: Found = []
-        for reading in readings:
+        left: dict[int, str] = {}
+        for n, reading in enumerate(readings):
             match = index.match(reading) if reading.clause.is_work else None
             if match is not None and reading.verb_from is not None and match.is_by_verb_alone:
+                left |= {n: match.knows} if match.knows else {}
                 match = None  # it goes on with what the clause before it says
             if not reading.is_work and reading.clause.texts[0] == "while":
                 match = None  # it says how: ``while keeping it short``
             found.append([] if match is None else [match])
-        return readings, found
+        return readings, found, left
 
     def _defaults(self, readings: Sequence[Reading], found: Found, doubts: _Doubts) -> None:
         """Say which clauses match nobody, and give them to the default, with those that fit several alike."""
@@ -188,6 +196,12 @@ class _Doubts:
         has = f"{default}, the default, has it" if default else f"{match.worker} has it"
         hint = "Name the worker in the goal, or say more in its description="
         self._said[n] = f"{self._named(n)} fits {match.worker} and {who} nearly alike: {has}. {hint}."
+
+    def of_left(self, n: int, worker: str, knows: str) -> None:
+        """Say that a worker goes on with its verb, though another one speaks of what is worked on."""
+        if worker and worker != knows:
+            said = f"{self._named(n)} goes on with the verb before it, so {worker} has it, though {knows} speaks of it"
+            self._said.setdefault(n, f"{said}. Write a verb of its own where {knows} is meant.")
 
     def of_nobody(self, n: int, worker: str, *, is_default: bool) -> None:
         """Say that nobody is meant by a clause."""

@@ -37,6 +37,11 @@ _NOUN_LIKE: Final = frozenset(
     stem(word) for word in ("code", "test", "research", "design", "document", "report", "program", "release", "plan")
 )
 """Verbs of families that stand before another one as its noun: ``code review``, ``test generation``."""
+_TAKING: Final = word_set("""
+    take takes taking make makes making get gets getting give gives giving handle handles handling
+""")
+THINGS: Final = word_set("order orders book books post posts watch watches bill bills")
+"""Nouns in the form of a verb that is no work on them: who takes orders buys nothing."""
 _NOMINALS: Final = frozenset(
     stem(word) for word in ("review", "search", "test", "audit", "check", "summary", "fix", "research", "design")
 )
@@ -121,8 +126,9 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
     for moved in filter(None, (into_production(words, verbs) for words in parts)):
         found.verbs.add(moved.key)
         found.families |= moved.families
-    segments = [words for words in map(_content, parts) if words]
-    heads = [_form(words, verbs) for words in segments]
+    contents = [(words, whole) for whole in parts if (words := _content(whole))]
+    segments = [words for words, _ in contents]
+    heads = ["" if _is_taken(words, whole) else _form(words, verbs) for words, whole in contents]
     if len(segments) == 1 and len(segments[0]) == 1 and is_plural(segments[0][0].text):
         heads = ["s"]  # ``Bakes`` is all that it says
     _verbs_before_a_phrase(segments, heads)
@@ -140,6 +146,12 @@ def _described(found: Profile, description: str, verbs: Verbs) -> None:
             if _MAKES in verb.families:
                 _made(found, words[verb.last + 1 :], verbs)
         _spread(found, words, verb)
+
+
+def _is_taken(words: tuple[Token, ...], whole: tuple[Token, ...]) -> bool:
+    """True for ``takes orders``: what the words begin with is no verb, but what is taken."""
+    before = whole[: len(whole) - len(words)]
+    return words[0].text.casefold() in THINGS and bool(before) and before[-1].text.casefold() in _TAKING
 
 
 def _verbs_before_a_phrase(segments: list[tuple[Token, ...]], heads: list[str]) -> None:

@@ -217,6 +217,30 @@ def test_a_time_that_is_asked_for_is_no_order(goal: str) -> None:
     assert len(given(planned(goal, CODE))) == 1
 
 
+@pytest.mark.parametrize(
+    ("goal", "doubt"),
+    [
+        (
+            "Book flights and tours",
+            "clause 2 ('tours' ...) goes on with the verb before it, so f has it, though g speaks",
+        ),
+        ("Either book the flights or the tours", "leaves a choice, and a plan makes none: f has all of it"),
+        ("Book the flights, run the regression on them", "clause 2 ('run' ...) matches nobody: it stays with f"),
+    ],
+)
+def test_what_it_cannot_know_it_says(goal: str, doubt: str) -> None:
+    plan = planned(goal, {"f": "Books flights", "g": "Plans tours", "h": "Sells insurance"})
+
+    assert any(doubt in warning for warning in plan.warnings), plan.warnings
+
+
+@pytest.mark.parametrize(
+    "goal", ["Write the code and the form; each must be reviewed", "Write code; both need a review"]
+)
+def test_each_of_what_was_written_is_what_came_before(goal: str) -> None:
+    assert waits(planned(goal, CODE)) == {"bob": [], "cyd": ["bob"]}
+
+
 RESTAURANT = {"waiter": "Takes orders from guests", "buyer": "Buys ingredients", "host": "Books tables"}
 
 
@@ -224,6 +248,7 @@ RESTAURANT = {"waiter": "Takes orders from guests", "buyer": "Buys ingredients",
 def test_an_order_that_is_taken_is_nothing_that_is_bought(goal: str) -> None:
     assert given(planned(goal, RESTAURANT)) == {"waiter": goal}
     assert given(planned("Order the ingredients", RESTAURANT)) == {"buyer": "Order the ingredients"}
+    assert given(planned("Order more flour", RESTAURANT)) == {"buyer": "Order more flour"}
 
 
 def test_who_puts_things_into_production_deploys_them() -> None:
