@@ -180,13 +180,15 @@ def _text(content: Any) -> str:
 
 def _messages(value: Any, depth: int) -> Iterator[AIMessage]:
     """Yield answers of models in the output of a node or a chain."""
-    if isinstance(value, AIMessage):
-        yield value
-    elif depth and isinstance(value, Mapping):
-        for each in value.values():
-            yield from _messages(each, depth - 1)
+    kind = type(value)
+    if isinstance(value, BaseMessage) or kind is str:
+        if isinstance(value, AIMessage):
+            yield value
     elif depth and isinstance(value, (list, tuple)):
         for each in value:
+            yield from _messages(each, depth - 1)
+    elif depth and (kind is dict or isinstance(value, Mapping)):
+        for each in value.values():
             yield from _messages(each, depth - 1)
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cache
 from inspect import signature
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -25,22 +25,48 @@ from langgraph.checkpoint.base import (
     get_checkpoint_id,
 )
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
-
 _Writes: TypeAlias = dict[tuple[str, int], tuple[str, str, Any]]
 """By task and place: task, channel and value."""
-
-
-def _with_signature(function: FunctionT) -> FunctionT:
-    """Give a function its signature to hand out: LangGraph asks for it in each run, and to make one takes a while."""
-    vars(function)["__signature__"] = signature(function)
-    return function
+_AllWrites: TypeAlias = dict[tuple[str, str], _Writes]
 
 
 @cache
 def _made_by_base() -> dict[str, Any]:
     """Return what the base makes of itself: it looks at the same serializer each time, and that takes a while."""
     return vars(BaseCheckpointSaver())
+
+
+class _Hold:
+    """The saver's ``put_writes``: holds what a task has written.
+
+    An object with a signature of its own: LangGraph asks for it in each run, and that of a method is made each time.
+    """
+
+    __slots__ = ("_writes",)
+
+    def __init__(self, writes: _AllWrites) -> None:
+        self._writes = writes
+
+    def __call__(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> Any:
+        del task_path  # the order of tasks, for savers that keep them all
+        held = self._writes.setdefault((_space(config), config["configurable"]["checkpoint_id"]), {})
+        for place, (channel, value) in enumerate(writes):
+            key = (task_id, WRITES_IDX_MAP.get(channel, place))
+            if key[1] < 0 or key not in held:
+                held[key] = (task_id, channel, value)
+
+
+class _HoldAsync(_Hold):
+    """The saver's ``aput_writes``: the same, awaited."""
+
+    __slots__ = ()
+
+    async def __call__(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+        super().__call__(config, writes, task_id, task_path)
+
+
+for _kind in (_Hold, _HoldAsync):
+    _kind.__signature__ = signature(_kind({}))  # type: ignore[attr-defined]
 
 
 class HeldState(BaseCheckpointSaver):
@@ -51,14 +77,14 @@ class HeldState(BaseCheckpointSaver):
     """
 
     def __init__(self, text: str = "[]") -> None:
-        self.__dict__.update(_made_by_base())
+        self._writes: _AllWrites = {}
+        """By namespace and checkpoint: what tasks of this run have written since."""
+        self.__dict__.update(_made_by_base(), put_writes=_Hold(self._writes), aput_writes=_HoldAsync(self._writes))
         rows = json.loads(text)
         self._kept = {space: (kind, base64.b64decode(data)) for space, kind, data in rows}
         """Rows that came with an answer, as they were stored: LangGraph changes what it is given."""
         self._newest: dict[str, tuple[str, Any, Any]] = {}
         """By the namespace of the graph: the checkpoint's id, itself, and its metadata, where this run has made it."""
-        self._writes: dict[tuple[str, str], _Writes] = {}
-        """By namespace and checkpoint: what tasks of this run have written since."""
 
     @property
     def is_empty(self) -> bool:
@@ -113,15 +139,6 @@ class HeldState(BaseCheckpointSaver):
         self._newest[space] = (id_, checkpoint, metadata)
         return {"configurable": {**config["configurable"], "checkpoint_ns": space, "checkpoint_id": id_}}
 
-    @_with_signature
-    def put_writes(self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:  # noqa: ARG002 - its signature
-        """Hold what a task has written."""
-        held = self._writes.setdefault((_space(config), config["configurable"]["checkpoint_id"]), {})
-        for place, (channel, value) in enumerate(writes):
-            key = (task_id, WRITES_IDX_MAP.get(channel, place))
-            if key[1] < 0 or key not in held:
-                held[key] = (task_id, channel, value)
-
     def list(self, config: Any, **_: Any) -> Iterator[CheckpointTuple]:
         """Yield the newest checkpoint: older ones are not held."""
         found = None if config is None else self.get_tuple(config)
@@ -135,13 +152,6 @@ class HeldState(BaseCheckpointSaver):
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """As ``put``."""
         return self.put(config, checkpoint, metadata, new_versions)
-
-    @_with_signature
-    async def aput_writes(
-        self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """As ``put_writes``."""
-        self.put_writes(config, writes, task_id, task_path)
 
     async def alist(self, config: Any, **options: Any) -> AsyncIterator[CheckpointTuple]:
         """As ``list``."""
