@@ -58,7 +58,7 @@ def subtask_status_of(state: TaskState, node: SubtaskState, part_of: PartOf = no
 def _asked_of_others(state: TaskState, node: SubtaskState) -> set[str]:
     """Return the paths of those who wait for what a subtask has asked for."""
     asked = [state.nodes[id_] for ids in list((node.asked or {}).values()) for id_ in list(ids)]
-    return {each.chain[-1] for each in asked if not each.is_done}
+    return {each.chain[-1] if each.chain else "" for each in asked if not each.is_done}
 
 
 def _parts(state: TaskState, part_of: PartOf) -> Iterator[TaskState]:
