@@ -28,6 +28,8 @@ from trees.agents.tree_server import TreeServer
 HOST: Final = "127.0.0.1"
 MOST_LINE: Final = 64 * 1024 * 1024
 """Longest message that a client may send, in bytes."""
+MOST_CONNECTIONS: Final = 500
+"""Connections over HTTP at a time. What comes on one more is answered with status 503."""
 GRACE_S: Final = 1
 """Seconds for calls over HTTP that are under way when the server is to end."""
 
@@ -106,12 +108,17 @@ async def serve_stdio(server: TreeServer, wire: Wire, stop: asyncio.Event) -> No
 
 
 async def serve_http(server: TreeServer, port: int, stop: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Serve any number of clients at ``http://127.0.0.1:PORT/mcp``, until ``stop`` is set. Port 0: any free one.
+    """Serve clients at ``http://127.0.0.1:PORT/mcp``, until ``stop`` is set. Port 0: any free one.
 
     Raises:
         OSError: the port is taken.
     """
-    config = uvicorn.Config(server.streamable_http_app(host=HOST), log_config=None, timeout_graceful_shutdown=GRACE_S)
+    config = uvicorn.Config(
+        server.streamable_http_app(host=HOST),
+        log_config=None,
+        timeout_graceful_shutdown=GRACE_S,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
     web = _Web(config)
     with socket.create_server((HOST, port)) as listening:
         say(f"http://{HOST}:{listening.getsockname()[1]}/mcp")
