@@ -16,13 +16,13 @@ from typing import Final
 
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_negation import is_negated, negation_carried
-from actors.tasks.planning.goal_stages import begins_later, has_more_than_order, staged
+from actors.tasks.planning.goal_stages import PARTICIPLE, begins_later, has_more_than_order, staged
 from actors.tasks.planning.goal_text import Token, stem, tokens, word_set
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
-    r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\)|\d{1,2}\.)[ \t]+"
+    r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\)|\(?[a-z]\)|\d{1,2}\.)[ \t]+"
     r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&/|](?=\s)|\u2014"
     r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
@@ -49,11 +49,11 @@ _LAST_BACK: Final = frozenset({"both", "that", "latter", "former"})
 _EACH: Final = frozenset({"each", "both", "all"})
 _MUST: Final = frozenset({"must", "should", "has", "have", "is", "are", "needs", "need", "can", "may", "shall", "will"})
 """Words after ``each`` that make it a subject which was spoken of before: ``each must be reviewed``."""
+_TOWARDS: Final = frozenset({"to", "into", "for", "with", "in", "on", "by", "from", "at"})
 _AFTER_BACK: Final = frozenset({"too", "again", "now", "please", "well", "together", "also", "as"})
 _PRONOUNS: Final = frozenset({"it", "them", "this", "these", "those"})
 _OUTCOMES: Final = frozenset(stem(word) for word in ("results", "findings", "report", "output", "answers"))
 _BEFORE_OUTCOMES: Final = frozenset({"the", "all", "both", "their", "its", "every", "each"})
-_PARTICIPLE: Final = re.compile(r"..ed$|^(?:built|drawn|found|made|paid|sent|sold|written)$")
 _GATHERING: Final = frozenset(stem(word) for word in ("review", "summarise", "combine", "merge", "compare", "join"))
 
 
@@ -88,8 +88,8 @@ def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
         if quote is not None and quote.start() < match.start():
             continue
         mark = match.group().casefold()
-        if mark.strip(" \t(").rstrip(").").isdigit() and not mark.startswith("\n") and match.start():
-            number = int(_NUMBER.findall(mark)[0])
+        if _is_place(mark) and not mark.startswith("\n") and match.start():
+            number = _number_of(mark)
             begins = number == 1 and (")" in mark or goal[: match.start()].rstrip().endswith(":"))
             if number != inline + 1 or not (inline or begins):
                 # No place in a list: ``the bug (of version 2) is back``, ``fix version 1. Deploy it``.
@@ -97,7 +97,7 @@ def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
                     yield match.start() + mark.index("."), match.end(), "."
                 continue
             inline = number
-        elif match.start() == 0 and _NUMBER.search(mark):
+        elif match.start() == 0 and _number_of(mark):
             inline = 1
         elif not mark and goal[match.start() :][:4].casefold() == "when" and _tells(goal[: match.start()]):
             continue
@@ -112,9 +112,22 @@ def _tells(before: str) -> bool:
 
 
 def _is_further_number(mark: str) -> bool:
-    """True for the mark of a step after the first one: ``2.``, ``step 3:``."""
+    """True for the mark of a step after the first one: ``2.``, ``step 3:``, ``b)``."""
+    return _number_of(mark) > 1
+
+
+def _is_place(mark: str) -> bool:
+    """True for ``1.``, ``(2)`` and ``c)``."""
+    inner = mark.strip(" \t(").rstrip(").")
+    return inner.isdigit() or (len(inner) == 1 and inner.isalpha() and ")" in mark)
+
+
+def _number_of(mark: str) -> int:
+    """Return the place in a list that a mark names; 0: it names none."""
     number = _NUMBER.search(mark)
-    return number is not None and int(number.group()) > 1
+    if number is not None:
+        return int(number.group())
+    return ord(mark.strip(" \t(")[0]) - ord("a") + 1 if _is_place(mark) else 0
 
 
 def has_order(goal: str) -> bool:
@@ -168,13 +181,15 @@ def words_refer_back(words: tuple[Token, ...], *, shouted: bool) -> bool:
 
     ``shouted``: all of it is in capitals.
     """
-    if len(words) == 1 and _PARTICIPLE.search(words[0].text.casefold()):
+    if len(words) == 1 and PARTICIPLE.search(words[0].text.casefold()):
         return True
     texts = [word.text.casefold() for word in words]
     while len(texts) > 1 and (texts[-1] in _AFTER_BACK or texts[-1].endswith("ly")):
         del texts[-1]
-    if len(texts) > 1 and (texts[-1] in _LAST_BACK or texts[-2:] == ["the", "same"]):
-        return True
+    for n in range(1, len(texts)):
+        is_pronoun = texts[n] in _LAST_BACK or texts[n - 1 : n + 1] == ["the", "same"]
+        if is_pronoun and (n == len(texts) - 1 or texts[n + 1] in _TOWARDS):
+            return True
     if texts[0] in _EACH and texts[1:2] and texts[1] in _MUST:
         return True
     before, gathering = "", False

@@ -25,7 +25,7 @@ from actors.validation.field_types import is_id
 
 _MOST_NEEDED: Final = 200
 """Subtasks before one that speaks of all of them. Of more it depends on those since the last one that did so."""
-_LIST_MARK: Final = re.compile(r"\s*(?:step\s+)?(?:\(?\d{1,3}[.):]?|[-*\u2022])\s+", re.IGNORECASE)
+_LIST_MARK: Final = re.compile(r"\s*(?:step\s+)?(?:\(?\d{1,3}[.):]?|\(?[a-z]\)|[-*\u2022])\s+", re.IGNORECASE)
 _AROUND: Final = " \t\r\n,;:"
 
 

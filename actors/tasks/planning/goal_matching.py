@@ -267,7 +267,9 @@ def _of_verb(profile: Profile, reading: Reading) -> float:
         return _VERB
     if verb.is_like(profile.families):
         return _FAMILY
-    return _NOUN_OF_VERB if verb.key[0] in profile.objects else 0.0
+    if verb.key[0] not in profile.objects:
+        return 0.0
+    return _OTHER_NOUN if reading.is_nominal else _NOUN_OF_VERB  # ``run the tests``: both speak of the same things
 
 
 def _of_nouns(profile: Profile, reading: Reading, shared: frozenset[str], *, same_work: bool) -> float:

@@ -38,6 +38,8 @@ _FORBIDDEN: Final = word_set("""
 """)
 """Words that negate what they are said of: ``deploying is forbidden``."""
 _BE: Final = frozenset({"is", "are", "be", "remains", "stays", "strictly"})
+_BEEN: Final = frozenset({"is", "are", "was", "were", "has", "have", "had"})
+"""Words before ``already`` by which a clause says what is done: ``the code is already tested``."""
 _NO_NEGATION: Final = word_set("""
     only just merely forget hesitate fail miss matter later but
 """)
@@ -74,7 +76,7 @@ def is_negated(words: tuple[Token, ...]) -> bool:
     about = bool(texts) and _is_subject(texts[first])
     if texts[first + 1 : first + 2] and texts[first + 1] in _OBJECTS:
         return not _NO_NEGATION & set(texts[first + 2 : first + 3])
-    if texts[first : first + 1] == ["leave"] and texts[-1] in {"alone", "out", "untouched"}:
+    if _is_left(texts, first) or (about and _is_done(texts, first)):
         return True
     for n, text in enumerate(texts):
         if _negates(texts, n):
@@ -84,6 +86,18 @@ def is_negated(words: tuple[Token, ...]) -> bool:
         if (text in _SUBORDINATE and n) or not (about or _leads(text) or _has_modal(texts, first)):
             return False
     return False
+
+
+def _is_left(texts: list[str], first: int) -> bool:
+    """True for ``leave the tests alone``, and for ``leave the testing to Anna``: somebody else does that."""
+    if texts[first : first + 1] != ["leave"]:
+        return False
+    return texts[-1] in {"alone", "out", "untouched"} or "to" in texts[first + 2 : -1]
+
+
+def _is_done(texts: list[str], first: int) -> bool:
+    """True for ``the code is already tested``: nobody is to do that."""
+    return "already" in texts and not _BEEN.isdisjoint(texts[first : texts.index("already")])
 
 
 def _leads(text: str) -> bool:

@@ -29,8 +29,15 @@ _SUBORDINATE: Final = word_set("""
 
 _TAKING: Final = frozenset({"take", "do", "make", "give", "get", "perform", "provide"})
 """Verbs before a plural that is what is taken, made or given: ``take orders``, ``do reviews``."""
+_LIGHT_VERBS: Final = word_set("take run perform execute make give get put let have do hold keep bring")
+_LEADS: Final = word_set("please then also now and just so")
+"""Words that may stand before the verb of a clause in a list."""
+_CAUSING: Final = frozenset({"have", "let", "get", "make"})
+"""Verbs before somebody, and what that one is to do: ``have Lena draw pictures``."""
+_MOST_CAUSED: Final = 8
 _STARTS: Final = frozenset({"start", "begin", "continue", "proceed", "finish", "end", "conclude"})
 """Words that say nothing of the kind of work before ``by`` and ``with``: ``start by reviewing it``."""
+_ORDERING: Final = frozenset({"following", "after", "before", "prior", "once", "when"})
 _OF_ORDER: Final = frozenset({"before", "after", "without", "while"})
 _TO_BE: Final = (["to", "be"], ["to", "get"], ["to", "both"])
 """Words before the verb of ``the code needs to be reviewed``."""
@@ -80,7 +87,9 @@ def _read(part: Clause, verbs: Verbs, known: frozenset[str]) -> Reading:
     verb, nominal = None, False
     if head is not None and not is_phrase:
         verb = _verb_at(words, head, verbs, known)
-    infinitive = None if verb is not None and verb.families else _infinitive(words, verbs, known)
+    infinitive = (
+        None if verb is not None and verb.families else _caused(words, verbs) or _infinitive(words, verbs, known)
+    )
     moved = into_production(words, verbs) if verb is None or not verb.families else None
     if infinitive is not None or moved is not None:
         verb, is_phrase = infinitive or moved, False
@@ -128,8 +137,10 @@ def _choice(words: tuple[Token, ...], verb: Verb | None, verbs: Verbs) -> int | 
 
 def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
     """Return the first word that says what is wanted, and True where it is the beginning of a noun phrase."""
-    phrase = False
+    phrase, assured = False, _assured(words)
     for n, word in enumerate(words):
+        if n < assured:
+            continue
         text, following = word.text.casefold(), words[n + 1].text.casefold() if n + 1 < len(words) else ""
         is_start = text in _STARTS and following in {"by", "with"}
         if text.isdigit() or is_start or (n and text in {"by", "with"} and words[n - 1].text.casefold() in _STARTS):
@@ -141,6 +152,17 @@ def _head(words: tuple[Token, ...]) -> tuple[int | None, bool]:
         if not word.is_grammar and word.stem not in _LIGHT:
             return n, phrase
     return None, phrase
+
+
+def _assured(words: tuple[Token, ...]) -> int:
+    """Count the words of ``make sure that you`` and its like, before the verb."""
+    texts = [word.text.casefold() for word in words[:_MOST_CAUSED]]
+    at = next((n for n, text in enumerate(texts) if text in {"sure", "certain"}), 0)
+    if not at or texts[at - 1] not in {"make", "be"}:
+        return 0
+    rest = texts[at + 1 :]
+    skipped = at + 1 + (rest[:1] == ["that"])
+    return skipped + 1 if texts[skipped : skipped + 1] in (["you"], ["we"], ["to"]) else 0
 
 
 def _verb_at(words: tuple[Token, ...], place: int, verbs: Verbs, known: frozenset[str]) -> Verb | None:
@@ -160,6 +182,21 @@ def _after_a_word(words: tuple[Token, ...], place: int, verbs: Verbs) -> Verb | 
     found = verbs.at(words, place + 1) if place + 2 < len(words) and not is_plural(words[place].text) else None
     following = words[found.last + 1].text.casefold() if found is not None and found.last + 1 < len(words) else ""
     return found if following in _DETERMINERS or following in {"it", "them"} else None
+
+
+def _caused(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
+    """Return the verb of ``have Lena draw pictures`` and ``let the artist draw them``."""
+    texts = [word.text.casefold() for word in words[:_MOST_CAUSED]]
+    first = next((n for n, text in enumerate(texts) if text not in _LEADS), len(texts))
+    if texts[first : first + 1] == [] or texts[first] not in _CAUSING:
+        return None
+    for n in range(first + 2, len(texts)):
+        found = verbs.at(words, n) if texts[n - 1] not in _DETERMINERS else None
+        if found is not None and not is_plural(texts[n]) and not texts[n].endswith(("ing", "ed")):
+            return found
+        if texts[n] in PREPOSITIONS:
+            return None
+    return None
 
 
 def _infinitive(words: tuple[Token, ...], verbs: Verbs, known: frozenset[str]) -> Verb | None:
@@ -208,7 +245,7 @@ def _share_verbs(found: list[Reading]) -> None:
         one, before = found[n], found[n - 1]
         has_own = one.is_work and not one.is_nominal  # also ``run the regression``, where it is none that says a kind
         if one.clause.joined and one.clause.is_work and not has_own and before.verb is not None:
-            if not before.clause.is_work or before.is_nominal:
+            if not before.clause.is_work or before.is_nominal or _has_light_verb(one.clause.tokens):
                 continue
             if one.verb is not None:
                 word = one.clause.tokens[one.verb.first]
@@ -217,10 +254,19 @@ def _share_verbs(found: list[Reading]) -> None:
             one.verb_from = n - 1 if before.verb_from is None else before.verb_from
 
 
+def _has_light_verb(words: tuple[Token, ...]) -> bool:
+    """True for ``run the tests`` and ``take their order``: it has a verb, though none that says a kind of work."""
+    texts = [word.text.casefold() for word in words]
+    first = next((n for n, text in enumerate(texts) if text not in _LEADS), len(texts))
+    return texts[first : first + 1] != [] and texts[first] in _LIGHT_VERBS and len(texts) > first + 1
+
+
 def _is_bare(one: Reading) -> bool:
     """True for a verb and nothing that it is done to, also no pronoun and no subject."""
     tokens = one.clause.tokens
     if one.verb is None or one.verb_from is not None or not one.is_work or len(tokens) != one.verb.last + 1:
+        return False
+    if one.is_nominal and tokens[0].text.casefold() in _ORDERING:
         return False
     return not (one.objects or one.asides) and tokens[0].text.casefold() not in _SUBORDINATE and not one.clause.back
 

@@ -8,6 +8,7 @@ earlier one than what they stand with, ``before deploying`` and ``before you dep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,6 +27,7 @@ _NO_VERB: Final = word_set("for in of on with by as at to the a an")
 """Words after ``first`` that go on with what is being done: ``first for style, then for bugs``."""
 _ONCE: Final = frozenset({"once", "when", "after"})
 _WHO: Final = frozenset({"you", "we"})
+PARTICIPLE: Final = re.compile(r"..ed$|^(?:built|drawn|found|made|paid|sent|sold|written)$")
 _IS: Final = frozenset({"is", "are", "been"})
 _FEW: Final = 2
 _MOST_LEAD_IN: Final = 6
@@ -75,9 +77,17 @@ class _Stages:
         self._highest = 0
         """Stage of what was moved behind a later clause: what is not tied to that clause comes no earlier."""
         self._pending = ""
+        self._pending_from = 0
+        """Number of the clause with which that began."""
+        self._tail: int | None = None
+        """Stage of a clause with ``after`` behind its neighbour: what goes on with it has the same."""
 
     def add(self, part: Clause, order: str, *, leads: bool) -> None:
         """Take up the next clause; ``order`` is ``before`` or ``after`` where it says when its neighbour is done."""
+        if _goes_on(part) and not order and (self._pending or self._tail is not None):
+            self.numbers.append(self._stage if self._tail is None else self._tail)
+            return
+        self._tail = None
         if part.after or not part.joined:
             self._stage = max(self._stage, self._highest)
         self._stage += part.after and bool(self.numbers)
@@ -86,23 +96,24 @@ class _Stages:
             self.numbers.append(self._stage)
             self._stage += self._pending == "before"
             if self._pending == "before":
-                self.numbers[-2] = self._stage
+                self.numbers[self._pending_from : -1] = [self._stage] * (len(self.numbers) - 1 - self._pending_from)
             self._pending = ""
             return
         if order and leads:
-            self._pending = order
+            self._pending, self._pending_from = order, len(self.numbers)
         elif order == "before":
             self._stage += 1
         elif order:
             self.numbers[-1] += 1
             self.numbers.append(self._stage)
+            self._tail = self._stage
             self._stage += 1
             return
         self.numbers.append(self._stage)
 
     def begin_before(self, first: int) -> None:
         """Take up a clause that comes before all clauses from ``first`` on."""
-        self._pending = ""
+        self._pending, self._tail = "", None
         self._stage = min(self.numbers[first:])
         self.numbers[first:] = [number + 1 for number in self.numbers[first:]]
         self._highest = max(self._highest, *self.numbers[first:])
@@ -127,6 +138,8 @@ def _order(part: Clause) -> str:
     if texts[:2] == ["prior", "to"]:
         texts = ["before", *texts[2:]]
     if texts[0] == "following":
+        if part.mark_after == "," and part.marks != (",",):
+            return "after"
         texts = ["after", *texts[1:]]
     if len(texts) >= _FEW and texts[0] in {"before", "after"} and (texts[1].endswith("ing") or texts[1] in _WHO):
         return texts[0]
@@ -134,6 +147,12 @@ def _order(part: Clause) -> str:
     if part.mark_after != "," and part.marks != (",",):
         return "after" if once and not _IS.isdisjoint(texts) else ""
     return "after" if once else "before" if texts[0] == "before" else ""
+
+
+def _goes_on(part: Clause) -> bool:
+    """True where a clause goes on with ``after writing it``: ``and testing it``, or ``written and tested``."""
+    first = part.texts[0]
+    return bool(part.joined) and (first.endswith("ing") or PARTICIPLE.search(first) is not None)
 
 
 def _leads(before: Clause, part: Clause) -> bool:

@@ -24,6 +24,7 @@ from actors.tasks.planning.verb_families import VERB_FAMILIES, VerbFamilies, Ver
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase, value_phrase
 
+_LATER: Final = frozenset({"before", "until", "unless"})
 _MOST_WARNINGS: Final = 20
 _MOST_LISTED: Final = 20
 _MOST_CHARS: Final = 80
@@ -180,6 +181,11 @@ class _Doubts:
         self._said: dict[int, str] = {}
         for n, reading in enumerate(readings):
             part = reading.clause
+            if part.negated and not _LATER.isdisjoint(part.texts) and part.texts[-1] not in _LATER:
+                said = (
+                    f"{self._named(n)} says what is not to be done before something else: it is read as not to be done"
+                )
+                self._said[n] = f"{said}. Write '..., then ...' where it is to be done after that."
             if part.is_carried and part.joined == "and":
                 hint = "Write ', but' or ', then' before it where it is to be done"
                 self._said[n] = f"{self._named(n)} is read as not to be done, like what stands before it. {hint}."

@@ -243,7 +243,7 @@ def test_its_thread_wakes_once_for_many_limits_that_were_cancelled_and_then_for_
     timers.close(LONG_S)
 
     assert clock.now() - begun >= 0.4
-    assert len(looks) < 10  # a few at first, and then at 0.2, at 0.3, and at 0.4
+    assert len(looks) < 100  # one for each that was sooner at first, and then at 0.2, 0.3 and 0.4; not for all 1,000
 
 
 def test_a_timer_that_is_set_while_the_thread_looks_how_long_to_sleep_is_not_slept_past(

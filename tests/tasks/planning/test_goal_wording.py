@@ -241,6 +241,58 @@ def test_each_of_what_was_written_is_what_came_before(goal: str) -> None:
     assert waits(planned(goal, CODE)) == {"bob": [], "cyd": ["bob"]}
 
 
+TEAM = {
+    "dev": "Writes code",
+    "qa": "Runs the tests and tests code",
+    "ops": "Deploys the service",
+    "art": "Draws pictures",
+}
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        # what goes on with a time has the same time
+        ("Deploy the service after it has been written and tested", {"dev": [], "qa": ["dev"], "ops": ["dev", "qa"]}),
+        ("Deploy the service after writing the code and testing it", {"dev": [], "qa": ["dev"], "ops": ["dev", "qa"]}),
+        ("Deploy the service after writing and testing code", {"dev": [], "qa": ["dev"], "ops": ["dev", "qa"]}),
+        ("After writing code and drawing pictures, deploy the service", {"dev": [], "art": [], "ops": ["dev", "art"]}),
+        ("Before writing code and drawing pictures, run the tests", {"qa": [], "dev": ["qa"], "art": ["qa"]}),
+        # a noun in place of a gerund
+        ("Following the tests, deploy the service", {"qa": [], "ops": ["qa"]}),
+        ("Prior to deploying the service, run the tests", {"qa": [], "ops": ["qa"]}),
+        # a verb that says no kind of work is one all the same
+        ("Write code, run the tests, then deploy the service", {"dev": [], "qa": [], "ops": ["dev", "qa"]}),
+        ("Before you deploy the service, run the tests", {"qa": [], "ops": ["qa"]}),
+        # somebody has somebody else do it
+        ("Write code and have Lena draw pictures", {"dev": [], "art": []}),
+        ("Write code, let the artist draw pictures", {"dev": [], "art": []}),
+        ("Write code and have Ann test it", {"dev": [], "qa": ["dev"]}),
+        ("Make sure that you test code before deploying it", {"qa": [], "ops": ["qa"]}),
+        # what others do, or is done
+        ("Write code but leave the testing to Anna", {"dev": []}),
+        ("The code is already tested, so deploy the service", {"ops": []}),
+        # lists, and pronouns in the middle
+        ("a) write code b) test it c) deploy it", {"dev": [], "qa": ["dev"], "ops": ["dev", "qa"]}),
+        ("Write code and draw pictures; deploy both to the server", {"dev": [], "art": [], "ops": ["dev", "art"]}),
+    ],
+)
+def test_what_is_said_in_passing_is_work_or_an_order_too(goal: str, expected: dict[str, list[str]]) -> None:
+    assert waits(planned(goal, TEAM)) == expected
+
+
+def test_what_must_not_be_done_before_something_is_a_doubt() -> None:
+    plan = planned("Write code, but do not deploy it before it has been tested", TEAM)
+
+    assert any("says what is not to be done before something else" in warning for warning in plan.warnings)
+
+
+def test_a_noun_means_who_speaks_of_the_same_things() -> None:
+    staff = {"eli": "Writes and runs automated tests", "cat": "Prepares the bill and takes payments"}
+    assert given(planned("Run the tests", staff)) == {"eli": "Run the tests"}
+    assert given(planned("Take the payment", staff)) == {"cat": "Take the payment"}
+
+
 RESTAURANT = {"waiter": "Takes orders from guests", "buyer": "Buys ingredients", "host": "Books tables"}
 
 
