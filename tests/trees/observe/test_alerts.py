@@ -340,7 +340,9 @@ def test_a_predicate_that_hangs_holds_up_no_other_alert_and_that_is_told_once(mo
     clock = ManualClock()
     with start(one(), clock=clock) as tree:
         # Of "fine" it may be told as well: with no time at all to answer, it hangs while it is being asked.
-        tree.subscribe(lambda event: failed.put(event) if getattr(event, "alert", "") == "hangs" else None)
+        tree.subscribe(
+            lambda event: failed.put(event) if isinstance(event, AlertFailed) and event.alert == "hangs" else None
+        )
         notifier = tree.watch_alerts(
             [Alert("hangs", hangs, told.put), Alert("fine", lambda _: True, told.put, every_s=1.0)]
         )
