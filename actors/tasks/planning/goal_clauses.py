@@ -20,10 +20,16 @@ from actors.tasks.planning.goal_stages import PARTICIPLE, begins_later, has_more
 from actors.tasks.planning.goal_text import Token, stem, tokens, word_set
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
+_ONCE_DONE: Final = (
+    r"(?:once|when|after|as\s+soon\s+as)\s+(?:all\s+of\s+)?(?:that|this|it|everything)(?:\s+is|['\u2019]s|\s+has\s+been)"
+    r"(?:\s+been)?\s+(?:done|finished|ready|complete|completed|over)\b"
+)
+"""Words that say ``then``."""
 _CUT: Final = re.compile(
     r"(?:\A|\n)[ \t]*(?:\d{1,3}[.)]|[-*\u2022])[ \t]+"
     r"|(?:\A|(?<=\s))(?:step[ \t]+\d{1,3}[:.)]?|\(?\d{1,2}\)|\(?[a-z]\)|\d{1,2}\.)[ \t]+"
     r"|[,.](?=\s|$)|(?<![;:!?\n])[;:!?\n]+(?=\s|$)|\n|->|=>|\u2192|(?<=\s)[-\u2013\u2014&/|](?=\s)|\u2014"
+    rf"|\b{_ONCE_DONE},?(?=\s+(?!and\b|or\b|then\b)\w)"
     r"|\b(?:and/or|and|then|after that|followed by|plus|as well as)\b"
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
     rf"|(?=\b(?:before|after|while|prior\s+to|(?<!the )following)\s+{_GERUND})"
@@ -33,6 +39,7 @@ _CUT: Final = re.compile(
     r"(?:done|finished|ready|complete|through|[^\W\d_]{2,}ed|built|drawn|found|made|paid|sent|sold|written)\b)",
     re.IGNORECASE,
 )
+_DONE: Final = re.compile(_ONCE_DONE)
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
 _NUMBER: Final = re.compile(r"\d+")
 _AND: Final = frozenset({"and", "and/or", "plus", "as well as", "&", "/"})
@@ -71,7 +78,7 @@ def clauses(goal: str) -> tuple[Clause, ...]:
             found.append(Clause(start, end, moved, later, back, negated, marks=tuple(marks), mark_after=mark))
             later = False
             marks = []
-        later = later or mark in _SEQUENCE or _is_further_number(mark)
+        later = later or mark in _SEQUENCE or _is_further_number(mark) or _DONE.match(mark) is not None
         marks.append(mark)
         start = following
     return tuple(staged(_conditions(negation_carried(found))))
@@ -99,7 +106,7 @@ def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
             inline = number
         elif match.start() == 0 and _number_of(mark):
             inline = 1
-        elif not mark and goal[match.start() :][:4].casefold() == "when" and _tells(goal[: match.start()]):
+        elif goal[match.start() :][:4].casefold() == "when" and _tells(goal[: match.start()]):
             continue
         yield match.start(), match.end(), "and" if mark in _AND else mark
     yield len(goal), len(goal), ""

@@ -266,8 +266,8 @@ def _is_bare(one: Reading) -> bool:
     tokens = one.clause.tokens
     if one.verb is None or one.verb_from is not None or not one.is_work or len(tokens) != one.verb.last + 1:
         return False
-    if one.is_nominal and tokens[0].text.casefold() in _ORDERING:
-        return False
+    if tokens[0].text.casefold() in _ORDERING and (one.is_nominal or not tokens[1].text.casefold().endswith("ing")):
+        return False  # ``following the tests``, ``once it is tested``; not ``after writing and testing the code``
     return not (one.objects or one.asides) and tokens[0].text.casefold() not in _SUBORDINATE and not one.clause.back
 
 
