@@ -11,7 +11,9 @@ nobody's way, and a circle is refused at the moment at which the last one of it 
 too: whoever waits for its task waits for it, also where he began to wait after it had begun.
 
 The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
-one of the two sees the other and is refused; if both are, none of them hangs.
+one of the two sees the other and is refused; if both are, none of them hangs. An edge is looked at once, when it is
+entered: whoever enters one later looks at that. Where a wait is known before what is to bring the answer has begun
+(``waiting_for``), a second look would refuse the wait itself, in place of the code that asks there against it.
 
 A request may end, on another thread, at any moment of this: ``CurrentMessage.end`` takes ``waits`` and ``reply`` away.
 So each field is read once, and what was read is used.
@@ -83,10 +85,14 @@ def enter(reply: Reply) -> CurrentMessage | None:
     current = CURRENT.get()
     if current is None or reply.target is None or not current.in_request:
         return None
+    waiters = _waiters_of(reply)
+    if current in waiters:  # ``waiting_for`` has entered it
+        look_again(reply, current)
+        return None
     if (pulse := current.incarnation.pulse) is not None:
         pulse.enter(current)
     _waits_of(current).add(reply)
-    _waiters_of(reply).add(current)
+    waiters.add(current)
     _check(reply, current)
     look_again(reply, current)
     return current

@@ -13,6 +13,7 @@ import pytest
 
 import actors
 from actors import ActorsError, ActorStoppedError, Failed, RecursionDetectedError, Worker, carry
+from actors.messaging import wait_graph
 from actors.messaging.envelope import CURRENT
 from actors.tasks.execution.off_loop import off_loop
 from tests.support.hardening import LONG_S, Gate, crash, obey, tree_of, worker
@@ -188,6 +189,74 @@ def test_a_lifespan_that_asks_whom_nobody_can_bring_to_answer_is_told_at_once(
         pass
 
     assert raised == [error]
+
+
+class Crossing:
+    """Has whoever asks enter its wait, then whoever waits for that begin to, and then the asker look."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asker = 0
+        """Thread of the code that asks."""
+        self._asks, self._waits = threading.Event(), threading.Event()
+        find_circle, enter = wait_graph.find_circle, wait_graph.enter
+
+        def looks(current: Any, asked: Any) -> Any:
+            if threading.get_ident() == self.asker:
+                self._asks.set()
+                assert self._waits.wait(LONG_S)
+            return find_circle(current, asked)
+
+        def enters(awaited: Any) -> Any:
+            if threading.get_ident() == self.asker or CURRENT.get() not in awaited.waiters:
+                return enter(awaited)
+            assert self._asks.wait(LONG_S)
+            try:
+                return enter(awaited)
+            finally:
+                self._waits.set()
+
+        monkeypatch.setattr(wait_graph, "find_circle", looks)
+        monkeypatch.setattr("actors.messaging.reply.enter", enters)
+
+
+def test_a_lifespan_is_refused_what_it_asks_and_never_the_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other order: it asks before its worker begins to wait for it. The worker did not come up then."""
+    crossing, raised = Crossing(monkeypatch), list[type[BaseException]]()
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        crossing.asker = threading.get_ident()
+        try:
+            await actors.ref("t/w").ask_async("x", timeout=LONG_S)
+        except ActorsError as error:
+            raised.append(type(error))
+        yield
+
+    with tree_of(worker("w", obey, lifespan=lifespan)) as tree:
+        assert tree.ref("t/w").ask(lambda: "up", timeout=LONG_S) == "up"
+
+    assert raised == [RecursionDetectedError]
+
+
+def test_a_call_off_the_loop_is_refused_what_it_asks_and_never_the_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same order of a call off the loop."""
+    crossing, raised = Crossing(monkeypatch), list[type[BaseException]]()
+
+    def call() -> str:
+        crossing.asker = threading.get_ident()
+        try:
+            actors.ref("t/w").ask("x", timeout=LONG_S)
+        except ActorsError as error:
+            raised.append(type(error))
+        return "done"
+
+    async def handle(_: Any) -> str:
+        return await off_loop(call)
+
+    with tree_of(worker("w", handle)) as tree:
+        assert tree.ref("t/w").ask("go", timeout=LONG_S) == "done"
+
+    assert raised == [RecursionDetectedError]
 
 
 # -- processes --------------------------------------------------------------------------------------------------
