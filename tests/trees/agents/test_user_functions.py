@@ -184,7 +184,7 @@ def test_a_worker_whose_prompts_hang_is_parked_when_it_has_left_more_threads_beh
             return "too late"
 
         agent = PydanticAI(Agent(FunctionModel(echo)), prompt=hangs)
-        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.05, breaker=None, pool=pool)
+        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.5, breaker=None, pool=pool)  # time to hang
         tasks = Tasks(max_abandoned=2, on_failure=[Retry(max_attempts=3, initial_s=0.0)])
         with start(SupervisorSpec(id="office", tasks=tasks, children=[worker])) as tree:
             with pytest.raises(TaskFailedError, match="attempt 3 ran longer"):

@@ -404,6 +404,7 @@ def test_what_crashes_begins_again_with_all_that_it_knew_and_counts_against_no_l
             while (last := told.get(timeout=LONG_S).state) != "resolved":
                 assert last == "still_firing"
         on.set()
+        tree.ref("p/w").tell("something to look at")
         eventually(lambda: notifier.firing() != [])
         while told.get(timeout=LONG_S).state != "firing":
             continue
