@@ -53,18 +53,19 @@ class AttemptEvents(BaseCallbackHandler):
         self._tools: dict[UUID, str] = {}
         """Names of the tools that run."""
 
-    def knows(self, values: Any) -> None:
+    def knows(self, values: Any, *, counts: bool) -> None:
         """Note the messages in a state that an attempt before this one has left: that has counted them.
 
         Unless its process died right then: a checkpointer has kept an answer that the journal had not counted yet. So
-        what all of them have cost, beyond what is recorded under this key, counts here.
+        what all of them have cost, beyond what is recorded under this key, counts here (``counts``).
         """
         tokens = 0
         with self._lock:
             for message in _messages(values, _DEPTH):
                 if self._note(message):
                     tokens += _tokens(message)
-        self._use(max(0, tokens - self._context.used_before.tokens))
+        if counts:
+            self._use(max(0, tokens - self._context.used_before.tokens))
 
     # -- models -----------------------------------------------------------------------------------------------
 

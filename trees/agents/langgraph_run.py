@@ -65,7 +65,9 @@ class GraphRun:
         self._events = events
         self._asked: dict[str, Any] = question_state(context) or {}
         """State of the last question, if there was one."""
-        self._mark = f"{context.revision}.{context.attempt}"
+        self._mark = f"{context.idempotency_key} {context.revision}.{context.attempt}"
+        self._is_own_thread = config.get("configurable", {}).get("thread_id") == context.idempotency_key
+        """False for a thread of the user's own, which may have the messages of other tasks."""
         self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
         self._held: HeldState | None = None
         self._graph = graph
@@ -87,7 +89,7 @@ class GraphRun:
         """
         found = await self._snapshot()
         if found is not None:
-            self._events.knows(found.values)
+            self._events.knows(found.values, counts=self._is_own_thread)
             if found.interrupts or found.next:
                 return await self._run(await self._answered(found))
             if found.values and (found.metadata or {}).get(_MARK) == self._mark:

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Self
+from typing import Final, Self
 
 from actors.concurrency.shared_fields import first_of
 from actors.messaging.reply import Reply
@@ -21,11 +21,14 @@ from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from trees.host.journal_follower import JournalFollower, Recall
 
+_INSTEAD: Final = "async for event in handle.events()"
+
 
 class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
-    """One reading of the events of a task: what is in the journal, and then what comes; ``for`` or ``async for``.
+    """The events of a task: what is in the journal, and then what comes.
 
-    It begins when the first event is asked for, and goes on where it was left: ``next(events)``, then ``for``.
+    Each ``for`` and ``async for`` reads them from the beginning. What ``next`` or ``anext`` has begun is one reading of
+    this object's own: a loop goes on with it.
     """
 
     def __init__(
@@ -39,22 +42,20 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
         self._reading: _Reading | None = None
         """Made once."""
 
-    def __iter__(self) -> Self:
-        self._begin()
-        return self
+    def __iter__(self) -> Iterator[TaskEvent]:  # noqa: PYI034 - each loop has a reading of its own
+        return self._follower().read(_INSTEAD) if self._reading is None else self
 
     def __next__(self) -> TaskEvent:
         return next(self._begin().sync)
 
-    def __aiter__(self) -> Self:
-        self._begin()
-        return self
+    def __aiter__(self) -> AsyncIterator[TaskEvent]:  # noqa: PYI034 - the same
+        return AsyncTaskEvents(self._follower()) if self._reading is None else self
 
     async def __anext__(self) -> TaskEvent:
         return await anext(self._begin().of_loop)
 
     def close(self) -> None:
-        """Read no more."""
+        """End the reading that ``next`` has begun."""
         follower = self._begin().follower
         follower.over = True
         follower.stop()
@@ -79,7 +80,7 @@ class _Reading:
 
     def __init__(self, follower: JournalFollower) -> None:
         self.follower = follower
-        self.sync = follower.read("async for event in handle.events()")
+        self.sync = follower.read(_INSTEAD)
         self.of_loop = AsyncTaskEvents(follower)
 
 
