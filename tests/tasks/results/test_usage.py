@@ -212,7 +212,7 @@ def test_an_attempt_knows_what_was_recorded_under_its_key() -> None:
     tasks = Tasks(planner=StaticPlan(ONE), reviewer=lambda *_: next(verdicts), max_iterations=2)
     spec = SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute, on_failure=[AT_ONCE])])
     with start(spec, store=store) as tree:
-        events = tree.submit(Task("go", id="t")).events()
+        events = iter(tree.submit(Task("go", id="t")).events())
         attempts = (event.attempt for event in events if isinstance(event, task_events.SubtaskStarted))
         assert (next(attempts), next(attempts)) == (1, 2)
         assert any(isinstance(event, task_events.UsageTold) for event in events)
