@@ -46,7 +46,9 @@ def kind_of(error: BaseException) -> type[BaseException]:
 
 def is_caught_by(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
     """True where ``except kinds`` would catch it, or the one it stands for: no metaclass of theirs is asked."""
-    bases = (*_MRO.__get__(kind_of(error)), *_MRO.__get__(type(error)))
+    bases = _MRO.__get__(type(error))
+    if (stands_for := kind_of(error)) is not type(error):
+        bases += _MRO.__get__(stands_for)
     return any(base is kind for kind in kinds for base in bases)
 
 

@@ -168,8 +168,7 @@ def _of_state(
     graph = graph_of(state)
     nodes = dict(state.nodes)  # after the graph, so that it has all of them
     runs = {each.id for each in graph if each.status is SubtaskStatus.RUNNING}
-    statuses = {id_: subtask_status_of(state, nodes[id_], part_of) for id_ in runs}
-    waiting = {id_ for id_, status in statuses.items() if status is SubtaskStatus.WAITING}
+    waiting = {id_ for id_ in runs if subtask_status_of(state, nodes[id_], part_of) is SubtaskStatus.WAITING}
     subtasks = tuple(_until(each, nodes[each.id], now, waits=each.id in waiting) for each in graph)
     dues = {each.id: nodes[each.id].due for each in subtasks if each.status is SubtaskStatus.RETRYING}
     refusal, ending = state.refusal, state.ending

@@ -16,10 +16,11 @@ from typing import Final
 
 from actors.tasks.planning.goal_clause import Clause
 from actors.tasks.planning.goal_negation import is_negated, negation_carried
-from actors.tasks.planning.goal_stages import PARTICIPLE, begins_later, has_more_than_order, staged
+from actors.tasks.planning.goal_stages import IRREGULAR, PARTICIPLE, begins_later, has_more_than_order, staged
 from actors.tasks.planning.goal_text import Token, stem, tokens, word_set
 
 _GERUND: Final = r"[^\W\d_]+ing\b"
+_PASSIVE: Final = r"\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)"
 _ONCE_DONE: Final = (
     r"(?:once|when|after|as\s+soon\s+as)\s+(?:all\s+of\s+)?(?:that|this|it|everything)(?:\s+is|['\u2019]s|\s+has\s+been)"
     r"(?:\s+been)?\s+(?:done|finished|ready|complete|completed|over)\b"
@@ -34,9 +35,8 @@ _CUT: Final = re.compile(
     r"|(?=(?<!nothing )\b(?:but|without|instead of|rather than|except)\b)"
     rf"|(?=\b(?:before|after|while|prior\s+to|(?<!the )following)\s+{_GERUND})"
     r"|(?=\b(?:before|after)\s+(?:you|we)\s)"
-    r"|(?=\b(?:after|once|as\s+soon\s+as)\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s)"
-    r"|(?=\bwhen\s+(?:[^\W\d_]+\s+){1,4}?(?:is|are|has\s+been|have\s+been)\s+"
-    r"(?:done|finished|ready|complete|through|[^\W\d_]{2,}ed|built|drawn|found|made|paid|sent|sold|written)\b)",
+    rf"|(?=\b(?:after|once|as\s+soon\s+as){_PASSIVE}\s)"
+    rf"|(?=\bwhen{_PASSIVE}\s+(?:done|finished|ready|complete|through|[^\W\d_]{{2,}}ed|{IRREGULAR})\b)",
     re.IGNORECASE,
 )
 _DONE: Final = re.compile(_ONCE_DONE)
@@ -49,8 +49,8 @@ _TELLING: Final = word_set("""
     see show tell up
 """)
 """Words shortly before ``when`` that make it no time at which something else is done."""
-_MOST_TOLD: Final = 60
-"""Characters before ``when`` in which they are looked for."""
+_MOST_BEFORE: Final = 60
+"""Characters before a cut that are looked at: a copy of all of them at each cut would take time."""
 _LAST_BACK: Final = frozenset({"both", "that", "latter", "former"})
 """Words that speak of something before where a clause ends with them: ``test both``, ``test that``."""
 _EACH: Final = frozenset({"each", "both", "all"})
@@ -94,28 +94,28 @@ def _cuts(goal: str) -> Iterator[tuple[int, int, str]]:
             quote = next(quotes, None)
         if quote is not None and quote.start() < match.start():
             continue
-        mark = match.group().casefold()
-        if _is_place(mark) and not mark.startswith("\n") and match.start():
+        mark, at = match.group().casefold(), match.start()
+        before = goal[max(at - _MOST_BEFORE, 0) : at]
+        if _is_place(mark) and not mark.startswith("\n") and at:
             number = _number_of(mark)
-            begins = number == 1 and (")" in mark or goal[: match.start()].rstrip().endswith(":"))
+            begins = number == 1 and (")" in mark or before.rstrip().endswith(":"))
             if number != inline + 1 or not (inline or begins):
                 # No place in a list: ``the bug (of version 2) is back``, ``fix version 1. Deploy it``.
                 if "." in mark:
-                    yield match.start() + mark.index("."), match.end(), "."
+                    yield at + mark.index("."), match.end(), "."
                 continue
             inline = number
-        elif match.start() == 0 and _number_of(mark):
+        elif at == 0 and _number_of(mark):
             inline = 1
-        elif goal[match.start() :][:4].casefold() == "when" and _tells(goal[: match.start()]):
+        elif goal[at : at + 4].casefold() == "when" and _tells(before):
             continue
-        yield match.start(), match.end(), "and" if mark in _AND else mark
+        yield at, match.end(), "and" if mark in _AND else mark
     yield len(goal), len(goal), ""
 
 
 def _tells(before: str) -> bool:
     """True where ``when`` is what is told, or asked for: ``tell me when it is done``."""
-    words = tokens(before[-_MOST_TOLD:])[-3:]
-    return any(word.text.casefold() in _TELLING for word in words)
+    return any(word.text.casefold() in _TELLING for word in tokens(before)[-3:])
 
 
 def _is_further_number(mark: str) -> bool:

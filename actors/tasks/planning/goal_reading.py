@@ -184,10 +184,15 @@ def _after_a_word(words: tuple[Token, ...], place: int, verbs: Verbs) -> Verb | 
     return found if following in _DETERMINERS or following in {"it", "them"} else None
 
 
+def _first_verb(texts: list[str]) -> int:
+    """Return where the verb of a clause of a list may stand first: after ``then`` and its like."""
+    return next((n for n, text in enumerate(texts) if text not in _LEADS), len(texts))
+
+
 def _caused(words: tuple[Token, ...], verbs: Verbs) -> Verb | None:
     """Return the verb of ``have Lena draw pictures`` and ``let the artist draw them``."""
     texts = [word.text.casefold() for word in words[:_MOST_CAUSED]]
-    first = next((n for n, text in enumerate(texts) if text not in _LEADS), len(texts))
+    first = _first_verb(texts)
     if texts[first : first + 1] == [] or texts[first] not in _CAUSING:
         return None
     for n in range(first + 2, len(texts)):
@@ -257,8 +262,8 @@ def _share_verbs(found: list[Reading]) -> None:
 def _has_light_verb(words: tuple[Token, ...]) -> bool:
     """True for ``run the tests`` and ``take their order``: it has a verb, though none that says a kind of work."""
     texts = [word.text.casefold() for word in words]
-    first = next((n for n, text in enumerate(texts) if text not in _LEADS), len(texts))
-    return texts[first : first + 1] != [] and texts[first] in _LIGHT_VERBS and len(texts) > first + 1
+    first = _first_verb(texts)
+    return len(texts) > first + 1 and texts[first] in _LIGHT_VERBS
 
 
 def _is_bare(one: Reading) -> bool:

@@ -27,7 +27,9 @@ _NO_VERB: Final = word_set("for in of on with by as at to the a an")
 """Words after ``first`` that go on with what is being done: ``first for style, then for bugs``."""
 _ONCE: Final = frozenset({"once", "when", "after"})
 _WHO: Final = frozenset({"you", "we"})
-PARTICIPLE: Final = re.compile(r"..ed$|^(?:built|drawn|found|made|paid|sent|sold|written)$")
+IRREGULAR: Final = "built|drawn|found|made|paid|sent|sold|written"
+"""Participles that do not end with ``ed``."""
+PARTICIPLE: Final = re.compile(rf"..ed$|^(?:{IRREGULAR})$")
 _IS: Final = frozenset({"is", "are", "been"})
 _FEW: Final = 2
 _MOST_LEAD_IN: Final = 6

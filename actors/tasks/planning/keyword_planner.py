@@ -127,7 +127,8 @@ class KeywordPlanner:
         for n, reading in enumerate(readings):
             match = index.match(reading) if reading.clause.is_work else None
             if match is not None and reading.verb_from is not None and match.is_by_verb_alone:
-                left |= {n: match.knows} if match.knows else {}
+                if match.knows:
+                    left[n] = match.knows
                 match = None  # it goes on with what the clause before it says
             if not reading.is_work and reading.clause.texts[0] == "while":
                 match = None  # it says how: ``while keeping it short``
