@@ -37,15 +37,18 @@ class UsersCode(Protocol):
 
     in_users_code: bool
     """True while a user's code runs, which may wait for a reply; what is around that may not."""
+    running_on: int | None
+    """Identity of the thread whose run holds it."""
 
 
 class _Users:
-    """Code of users, and nothing around it."""
+    """Code of users, and nothing around it, on each thread that is in it."""
 
-    __slots__ = ("in_users_code",)
+    __slots__ = ("in_users_code", "running_on")
 
     def __init__(self) -> None:
         self.in_users_code = True
+        self.running_on: int | None = None
 
 
 _USERS: Final = _Users()
@@ -72,7 +75,7 @@ class _Here(threading.local):
     ends: object = None
     """The tree whose end this thread brings about: a finalizer here cannot wait for that."""
     runs: UsersCode | None = None
-    """Whatever calls code of users on this thread: a wait is allowed while that is in such code."""
+    """Whatever calls code of users on this thread: a wait is allowed while that is in such code here."""
     in_turn = False
     """True there while incarnations are run that need no task: see ``in_turn``."""
 
@@ -151,8 +154,7 @@ def _open_host_loops() -> list[HostedWorkers]:
 
 def blocks_a_loop() -> bool:
     """True where a wait on this thread would hold up an event loop on which workers run."""
-    runs = HERE.runs
-    may_wait = runs is not None and runs.in_users_code
+    runs, may_wait = HERE.runs, _may_wait()
     if not HERE.host_loops or (HERE.is_tree_loop and not may_wait):
         return HERE.never_blocks and not may_wait
     loops = _open_host_loops()
@@ -160,6 +162,18 @@ def blocks_a_loop() -> bool:
     if runs is None:
         HERE.never_blocks = bool(loops)
     return any(each.runs_here for each in loops)
+
+
+def _may_wait() -> bool:
+    """True in code of users that this thread runs.
+
+    A worker can be in its code on another thread while a run of it on this one begins, or ends: a run that is turned
+    away because another holds the worker, and one after which it was idle for a moment.
+    """
+    runs = HERE.runs
+    if runs is None or not runs.in_users_code:
+        return False
+    return runs is _USERS or runs.running_on == threading.get_ident()
 
 
 def on_event_loop() -> bool:

@@ -18,7 +18,7 @@ import pytest
 
 import actors
 from actors import BlockingAskError, DeadLetter, MailboxFullError, RecursionDetectedError, Worker
-from actors.concurrency.thread_state import HERE, without_waits
+from actors.concurrency.thread_state import HERE, serves_others, without_waits
 from actors.dispatch.groups.process_reader import ProcessReader
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.pool import Pool
@@ -193,6 +193,34 @@ def test_at_no_step_of_a_workers_run_outside_of_its_code_can_a_finalizer_wait_fo
 
     assert steps.open == set()
     assert {"_work", "take", "next_work", "_end", "_begin", "_crash"} <= steps.names
+
+
+@pytest.mark.parametrize("moment", ["is turned away", "is over"])
+def test_a_finalizer_on_a_thread_whose_run_did_not_begin_or_is_over_waits_for_nobody_while_another_is_in_the_same_code(
+    moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between, busy = ComesInBetween(mailbox.Mailbox, "take", monkeypatch), Gate()
+    with start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", handle=obey)])) as tree:
+        life: Any = system_of(tree).children["t/w"].incarnation
+
+        def runs_late() -> None:
+            serves_others()
+            if moment == "is turned away":
+                life.run()  # as a thread of the pool that comes while another holds the worker
+            else:
+                HERE.runs = life  # as a thread after whose run the worker was idle, until another took it
+                between._try(tree.stop)
+
+        tree.ref("t/w").tell(busy)
+        busy.wait_reached()
+        between.act = tree.stop
+        thread = threading.Thread(target=runs_late)
+        thread.start()
+        thread.join(LONG_S)
+        busy.open.set()
+
+        assert isinstance(between.error, BlockingAskError)
+        assert between.error.is_in_between
 
 
 @pytest.mark.parametrize("part", ["stop", "close"])
