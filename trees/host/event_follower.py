@@ -1,24 +1,27 @@
 """The events of one task as they are read: by ``for`` and by ``async for``.
 
-What is read is found by ``trees.host.journal_follower``. One iterator reads once. It may be given up at any time,
-also in the middle of a wait: a cancelled ``__anext__`` (a keep-alive by ``asyncio.wait_for``, a client that has left)
-loses nothing, the next one goes on, and an iterator that nobody holds any more is forgotten by whoever told it of news.
+``trees.host.journal_follower`` finds them, and ``trees.host.event_reading`` keeps them until they are handed out. An
+iterator may be given up at any time, also in the middle of a wait: a cancelled ``__anext__`` (a keep-alive by
+``asyncio.wait_for``, a client that has left) and a Ctrl-C lose nothing, the next one goes on, and an iterator that
+nobody holds any more is forgotten by whoever told it of news.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Final, Self
 
 from actors.concurrency.shared_fields import first_of
+from actors.concurrency.weak_registry import WeakRegistry
+from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
+from trees.host.event_reading import EventReading
 from trees.host.journal_follower import JournalFollower, Recall
 
 _INSTEAD: Final = "async for event in handle.events()"
@@ -28,7 +31,7 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
     """The events of a task: what is in the journal, and then what comes.
 
     Each ``for`` and ``async for`` reads them from the beginning. What ``next`` or ``anext`` has begun is one reading of
-    this object's own: a loop goes on with it.
+    this object's own: a loop of either kind goes on with it.
     """
 
     def __init__(
@@ -39,119 +42,157 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
         self._new = new
         self._deep = deep
         self._after = after
-        self._reading: _Reading | None = None
+        self._own: _Own | None = None
         """Made once."""
+        self._readings: WeakRegistry[EventReading] = WeakRegistry()
+        """All that are held by somebody."""
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[TaskEvent]:  # noqa: PYI034 - each loop has a reading of its own
-        return self._follower().read(_INSTEAD) if self._reading is None else self
+        return BlockingTaskEvents(self._reading(), self._port.path, _INSTEAD) if self._own is None else self
 
     def __next__(self) -> TaskEvent:
-        return next(self._begin().sync)
+        return next(self._begin().of_thread)
 
     def __aiter__(self) -> AsyncIterator[TaskEvent]:  # noqa: PYI034 - the same
-        return AsyncTaskEvents(self._follower()) if self._reading is None else self
+        return AsyncTaskEvents(self._reading()) if self._own is None else self
 
     async def __anext__(self) -> TaskEvent:
         return await anext(self._begin().of_loop)
 
     def close(self) -> None:
-        """End the reading that ``next`` has begun."""
-        follower = self._begin().follower
-        follower.over = True
-        follower.stop()
+        """Read no more, in all loops over it; whoever waits for the next event hears that it is over."""
+        self._is_closed = True
+        for reading in self._readings.snapshot():
+            reading.close()
 
     async def aclose(self) -> None:
-        """Read no more; whoever waits in ``__anext__`` hears that it is over."""
-        await self._begin().of_loop.aclose()
+        """Do as ``close``."""
+        self.close()
 
-    def _begin(self) -> _Reading:
-        found: _Reading = self._reading or first_of(self, "_reading", _Reading(self._follower()))
+    def _begin(self) -> _Own:
+        found: _Own = self._own or first_of(self, "_own", _Own(self._reading(), self._port.path))
         return found
 
-    def _follower(self) -> JournalFollower:
+    def _reading(self) -> EventReading:
         numbers = self._port.runtime.numbers
         earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
         recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
-        return JournalFollower(self._port, self._id, deep=self._deep, after=max(self._after, earlier), recall=recall)
+        after = max(self._after, earlier)
+        reading = EventReading(JournalFollower(self._port, self._id, deep=self._deep, after=after, recall=recall))
+        self._readings.add(reading)
+        if self._is_closed:  # looked at after it was added: either this finds it, or ``close`` finds the reading
+            reading.close()
+        return reading
 
 
-class _Reading:
-    """Parts of one reading: a follower, and the two ways to take from it."""
+class _Own:
+    """The two ways to take from one reading."""
 
-    def __init__(self, follower: JournalFollower) -> None:
-        self.follower = follower
-        self.sync = follower.read(_INSTEAD)
-        self.of_loop = AsyncTaskEvents(follower)
+    def __init__(self, reading: EventReading, path: str) -> None:
+        self.of_thread = BlockingTaskEvents(reading, path, _INSTEAD)
+        self.of_loop = AsyncTaskEvents(reading)
+
+
+class BlockingTaskEvents(Iterator[TaskEvent]):
+    """One reading of the events of a task, on a thread.
+
+    Args:
+        reading: what it takes from.
+        path: of the orchestrator that is waited for.
+        instead: what to write on an event loop.
+    """
+
+    def __init__(self, reading: EventReading, path: str, instead: str) -> None:
+        self._reading = reading
+        self._path = path
+        self._instead = instead
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> TaskEvent:
+        reading, turn = self._reading, object()
+        try:
+            reading.begin(turn)
+            while not reading.has_some():
+                require_thread(self._path, self._instead)
+                reading.signal().wait(None)
+            event = reading.take(reading.fetching())
+        finally:
+            reading.end(turn)
+        if event is None:
+            raise StopIteration
+        return event
+
+    def close(self) -> None:
+        """Read no more; whoever waits for the next event hears that it is over."""
+        self._reading.close()
 
 
 class AsyncTaskEvents(AsyncIterator[TaskEvent]):
-    """One reading of the events of a task, on one event loop. Several that read it each get others of the events."""
+    """One reading of the events of a task, on one event loop after another.
 
-    def __init__(self, follower: JournalFollower) -> None:
-        self._follower = follower
-        self._ready: deque[TaskEvent] = deque()
-        self._error: ActorsError | None = None
-        self._signal: Reply | None = None
-        """Completed when there is something to look at; None: look now."""
-        self._news: asyncio.Future[None] | None = None
-        """Done when that is, on the running loop."""
-        self._turns = asyncio.Lock()
-        """Held by the one that waits for the next event: the others wait for it."""
+    Several tasks of a loop that read it each get others of the events.
+    """
+
+    def __init__(self, reading: EventReading) -> None:
+        self._reading = reading
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of what follows, which is made anew on another one."""
+        self._line = asyncio.Lock()
+        """Held by the task that waits for the next event: the others wait for it."""
+        self._wakeup: tuple[Reply, asyncio.Future[None]] | None = None
+        """Kept over a wait that is cancelled; the future is done when the reply is."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TaskEvent:
-        async with self._turns:
-            return await self._next()
+        async with self._line_of(asyncio.get_running_loop()):
+            event = await self._next()
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
-    async def _next(self) -> TaskEvent:
-        while not self._ready:
-            error, self._error = self._error, None
-            if error is not None:
-                raise error
-            if self._follower.over:
-                raise StopAsyncIteration
-            if self._news is not None and self._signal is not None:
-                await self._wait(self._news, self._signal)
-            self._look()
-        kept = self._follower.fetched(self._ready[0])
-        if kept is not None:
-            with suppress(ActorsError):  # which ``whole`` raises, or knows why
-                await kept
-            whole = self._follower.whole(self._ready[0], kept)
-            if whole is None:
-                self._ready.clear()
-                raise StopAsyncIteration
-            self._ready[0] = whole
-        return self._ready.popleft()
+    def _line_of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
+        """Return the line of this loop. Nobody waits in that of another one, or it is refused."""
+        if self._loop is not loop:
+            turn = object()
+            try:
+                self._reading.begin(turn)
+                self._loop, self._line, self._wakeup = loop, asyncio.Lock(), None
+            finally:
+                self._reading.end(turn)
+        return self._line
 
-    async def _wait(self, news: asyncio.Future[None], signal: Reply) -> None:
+    async def _next(self) -> TaskEvent | None:
+        reading, turn = self._reading, object()
+        try:
+            reading.begin(turn)
+            while not reading.has_some():
+                await self._wait(reading.signal())
+            fetched = reading.fetching()
+            if fetched is not None:
+                with suppress(ActorsError):  # which ``take`` raises, or knows why
+                    await fetched
+            return reading.take(fetched)
+        finally:
+            reading.end(turn)
+
+    async def _wait(self, signal: Reply) -> None:
         """Wait for news; cancelled, it leaves nothing behind, and the next call waits again."""
+        if self._wakeup is None or self._wakeup[0] is not signal:
+            self._wakeup = signal, _future_of(signal)
         entered = enter(signal)
         try:
-            await asyncio.wait([news])
+            await asyncio.wait([self._wakeup[1]])
         finally:
             leave(signal, entered)
-        if signal.done:
-            self._signal = self._news = None
-            signal.outcome()
-
-    def _look(self) -> None:
-        try:
-            for event in self._follower.news():
-                self._ready.append(event)
-        except ActorsError as error:
-            self._error = error  # after what there was
-        self._signal = self._follower.expected()
-        self._news = _future_of(self._signal)
 
     async def aclose(self) -> None:
         """Read no more; whoever waits in ``__anext__`` hears that it is over."""
-        self._follower.over = True
-        self._follower.stop()
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        self._reading.close()
 
 
 def _future_of(signal: Reply) -> asyncio.Future[None]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from actors.concurrency.in_turn import InTurn
-from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply
 from actors.tasks.journal.dropped import dropped_of
@@ -91,6 +90,13 @@ class JournalFollower:
         """Events of before; number of the last one."""
         self._earlier = [event for event in recalled if self._is_mine(event)]
         """Events of its task among them, until they are handed out."""
+        self._taken: list[TaskEvent] = []
+        """Events that were heard and are in no journal, likewise."""
+
+    @property
+    def task(self) -> str:
+        """Id of the task."""
+        return self._id
 
     def hear(self, event: TaskEvent) -> None:
         """Something happened to the task, or to a part of it."""
@@ -124,43 +130,38 @@ class JournalFollower:
             self._port.tell(WaiterJoined(self._id, (), ()))
         return self.signal
 
-    def read(self, instead: str) -> Iterator[TaskEvent]:
-        """Read on this thread, up to the end; ``instead``: what to write on an event loop."""
-        try:
-            while not self.over:
-                for event in self.news():
-                    kept = self.fetched(event)
-                    whole = event if kept is None else self.whole(event, kept)
-                    if whole is None:
-                        return
-                    yield whole
-                if not self.over:
-                    require_thread(self._port.path, instead)
-                    signal = self.expected()
-                    signal.wait(None)
-                    signal.outcome()
-        finally:
-            self.stop()
-
     def news(self) -> Iterator[TaskEvent]:
         """Return what has come since the last look.
 
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
+        Cut short (an error of the store, a Ctrl-C), the next look reads again what was not handed out.
         """
+        try:
+            yield from self._news()
+        except BaseException:
+            self._read_again()
+            raise
+
+    def _read_again(self) -> None:
+        """Read the journals from their beginnings, and hand out what comes after the last one that was."""
+        self._after, self._uncounted, self._caught_up = self._last, 0, -1
+        self._journals, self._end = [_Journal(self._id)], ()
+
+    def _news(self) -> Iterator[TaskEvent]:
         self.signal = WaitOfTask(self._port, self._id)
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
-        recalled, self._earlier = (self._earlier if self._is_always or not ended else []), []
         missed = self._missed
         is_last = down or (ended and (self._knows_all or missed != self._caught_up))
-        heard = self._heard()  # before it is seen how far the journals are read: each stands behind its record
+        self._taken += self._heard()  # before it is seen how far the journals are read: each is behind its record
         until = float(self._until)
         if is_last or missed != self._caught_up:
             self._caught_up = missed
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if is_last else max(until, self._numbers.latest(self._whole))
         kept = [*self._end, *self._kept(until)]
-        self._end = ()
+        recalled = self._earlier if self._is_always or not ended else []
+        heard, self._taken, self._earlier, self._end = self._taken, [], [], ()
         if (down or self._done.done) and self._is_of_another():  # after they were read: it may have begun meanwhile
             kept, recalled = [], []
         for event in heapq.merge(kept, [*recalled, *heard], key=_place):

@@ -24,7 +24,8 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.event_follower import AsyncTaskEvents
+from trees.host.event_follower import AsyncTaskEvents, BlockingTaskEvents
+from trees.host.event_reading import EventReading
 from trees.host.journal_follower import JournalFollower
 
 _ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
@@ -35,8 +36,9 @@ class TextStream(Iterator[str], AsyncIterator[str]):
 
     def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
         self._follower = _TextFollower(port, id_, subtask)
-        self._events = AsyncTaskEvents(self._follower)
-        self._texts = map(_text_of, self._follower.read("async for text in handle.stream()"))
+        self._reading = EventReading(self._follower)
+        self._of_thread = BlockingTaskEvents(self._reading, port.path, "async for text in handle.stream()")
+        self._of_loop = AsyncTaskEvents(self._reading)
 
     @property
     def lost(self) -> int:
@@ -47,22 +49,21 @@ class TextStream(Iterator[str], AsyncIterator[str]):
         return self
 
     def __next__(self) -> str:
-        return next(self._texts)
+        return _text_of(next(self._of_thread))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> str:
-        return _text_of(await anext(self._events))
-
-    async def aclose(self) -> None:
-        """Read no more."""
-        await self._events.aclose()
+        return _text_of(await anext(self._of_loop))
 
     def close(self) -> None:
-        """Read no more."""
-        self._follower.over = True
-        self._follower.stop()
+        """Read no more; whoever waits for the next text hears that it is over."""
+        self._reading.close()
+
+    async def aclose(self) -> None:
+        """Do as ``close``."""
+        self.close()
 
 
 def _text_of(event: TaskEvent) -> str:

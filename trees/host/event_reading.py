@@ -1,0 +1,125 @@
+"""One reading of the events of a task: what was read of them, and is yet to be handed out.
+
+Each ``__next__`` and each ``__anext__`` is a *turn*, and goes through the same steps::
+
+    has_some   look whether there is something to hand out; if so, no wait
+    signal     else what completes when there is, which a thread or a task waits for; then look again
+    fetching   the first one may lack a large value: what fetches that from the store
+    take       the first one, whole; or the error that there was; or the end
+
+A turn may be cut short anywhere: by a Ctrl-C, a cancelled task, an error of the store. What was read ahead is still
+here, and the next turn begins with it. So a turn on a thread and one on an event loop may follow one another.
+
+One turn at a time: whoever comes in the middle of another one is refused. There is no lock to wait for, because who
+comes may be a signal handler or a finalizer on the same thread. The turn is one key of a dict, which is set and removed
+in one step of C; what stands there says whose turn it is, so an exception between any two steps leaves it free.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from actors.model.errors import ActorsError
+from trees.host.journal_follower import JournalFollower
+
+if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
+    from actors.tasks.model.task_events import TaskEvent
+
+_TURN: Final = "turn"
+
+
+class EventReading:
+    """Events that a follower has found, and whose turn it is to take them."""
+
+    __slots__ = ("__weakref__", "_error", "_follower", "_is_closed", "_ready", "_signal", "_turns")
+
+    def __init__(self, follower: JournalFollower) -> None:
+        self._follower = follower
+        self._ready: deque[TaskEvent] = deque()
+        self._error: ActorsError | None = None
+        """Raised after what there was before it."""
+        self._signal: Reply | None = None
+        """Completed when there is something to look at; None: look now."""
+        self._is_closed = False
+        self._turns: dict[str, object] = {}
+
+    def begin(self, turn: object) -> None:
+        """Begin a turn.
+
+        Raises:
+            RuntimeError: it is another one's.
+        """
+        if self._turns.setdefault(_TURN, turn) is not turn:
+            task = self._follower.task
+            what = f"the events of task {task!r}: another thread, or another event loop, waits for the next one here"
+            raise RuntimeError(f"{what}. Give each reader an iterator of its own, such as iter(handle.events())")
+
+    def end(self, turn: object) -> None:
+        """End a turn, where it has begun."""
+        if self._turns.get(_TURN) is turn:
+            del self._turns[_TURN]
+
+    def has_some(self) -> bool:
+        """True where ``take`` has something: an event, an error or the end.
+
+        Raises:
+            ActorsError: nothing can come before the worker that waits for it has ended.
+        """
+        if not self._has_more():
+            if self._signal is not None:
+                if not self._signal.done:
+                    return False
+                signal, self._signal = self._signal, None
+                signal.outcome()
+            self._look()
+        return self._has_more()
+
+    def _has_more(self) -> bool:
+        return bool(self._ready) or self._error is not None or self._follower.over
+
+    def _look(self) -> None:
+        try:
+            for event in self._follower.news():
+                self._ready.append(event)
+        except ActorsError as error:
+            self._error = error
+
+    def signal(self) -> Reply:
+        """Return what completes when it is worth to look again."""
+        if self._signal is None:
+            self._signal = self._follower.expected()
+        return self._signal
+
+    def fetching(self) -> Reply | None:
+        """Return what fetches the large value of the event that is next; None: it is whole, or there is none."""
+        return self._follower.fetched(self._ready[0]) if self._ready else None
+
+    def take(self, fetched: Reply | None) -> TaskEvent | None:
+        """Hand out the next event; None: it is over.
+
+        Args:
+            fetched: the large value of the event. On an event loop it must be done.
+
+        Raises:
+            ActorsError: the tree has failed, or what is next cannot be read. It can be tried again.
+        """
+        if self._ready and not self._is_closed:
+            whole = self._ready[0] if fetched is None else self._follower.whole(self._ready[0], fetched)
+            if whole is not None:
+                self._ready.popleft()
+                return whole
+        elif self._error is not None and not self._is_closed:
+            error, self._error = self._error, None
+            raise error
+        self._ready.clear()
+        self._follower.stop()
+        return None
+
+    def close(self) -> None:
+        """Hand out nothing more; whoever waits for the next one hears that it is over. On any thread."""
+        self._is_closed = True
+        self._follower.over = True
+        self._follower.stop()
+        self._follower.wake()  # a look that begins now finds that it is over; one that is waited for ends
