@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
 from actors.model.child_state import State
+from actors.tasks.journal.person_waits import status_of, subtask_status_of
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.orchestration.task_runtime import task_runtime_of
 
@@ -62,16 +63,17 @@ def _unfinished(system: System) -> Iterable[Value]:
 
 
 def _task_statuses(system: System) -> Iterable[Value]:
-    ports = list(task_runtime_of(system).ports.values())
-    counts = Counter(str(state.status) for port in ports for state in list(port.states.values()))
+    runtime = task_runtime_of(system)
+    states = (state for port in list(runtime.ports.values()) for state in list(port.states.values()))
+    counts = Counter(str(status_of(state, runtime.part_of)) for state in states)
     return [({"status": str(status)}, counts[str(status)]) for status in TaskStatus if not status.is_final]
 
 
 def _subtasks(system: System) -> Iterable[Value]:
-    counts = Counter({str(status): 0 for status in SubtaskStatus})
-    for port in list(task_runtime_of(system).ports.values()):
+    counts, runtime = Counter({str(status): 0 for status in SubtaskStatus}), task_runtime_of(system)
+    for port in list(runtime.ports.values()):
         for state in list(port.states.values()):
-            counts.update(str(node.status) for node in list(state.nodes.values()))
+            counts.update(str(subtask_status_of(state, node, runtime.part_of)) for node in list(state.nodes.values()))
     return [({"status": status}, count) for status, count in counts.items()]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from actors.model.errors import ActorsError
 from actors.model.events import Event
 from actors.runtime.system import System
-from actors.tasks.journal.person_waits import status_of
+from actors.tasks.journal.person_waits import status_of, subtask_status_of
 from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
@@ -90,7 +90,7 @@ class TaskSource:
                 if state.parent is None:
                     counts[str(status_of(state, runtime.part_of))] += 1
                 for node in list(state.nodes.values()):
-                    status = node.status
+                    status = subtask_status_of(state, node, runtime.part_of)
                     queued += status is SubtaskStatus.QUEUED
                     if status is SubtaskStatus.RUNNING:
                         path = f"{port.path}/{node.worker}" if node.worker else port.path
@@ -225,22 +225,18 @@ class TaskSource:
     def attempts_of(self, path: str) -> list[Shape]:
         """Return the subtasks of unfinished tasks that a worker has, or had last."""
         above, _, id_ = path.rpartition("/")
-        port = task_runtime_of(self._system).ports.get(above)
+        runtime = task_runtime_of(self._system)
+        port = runtime.ports.get(above)
         if port is None:
             return []
-        now = port.time()
-        return [
-            {
-                "task": state.id,
-                "subtask": node.id,
-                "attempt": node.attempt,
-                "status": str(node.status),
-                "running_s": max(0.0, now - node.started_at) if str(node.status) == "running" else None,
-            }
-            for state in list(port.states.values())
-            for node in list(state.nodes.values())
-            if node.worker == id_
-        ]
+        now, found = port.time(), list[Shape]()
+        for state in list(port.states.values()):
+            for node in [each for each in list(state.nodes.values()) if each.worker == id_]:
+                status = subtask_status_of(state, node, runtime.part_of)
+                running_s = max(0.0, now - node.started_at) if status is SubtaskStatus.RUNNING else None
+                row = {"task": state.id, "subtask": node.id, "attempt": node.attempt}
+                found.append({**row, "status": str(status), "running_s": running_s})
+        return found
 
     def questions(self) -> Shape:
         """All that waits for a person."""

@@ -680,6 +680,32 @@ def test_tasks_are_told_by_status_and_the_part_that_this_process_plays(tmp_path:
         assert read(of_standby)["regrow_role"] == {("leader",): 0, ("standby",): 1}
 
 
+def test_a_subtask_that_waits_with_its_team_is_told_as_waiting_by_gauges_rows_and_what_is_slowest() -> None:
+    registry = CollectorRegistry()
+    team = SupervisorSpec(
+        id="t",
+        tasks=Tasks(planner=StaticPlan([Subtask("b", worker="w")]), on_failure=[Escalate()]),
+        children=[WorkerSpec(id="w", execute=lambda *_: asked())],
+    )
+    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="t")])), children=[team])
+
+    def asked() -> Any:
+        raise ValueError("no")
+
+    with start(spec) as tree:
+        metrics(tree, registry)
+        tree.submit("go")
+        eventually(lambda: bool(tree.escalations()))
+        found = read(registry)
+        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
+            attempts, now = source.child("p/t")["attempts"], source.snapshot()["now"]
+
+    assert (found["regrow_subtasks_unfinished"]["running",], found["regrow_subtasks_unfinished"]["waiting",]) == (0, 2)
+    assert (found["regrow_tasks_by_status"]["running",], found["regrow_tasks_by_status"]["waiting",]) == (0, 2)
+    assert [(each["status"], each["running_s"]) for each in attempts] == [("waiting", None)]
+    assert now["slowest"] == []
+
+
 def small(name: str) -> Tree:
     return start(SupervisorSpec(id=name, children=[WorkerSpec(id="w", handle=faulty)]))
 
