@@ -22,7 +22,9 @@ kind         direction   what
 ============ =========== =====================================================================================
 
 An error crosses as its pickle, and beside it as text: the name of its type, what it says, its traceback. Here it is
-rebuilt; what cannot be rebuilt is a ``RemoteError``. Either has the traceback as its ``__cause__``, but an error of
+rebuilt; what cannot be rebuilt is a ``RemoteError``. A signal (``Failed``, ``Later``, ``Rejected``, ``Escalated``) of a
+class of the user's crosses a second time, as one of ours: that decides what becomes of an attempt, so it takes the
+place of one that cannot be rebuilt. Either has the traceback as its ``__cause__``, but an error of
 this library that was caused by something has that, and that has its traceback. Of all that an error stems from, the
 error of one who was stopped comes with it, behind its traceback: it may be why an attempt was broken off. Whatever a
 side reads, it never dies of it: what cannot be unpickled is the outcome of that one message.
@@ -43,7 +45,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.envelope import PackedMessage
 from actors.messaging.message_errors import ActorStoppedError
-from actors.model.errors import ActorsError, Failed
+from actors.model.errors import ActorsError, Escalated, Failed, Later, Rejected, Signal
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
 from actors.model.raised import cause_of, frames_of, is_a, is_exception, origins_of, with_cause
 from actors.validation.introspection import type_name
@@ -58,6 +60,21 @@ CAUSES: Final = 8
 """Causes that cross with an error of ours, at most: a chain of them may lead back to itself."""
 MOST_ORIGINS: Final = 1_000
 """Errors that are looked at of those that one stems from: a group of a user may have any number."""
+_MEANINGS: Final[tuple[tuple[type[Signal], Callable[[Any], Signal], Callable[[Any, str], Signal]], ...]] = (
+    (
+        Failed,
+        lambda said: Failed(said.error, retryable=said.retryable),
+        lambda said, text: Failed(text, retryable=said.retryable),
+    ),
+    (Later, lambda said: Later(said.after_s, said.why), lambda said, text: Later(said.after_s, text)),
+    (
+        Escalated,
+        lambda said: Escalated(said.question, state=said.state, resumes=said.resumes),
+        lambda said, text: Escalated(text, state=said.state, resumes=said.resumes),
+    ),
+    (Rejected, lambda said: Rejected(*said.args), lambda _, text: Rejected(text)),
+)
+"""By class of a signal: another one of that class that says as much, with all that is in it, and with a text only."""
 _SAFE: Final = re.compile(r"cannot pickle '[\w.<>]+' object")
 """Texts of the pickler that name types and nothing else."""
 
@@ -101,6 +118,8 @@ class PackedError(NamedTuple):
     """Error that it stems from, and that says that somebody was stopped: it decides what becomes of an attempt."""
     kind: bytes | None = None
     """Pickle of its class, by name."""
+    meaning: bytes | None = None
+    """Pickle of a signal of ours that says as much, where its own class is one of the user's."""
 
 
 class Packed(PackedMessage):
@@ -171,13 +190,22 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
     except BaseException:  # noqa: BLE001 - the same
         frames = "".join(traceback.format_tb(frames_of(error))).rstrip()
     pickled = _pickled(lambda: error)
-    if pickled is None and is_a(error, Failed):  # what it means crosses all the same: may it be tried again?
-        pickled = _pickled(lambda: Failed(error.error, retryable=error.retryable))
-        pickled = pickled or _pickled(lambda: Failed(text, retryable=error.retryable))
     cause = cause_of(error) if depth and is_a(error, ActorsError) else None
     told = None if cause is None or is_a(cause, RemoteTraceback) else pack_error(cause, depth=depth - 1)
     stopped = _stopped_below(error) if depth and told is None else None
-    return PackedError(pickled, name, text, frames, told, stopped, _pickled(lambda: type(error)))
+    meaning = _meaning_of(error, text) if is_a(error, Signal) else None
+    return PackedError(pickled, name, text, frames, told, stopped, _pickled(lambda: type(error)), meaning)
+
+
+def _meaning_of(error: Any, text: str) -> bytes | None:
+    """Pickle a signal as one of our own classes; None: it has no such meaning.
+
+    One of ours can hold what does not cross as well: an exception, or the arguments of ``Rejected``. Then its text does.
+    """
+    for kind, plain, as_text in _MEANINGS:
+        if is_a(error, kind):
+            return _pickled(lambda: plain(error)) or _pickled(lambda: as_text(error, text))
+    return None
 
 
 def _stopped_below(error: BaseException) -> PackedError | None:
@@ -198,6 +226,8 @@ def _pickled(make: Callable[[], object]) -> bytes | None:
 def rebuilt(packed_error: PackedError) -> BaseException:
     """Return the exception that crossed, with its traceback there as its cause; an error of ours keeps its own."""
     error = _unpickled(packed_error.pickled)
+    if not is_a(error, BaseException):
+        error = _unpickled(packed_error.meaning)
     if not is_a(error, BaseException):
         kind = _unpickled(packed_error.kind)
         known = kind if is_a(kind, type) and is_exception(kind) else None

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import traceback
 from typing import Any
 
 import pytest
 
-from actors import ActorStoppedError, ParkedError, ProcessDiedError, WorkerCrashedError
+from actors import (
+    ActorStoppedError,
+    Escalated,
+    Failed,
+    Later,
+    ParkedError,
+    ProcessDiedError,
+    Rejected,
+    WorkerCrashedError,
+)
 from actors.dispatch.remote import CAUSES, pack_error, rebuilt
 from actors.model.process_errors import RemoteTraceback
 from actors.model.raised import origins_of
@@ -68,6 +78,53 @@ def test_code_in_a_process_that_asks_one_that_dies_hears_what_that_died_of() -> 
         left = ask(("p/thread", "leave"))
         assert type(left) is SystemExit
         assert left.code == 3
+
+
+class NotNow(Later):
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(0.2, f"{host}:{port} is busy")
+
+
+class Shut(Rejected):
+    def __init__(self, code: int) -> None:
+        super().__init__(f"no, {code}", threading.Lock())
+
+
+class WhoKnows(Escalated):
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} or {other}?", state={"left": 2}, resumes=True)
+        self.held = threading.Lock()
+
+
+class Broken(Failed):
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(ValueError(why), retryable=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ("only one",)
+
+
+def _rebuilt(error: BaseException) -> Any:
+    found = rebuilt(pack_error(error))
+    assert type(error).__name__ in str(found.__cause__), "the traceback names its class"
+    return found
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:  # noqa: BLE001 - it is its own
+        return caught
+
+
+def test_a_signal_whose_class_cannot_be_rebuilt_says_what_it_says_on_a_thread() -> None:
+    later, shut = _rebuilt(raised(NotNow("box", 80))), _rebuilt(raised(Shut(3)))
+    asks, broken = _rebuilt(raised(WhoKnows("a", "b"))), _rebuilt(raised(Broken(1, "no disk")))
+
+    assert (type(later), later.after_s, later.why) == (Later, 0.2, "box:80 is busy")
+    assert (type(shut), shut.args[0].split(",")[0]) == (Rejected, "('no")
+    assert (type(asks), asks.question, asks.state, asks.resumes) == (Escalated, "a or b?", {"left": 2}, True)
+    assert (type(broken), repr(broken.error), broken.retryable) == (Failed, "ValueError('no disk')", False)
 
 
 def test_causes_cross_with_errors_of_this_library_only_and_a_chain_that_leads_to_itself_ends() -> None:
