@@ -287,7 +287,7 @@ class ProcessWorker(ManagedActor):
                 await self._end_work(None if incarnation.order is not None else 0.0 if is_late else GRACE_S)
             raise
         finally:
-            self._calls.context = self._calls.steps = None
+            self._calls.end_work()
             steps.end_traces()
 
     async def _end_work(self, grace_s: float | None) -> None:

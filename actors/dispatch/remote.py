@@ -39,6 +39,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from itertools import accumulate, islice
 from struct import Struct, pack, unpack_from
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -200,11 +201,11 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
 def _meaning_of(error: Any, text: str) -> bytes | None:
     """Pickle a signal as one of our own classes; None: it has no such meaning.
 
-    One of ours can hold what does not cross as well: an exception, or the arguments of ``Rejected``. Then its text does.
+    One of ours may hold what does not cross either: an exception, or arguments of ``Rejected``. Then its text does.
     """
     for kind, plain, as_text in _MEANINGS:
         if is_a(error, kind):
-            return _pickled(lambda: plain(error)) or _pickled(lambda: as_text(error, text))
+            return _pickled(partial(plain, error)) or _pickled(partial(as_text, error, text))
     return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch.log_relay import log_here
@@ -45,6 +46,8 @@ class BackCallServer:
         """Context of the attempt that is done there; None: it is none."""
         self.steps: Any = None
         """Attempt as its steps see it; None: as above."""
+        self._limits: dict[int, AbstractContextManager[Any]] = {}
+        """Limits of code beside the work that runs there, by the number that it has there."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[int, Reply] = {}
         """Asks that began without a wait, by the number of their call."""
@@ -52,6 +55,12 @@ class BackCallServer:
         """Waits for them there that go on now: what to leave, by the same number."""
         self._refs = {self._path: Ref(incarnation.system, incarnation.mailbox)}
         """Refs of paths that were found or have crossed: what is deleted since is to them as to any that is kept."""
+
+    def end_work(self) -> None:
+        """Let go of the attempt that was done there."""
+        self.context = self.steps = None
+        for number in list(self._limits):  # of code that did not come back: the process has died in it
+            self._do_limit(number, None)
 
     @property
     def are_begun(self) -> bool:
@@ -199,6 +208,15 @@ class BackCallServer:
         self._context()
         done = getattr(self.steps, name)(*args)
         return await done if isinstance(done, Reply) else done
+
+    def _do_limit(self, number: int, what: str | None) -> None:
+        """Limit the time of code beside the work of the attempt; no ``what``: it has come back."""
+        if what is not None:
+            limited = self._context()._regrow_limited(what)  # noqa: SLF001 - a friend
+            limited.__enter__()
+            self._limits[number] = limited
+        elif (begun := self._limits.pop(number, None)) is not None:
+            begun.__exit__(None, None, None)
 
     def _context(self) -> Any:
         if self.context is None:

@@ -70,7 +70,7 @@ async def called_beside(context: Any, what: str, function: Callable[..., Any], *
     """As ``called``, for code beside the work of an attempt, whose time is limited (``LimitedCode``).
 
     Args:
-        context: of the attempt; in a process of its own the worker has no limit but that of the attempt.
+        context: of the attempt; any other has no limit.
         what: names the code, as the user has declared it.
         function: sync or async.
         args: its arguments.

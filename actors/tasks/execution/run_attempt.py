@@ -186,8 +186,11 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     if adapter is not None:
         with LimitedCode(attempt, "output="):
             result = _validated(adapter, result)
-    else:
+    elif is_small(result, of_json=False):
         result = stored_form(result)
+    else:  # serializers of its class may run
+        with LimitedCode(attempt, "result's class"):
+            result = stored_form(result)
     try:
         require_length(result)
     except ValueError as error:

@@ -9,6 +9,7 @@ result of a framework the answer is taken here, with its usage: the rest may be 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
@@ -107,6 +108,10 @@ class ContextElsewhere:
     def __repr__(self) -> str:
         return "<Context>"
 
+    def _regrow_limited(self, what: str) -> LimitedCodeElsewhere:
+        """Return the context for a call of the user's code beside the work: a prompt, say."""
+        return LimitedCodeElsewhere(self._calls, what)
+
     @property
     def remaining_s(self) -> float | None:
         """Seconds that this attempt has left; None: no limit."""
@@ -190,6 +195,23 @@ class ContextElsewhere:
     def step_key(self) -> str:
         """Key of the effect of the step that runs here."""
         return self._steps.key_here()
+
+
+class LimitedCodeElsewhere(AbstractContextManager[None]):
+    """Context in which code beside the work of an attempt runs there: its host limits the time of it."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, calls: BackCallClient, what: str) -> None:
+        self._calls = calls
+        self._what = what
+        self._number = next(self._numbers)
+
+    def __enter__(self) -> None:
+        self._calls.tell("limit", self._number, self._what)
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.tell("limit", self._number, None)
 
 
 class StepTraceElsewhere(AbstractContextManager[None]):

@@ -111,10 +111,9 @@ def _rebuilt(error: BaseException) -> Any:
 
 
 def raised(error: BaseException) -> BaseException:
-    try:
+    with pytest.raises(type(error)) as caught:
         raise error
-    except BaseException as caught:  # noqa: BLE001 - it is its own
-        return caught
+    return caught.value
 
 
 def test_a_signal_whose_class_cannot_be_rebuilt_says_what_it_says_on_a_thread() -> None:

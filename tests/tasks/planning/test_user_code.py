@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, field_serializer, field_validator
 
 from actors.messaging.reply import Reply
 from actors.tasks.execution.prompt import prompt_of
@@ -131,6 +131,29 @@ def checked_output(probe: Probe) -> type[BaseModel]:
     return Output
 
 
+def serialized(probe: Probe) -> BaseModel:
+    class Output(BaseModel):
+        number: int = 1
+
+        @field_serializer("number")
+        def look(self, value: int) -> int:
+            probe()
+            return value
+
+    return Output()
+
+
+def answering(result: Any) -> Callable[..., Any]:
+    async def execute(_: Any, __: Any) -> Any:
+        return result
+
+    return execute
+
+
+async def hangs_in_its_prompt(task: Any, context: Any) -> Any:
+    return await prompt_of(task, context, lambda *_: threading.Event().wait(LONG_S))
+
+
 def tree_of(settings: dict[str, Any], words: dict[str, Any], *more: WorkerSpec) -> SupervisorSpec:
     settings = {"planner": StaticPlan(PLAN), "on_failure": [], **settings}
     workers = [WorkerSpec(**{"id": "w", "execute": work, **words}), *more]
@@ -148,6 +171,7 @@ def named(probe: Probe, limits: dict[str, Any]) -> SupervisorSpec:
 
 
 _VALIDATOR = "a validator of output=, of an async worker"
+_SERIALIZER = "a serializer of a result, of an async worker"
 MODEL = '{"subtasks": [{"id": "w"}]}'
 PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
     "a sync planner": lambda probe, more: tree_of({"planner": called(probe, Plan(PLAN)), **more}, {}),
@@ -176,6 +200,10 @@ PLACES: dict[str, Callable[[Probe, dict[str, Any]], SupervisorSpec]] = {
     ),
     "a validator of output=, of a worker on a thread": lambda probe, more: tree_of(
         more, {"output": checked_output(probe), "execute": sync_work, "dispatch": "thread"}
+    ),
+    _SERIALIZER: lambda probe, more: tree_of(more, {"execute": answering(serialized(probe))}),
+    "a serializer of a result, of a sync worker": lambda probe, more: tree_of(
+        more, {"execute": called(lambda: None, serialized(probe))}
     ),
     "a prompt": lambda probe, more: tree_of(more, {"execute": prompted(probe)}),
     "a sync undo": lambda probe, more: undoes(more, {"undo": called(probe, None)}),
@@ -222,7 +250,13 @@ def test_user_code_that_blocks_stalls_no_async_worker_and_its_time_limit_is_enfo
 
 
 @pytest.mark.parametrize(
-    ("place", "what"), [("count_tokens", "count_tokens="), (_VALIDATOR, "output="), ("a prompt", "prompt=")]
+    ("place", "what"),
+    [
+        ("count_tokens", "count_tokens="),
+        (_VALIDATOR, "output="),
+        (_SERIALIZER, "result's class"),
+        ("a prompt", "prompt="),
+    ],
 )
 def test_the_error_names_the_code_that_took_too_long_and_the_limit(place: str, what: str) -> None:
     with Hang(deaf=True) as hang, start(PLACES[place](hang.hold, {"step_timeout_s": 0.2})) as tree:
@@ -232,6 +266,14 @@ def test_the_error_names_the_code_that_took_too_long_and_the_limit(place: str, w
 
     assert caught.value.report is not None
     assert str(caught.value.report.failed["w"]).endswith(f"its {what} took longer than 0.2 s (step_timeout_s)")
+
+
+def test_a_prompt_in_a_process_ends_with_the_limit_and_a_fresh_process_goes_on() -> None:
+    spec = tree_of({"step_timeout_s": 0.2}, {"execute": hangs_in_its_prompt, "dispatch": "process"})
+    with start(spec) as tree:
+        with pytest.raises(TaskFailedError, match=r"its prompt= took longer than 0.2 s \(step_timeout_s\)"):
+            tree.submit("go").result(LONG_S)
+        until(lambda: tree.child("shop/w").incarnation == 2)
 
 
 def test_without_a_limit_that_code_may_take_its_time() -> None:
