@@ -102,7 +102,7 @@ class Tasks(SpecModel, frozen=True):
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time. One more parks it."""
     step_timeout_s: field_types.StartTimeout = 300.0
-    """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, ``count_tokens``
-    and the validators of ``output=``. ``None``: no limit."""
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, ``count_tokens``,
+    the validators of ``output=`` and the serializers of a result. ``None``: no limit."""
     count_tokens: Callable[[str], int] | None = None
     """``count_tokens(text) -> tokens``. ``None``: an estimate that needs no vocabulary."""
