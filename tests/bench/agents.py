@@ -3,6 +3,10 @@
 Its model answers at once, from memory, so nothing but code is measured. Ours is from the goal to the report, for one
 subtask of a chain, with the defaults: each request is a step, its text is streamed, its usage counted. Counted is the
 time of the processor that the whole process takes: a machine that is busy with others says little by the clock.
+
+A run that is repeated finds its code and data in the caches of the processor. With other work in between it does not,
+whosever that is, and what it loses so is counted for the attempt. So a second row tells that part: what attempts of a
+function cost that does nothing but await a bare run, less such runs, and less attempts of a function that does nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import importlib
 import itertools
 import statistics
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from time import process_time
 from typing import Any
 
@@ -39,28 +44,60 @@ def attempt(size: Size) -> Iterator[Row]:
         agent, bare = made()
         with logs_to_nowhere():
             over, alone = _over(agent, bare, size)
+            lost = _lost(bare, size)
         yield limit(row, over, show=micros, floor=FLOOR_S, raw=micros(alone))
+        yield Row(f"{name}: of that, what caches lose to other work", micros(lost))
 
 
 def _over(agent: Any, bare: Bare, size: Size) -> tuple[float, float]:
     """Return what an attempt costs more than a run, and what a run costs: medians of pairs."""
+    alone = _runs(bare, size.chained)
+    with _attempts(agent, size.chained) as ours:
+        pairs = _paired(size, ours, alone)
+    return statistics.median(own - other for own, other in pairs), statistics.median(other for _, other in pairs)
+
+
+def _lost(bare: Bare, size: Size) -> float:
+    """Return what a run bare and an attempt cost more in turn than each by itself."""
+
+    async def runs(_: Any, __: Any) -> str:
+        await bare()
+        return "done"
+
+    async def nothing(_: Any, __: Any) -> str:
+        return "done"
+
     number = size.chained
+    with _attempts(runs, number) as both, _attempts(nothing, number) as ours:
+        rounds = _paired(size, both, ours, _runs(bare, number))
+    return statistics.median(both - own - other for both, own, other in rounds)
+
+
+@contextmanager
+def _attempts(execute: Any, number: int) -> Iterator[Callable[[], None]]:
+    """Run a chain of so many attempts of one worker."""
     plan = [Subtask(f"n{at}", SAID, worker="w", depends_on=[f"n{at - 1}"] if at else []) for at in range(number)]
     tasks = Tasks(planner=StaticPlan(plan), max_subtasks=number)
-    tree = SupervisorSpec(id="bench", tasks=tasks, children=[WorkerSpec(id="w", execute=agent)])
+    tree = SupervisorSpec(id="bench", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])
+    with start(tree) as running:
 
+        def run() -> None:
+            assert len(running.run(SAID, WAIT_S).results) == number
+
+        yield run
+
+
+def _runs(bare: Bare, number: int) -> Callable[[], None]:
     async def alone() -> None:
         for _ in range(number):
             await bare()
 
-    with start(tree) as running:
+    return lambda: asyncio.run(alone())
 
-        def ours() -> None:
-            assert len(running.run(SAID, WAIT_S).results) == number
 
-        costs = [(_cost(ours) / number, _cost(lambda: asyncio.run(alone())) / number) for _ in range(size.pairs + 1)]
-    pairs = costs[1:]  # the first time costs more
-    return statistics.median(own - other for own, other in pairs), statistics.median(other for _, other in pairs)
+def _paired(size: Size, *measured: Callable[[], None]) -> list[tuple[float, ...]]:
+    """Return the cost of one of each, in turn; the first time costs more, and does not count."""
+    return [tuple(_cost(each) / size.chained for each in measured) for _ in range(size.pairs + 1)][1:]
 
 
 def _cost(run: Callable[[], None]) -> float:
