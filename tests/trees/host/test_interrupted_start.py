@@ -108,25 +108,33 @@ def test_a_start_that_is_interrupted_while_its_store_opens_leaves_that_free(numb
         assert tree.ref("shop/w").ask(7, timeout=LONG_S) == "7"
 
 
-def test_a_start_that_is_interrupted_does_not_wait_long_for_a_store_which_is_closed_when_it_has_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, real, gate, ended = f"sqlite:///{tmp_path}/shop.db", start_module.open_store, Gate(), Reply()
-
-    def slow(*args: Any, **words: Any) -> Store:
-        press()
-        gate()
-        return real(*args, **words)
+def end_of_next_tree(monkeypatch: pytest.MonkeyPatch) -> Reply:
+    """Completed when the tree that is started next has ended: whoever starts it in vain has no handle to wait for."""
+    ended = Reply()
 
     def build(*args: Any, **words: Any) -> System:
         system = System(*args, **words)
         system.ended.when_done(ended.complete)
         return system
 
+    monkeypatch.setattr(start_module, "System", build)
+    return ended
+
+
+def test_a_start_that_is_interrupted_does_not_wait_long_for_a_store_which_is_closed_when_it_has_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, real, gate = f"sqlite:///{tmp_path}/shop.db", start_module.open_store, Gate()
+
+    def slow(*args: Any, **words: Any) -> Store:
+        press()
+        gate()
+        return real(*args, **words)
+
     with monkeypatch.context() as patched:
         patched.setattr(start_module, "OPEN_S", 0.0)
         patched.setattr(start_module, "open_store", slow)
-        patched.setattr(start_module, "System", build)
+        ended = end_of_next_tree(patched)
         with pytest.raises(KeyboardInterrupt):
             start(SPEC, store=url)
         assert not ended.done
@@ -167,9 +175,9 @@ STOPPING: dict[str, tuple[int, bool]] = {
 
 
 @pytest.mark.parametrize("cancelled", STOPPING)
-def test_an_async_start_that_is_cancelled_stops_what_is_up(cancelled: str) -> None:
+def test_an_async_start_that_is_cancelled_stops_what_is_up(cancelled: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """``asyncio.run`` cancels it at a Ctrl-C and ends the program, so whatever was not waited for is cut off."""
-    starting, stopping, stopped = asyncio.Event(), Gate(), threading.Event()
+    starting, stopping, stopped, ended = asyncio.Event(), Gate(), threading.Event(), end_of_next_tree(monkeypatch)
     times, waits = STOPPING[cancelled]
 
     class First(Worker):
@@ -208,3 +216,4 @@ def test_an_async_start_that_is_cancelled_stops_what_is_up(cancelled: str) -> No
 
     asyncio.run(main())
     assert stopped.wait(LONG_S)
+    assert ended.wait(LONG_S)
