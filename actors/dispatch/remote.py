@@ -194,12 +194,13 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
     cause = cause_of(error) if depth and is_a(error, ActorsError) else None
     told = None if cause is None or is_a(cause, RemoteTraceback) else pack_error(cause, depth=depth - 1)
     stopped = _stopped_below(error) if depth and told is None else None
-    meaning = _meaning_of(error, text) if is_a(error, Signal) else None
+    is_whole = pickled is not None and any(type(error) is kind for kind, *_ in _MEANINGS)
+    meaning = _meaning_of(error, text) if is_a(error, Signal) and not is_whole else None
     return PackedError(pickled, name, text, frames, told, stopped, _pickled(lambda: type(error)), meaning)
 
 
 def _meaning_of(error: Any, text: str) -> bytes | None:
-    """Pickle a signal as one of our own classes; None: it has no such meaning.
+    """Pickle a signal as one of our own classes; None: it is of a class that has no meaning for an attempt.
 
     One of ours may hold what does not cross either: an exception, or arguments of ``Rejected``. Then its text does.
     """
