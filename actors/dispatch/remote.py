@@ -48,7 +48,7 @@ from actors.messaging.envelope import PackedMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, Escalated, Failed, Later, Rejected, Signal
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
-from actors.model.raised import cause_of, frames_of, is_a, is_exception, origins_of, with_cause
+from actors.model.raised import StandIn, cause_of, frames_of, is_a, is_exception, origins_of, with_cause
 from actors.validation.introspection import type_name
 
 Parts: TypeAlias = "list[Any]"
@@ -62,20 +62,21 @@ CAUSES: Final = 8
 MOST_ORIGINS: Final = 1_000
 """Errors that are looked at of those that one stems from: a group of a user may have any number."""
 _MEANINGS: Final[tuple[tuple[type[Signal], Callable[[Any], Signal], Callable[[Any, str], Signal]], ...]] = (
-    (
-        Failed,
-        lambda said: Failed(said.error, retryable=said.retryable),
-        lambda said, text: Failed(text, retryable=said.retryable),
-    ),
     (Later, lambda said: Later(said.after_s, said.why), lambda said, text: Later(said.after_s, text)),
+    (Rejected, lambda said: Rejected(*said.args), lambda _, text: Rejected(text)),
     (
         Escalated,
         lambda said: Escalated(said.question, state=said.state, resumes=said.resumes),
         lambda said, text: Escalated(text, state=said.state, resumes=said.resumes),
     ),
-    (Rejected, lambda said: Rejected(*said.args), lambda _, text: Rejected(text)),
+    (
+        Failed,
+        lambda said: Failed(said.error, retryable=said.retryable),
+        lambda said, text: Failed(text, retryable=said.retryable),
+    ),
 )
-"""By class of a signal: another one of that class that says as much, with all that is in it, and with a text only."""
+"""By class of a signal: another one of that class that says as much, with all that is in it, and with a text only.
+In the order in which ``error_facts`` looks at them: a class may be one of several."""
 _SAFE: Final = re.compile(r"cannot pickle '[\w.<>]+' object")
 """Texts of the pickler that name types and nothing else."""
 
@@ -229,15 +230,27 @@ def rebuilt(packed_error: PackedError) -> BaseException:
     """Return the exception that crossed, with its traceback there as its cause; an error of ours keeps its own."""
     error = _unpickled(packed_error.pickled)
     if not is_a(error, BaseException):
-        error = _unpickled(packed_error.meaning)
-    if not is_a(error, BaseException):
-        kind = _unpickled(packed_error.kind)
+        kind, meaning = _unpickled(packed_error.kind), _unpickled(packed_error.meaning)
         known = kind if is_a(kind, type) and is_exception(kind) else None
-        error = RemoteError(packed_error.type_name, packed_error.text, known)
+        if is_a(meaning, Signal):
+            error = _standing_for(meaning, packed_error.type_name, known)
+        else:
+            error = RemoteError(packed_error.type_name, packed_error.text, known)
     if is_a(error, ActorsError) and cause_of(error) is not None:
         return error
     cause = packed_error.cause
     return with_cause(error, _traceback_of(packed_error) if cause is None else rebuilt(cause))
+
+
+def _standing_for(signal: Signal, name: str, known: type[BaseException] | None) -> Signal:
+    """Return a signal that says the same, is called as the class that it stands for, and counts as one of that."""
+    base = type(signal)
+    if known is base:  # what it held did not cross
+        return signal
+    kind = type(name, (base, StandIn), {"__module__": base.__module__, "stands_for": known})
+    made: Signal = kind.__new__(kind, *signal.args)
+    vars(made).update(vars(signal))
+    return made
 
 
 def _unpickled(pickled: bytes | None) -> object:

@@ -21,7 +21,7 @@ from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
 from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.event_reading import EventReading
+from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower, Recall
 
 _INSTEAD: Final = "async for event in handle.events()"
@@ -112,7 +112,7 @@ class BlockingTaskEvents(Iterator[TaskEvent]):
         return self
 
     def __next__(self) -> TaskEvent:
-        reading, turn = self._reading, object()
+        reading, turn = self._reading, Turn()
         try:
             reading.begin(turn)
             while not reading.has_some():
@@ -120,7 +120,7 @@ class BlockingTaskEvents(Iterator[TaskEvent]):
                 reading.signal().wait(None)
             event = reading.take(reading.fetching())
         finally:
-            reading.end(turn)
+            del turn
         if event is None:
             raise StopIteration
         return event
@@ -142,8 +142,8 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         """The loop of what follows, which is made anew on another one."""
         self._line = asyncio.Lock()
         """Held by the task that waits for the next event: the others wait for it."""
-        self._wakeup: tuple[Reply, asyncio.Future[None]] | None = None
-        """Kept over a wait that is cancelled; the future is done when the reply is."""
+        self._wakeup: _Wakeup | None = None
+        """Of the last wait, which may have been cancelled."""
 
     def __aiter__(self) -> Self:
         return self
@@ -158,16 +158,16 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
     def _line_of(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
         """Return the line of this loop. Nobody waits in that of another one, or it is refused."""
         if self._loop is not loop:
-            turn = object()
+            turn = Turn(loop)
             try:
                 self._reading.begin(turn)
-                self._loop, self._line, self._wakeup = loop, asyncio.Lock(), None
+                self._loop, self._line = loop, asyncio.Lock()
             finally:
-                self._reading.end(turn)
+                del turn
         return self._line
 
     async def _next(self) -> TaskEvent | None:
-        reading, turn = self._reading, object()
+        reading, turn = self._reading, Turn(asyncio.get_running_loop())
         try:
             reading.begin(turn)
             while not reading.has_some():
@@ -178,15 +178,16 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
                     await fetched
             return reading.take(fetched)
         finally:
-            reading.end(turn)
+            del turn
 
     async def _wait(self, signal: Reply) -> None:
         """Wait for news; cancelled, it leaves nothing behind, and the next call waits again."""
-        if self._wakeup is None or self._wakeup[0] is not signal:
-            self._wakeup = signal, _future_of(signal)
+        wakeup = self._wakeup
+        if wakeup is None or wakeup.signal is not signal:
+            wakeup = self._wakeup = _Wakeup(signal)
         entered = enter(signal)
         try:
-            await asyncio.wait([self._wakeup[1]])
+            await asyncio.wait([wakeup.future()])
         finally:
             leave(signal, entered)
 
@@ -195,20 +196,32 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._reading.close()
 
 
-def _future_of(signal: Reply) -> asyncio.Future[None]:
-    """Done, on the running loop, when the signal is."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
+class _Wakeup:
+    """Wakes who waits for a signal on an event loop. It hangs on the signal once, whichever loops wait for that."""
 
-    def wake() -> None:
-        if not future.done():
-            future.set_result(None)
+    def __init__(self, signal: Reply) -> None:
+        self.signal = signal
+        self._future: asyncio.Future[None] | None = None
+        signal.when_done(self._wake)
 
-    def wake_from_anywhere() -> None:
-        try:
-            loop.call_soon_threadsafe(wake)
-        except RuntimeError:  # the loop was closed: nobody waits there any more
-            return
+    def future(self) -> asyncio.Future[None]:
+        """Return what is done, on the running loop, when the signal is."""
+        loop, found = asyncio.get_running_loop(), self._future
+        if found is None or found.get_loop() is not loop:
+            found = self._future = loop.create_future()
+            if self.signal.done:  # looked at last: either this finds it done, or ``_wake`` finds the future
+                _done(found)
+        return found
 
-    signal.when_done(wake_from_anywhere)
-    return future
+    def _wake(self) -> None:
+        future = self._future
+        if future is not None:
+            try:
+                future.get_loop().call_soon_threadsafe(_done, future)
+            except RuntimeError:  # the loop was closed: nobody waits there any more
+                return
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

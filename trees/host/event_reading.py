@@ -11,29 +11,40 @@ A turn may be cut short anywhere: by a Ctrl-C, a cancelled task, an error of the
 here, and the next turn begins with it. So a turn on a thread and one on an event loop may follow one another.
 
 One turn at a time: whoever comes in the middle of another one is refused. There is no lock to wait for, because who
-comes may be a signal handler or a finalizer on the same thread. The turn is one key of a dict, which is set and removed
-in one step of C; what stands there says whose turn it is, so an exception between any two steps leaves it free.
+comes may be a signal handler or a finalizer on the same thread. A ``Turn`` draws a ticket, which is put behind those of
+the others in one step of C: who has the first one may read. The ticket is a weak reference to its turn, and that is a
+local variable of the call: an exception at any step of it, also of its end, leaves the reading free.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
 
 from actors.model.errors import ActorsError
 from trees.host.journal_follower import JournalFollower
 
 if TYPE_CHECKING:
+    import asyncio
+
     from actors.messaging.reply import Reply
     from actors.tasks.model.task_events import TaskEvent
 
-_TURN: Final = "turn"
+
+class Turn:
+    """One call of ``__next__`` or ``__anext__``. It ends when nobody holds it any more, or its loop was closed."""
+
+    __slots__ = ("__weakref__", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop
 
 
 class EventReading:
     """Events that a follower has found, and whose turn it is to take them."""
 
-    __slots__ = ("__weakref__", "_error", "_follower", "_is_closed", "_ready", "_signal", "_turns")
+    __slots__ = ("__weakref__", "_error", "_follower", "_is_closed", "_ready", "_signal", "_tickets")
 
     def __init__(self, follower: JournalFollower) -> None:
         self._follower = follower
@@ -43,23 +54,26 @@ class EventReading:
         self._signal: Reply | None = None
         """Completed when there is something to look at; None: look now."""
         self._is_closed = False
-        self._turns: dict[str, object] = {}
+        self._tickets: dict[ReferenceType[Turn], None] = {}
+        """In the order in which they were drawn."""
 
-    def begin(self, turn: object) -> None:
+    def begin(self, turn: Turn) -> None:
         """Begin a turn.
 
         Raises:
             RuntimeError: it is another one's.
         """
-        if self._turns.setdefault(_TURN, turn) is not turn:
-            task = self._follower.task
-            what = f"the events of task {task!r}: another thread, or another event loop, waits for the next one here"
-            raise RuntimeError(f"{what}. Give each reader an iterator of its own, such as iter(handle.events())")
-
-    def end(self, turn: object) -> None:
-        """End a turn, where it has begun."""
-        if self._turns.get(_TURN) is turn:
-            del self._turns[_TURN]
+        ticket = ref(turn)
+        self._tickets[ticket] = None
+        for each in list(self._tickets):
+            if each is ticket:
+                return
+            if not _is_over(each):
+                break
+            self._tickets.pop(each, None)
+        self._tickets.pop(ticket, None)
+        what = f"the events of task {self._follower.task!r}: another thread, or another event loop, waits for the next"
+        raise RuntimeError(f"{what} one here. Give each reader an iterator of its own, such as iter(handle.events())")
 
     def has_some(self) -> bool:
         """True where ``take`` has something: an event, an error or the end.
@@ -112,7 +126,10 @@ class EventReading:
                 return whole
         elif self._error is not None and not self._is_closed:
             error, self._error = self._error, None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it would hold this frame, which holds it
         self._ready.clear()
         self._follower.stop()
         return None
@@ -123,3 +140,9 @@ class EventReading:
         self._follower.over = True
         self._follower.stop()
         self._follower.wake()  # a look that begins now finds that it is over; one that is waited for ends
+
+
+def _is_over(ticket: ReferenceType[Turn]) -> bool:
+    """True where a turn has ended, or can never go on. A call of its own: whoever keeps an error keeps no turn."""
+    turn = ticket()
+    return turn is None or (turn.loop is not None and turn.loop.is_closed())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,8 @@ class JournalFollower:
         self.signal = WaitOfTask(port, id_)
         self._first, self._done = self._begin()
         """Time and number of the first record, as far as there is one; and what is completed with the task's end."""
+        self._had_ended = self._done.succeeded
+        """True where nothing is told any more: all that was is recalled."""
         self.stop = port.runtime.feed.follow(id_, self, self._done)
         """Hear nothing more."""
         self._is_always = recall == "always"
@@ -89,9 +92,9 @@ class JournalFollower:
         recalled, self._recalled = ([], 0) if recall == "never" else port.runtime.streams.recall(id_)
         """Events of before; number of the last one."""
         self._earlier = [event for event in recalled if self._is_mine(event)]
-        """Events of its task among them, until they are handed out."""
-        self._taken: list[TaskEvent] = []
-        """Events that were heard and are in no journal, likewise."""
+        """Events of its task among them, until the first look."""
+        self._untold: deque[TaskEvent] = deque()
+        """Events that are in no journal, of before and heard since, until they are handed out one by one."""
 
     @property
     def task(self) -> str:
@@ -134,7 +137,8 @@ class JournalFollower:
         """Return what has come since the last look.
 
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
-        Cut short (an error of the store, a Ctrl-C), the next look reads again what was not handed out.
+        Cut short (an error of the store, a Ctrl-C), the next look reads again what was not handed out. Of what is in no
+        journal, one that is just handed out as a Ctrl-C comes may be lost.
         """
         try:
             yield from self._news()
@@ -147,32 +151,38 @@ class JournalFollower:
         self._after, self._uncounted, self._caught_up = self._last, 0, -1
         self._journals, self._end = [_Journal(self._id)], ()
 
-    def _news(self) -> Iterator[TaskEvent]:
+    def _news(self) -> Iterator[TaskEvent]:  # noqa: C901 - one look, in order
         self.signal = WaitOfTask(self._port, self._id)
         down = self._port.system.is_down or (self._done.done and not self._done.succeeded)
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         missed = self._missed
-        is_last = down or (ended and (self._knows_all or missed != self._caught_up))
-        self._taken += self._heard()  # before it is seen how far the journals are read: each is behind its record
+        is_last = down or (ended and (self._knows_all or self._had_ended))  # else something is still to be heard
+        if self._untold:  # the last look was cut short: what was heard since has to wait, where there is a bound to it
+            is_last = False
+            self.wake()
+        else:
+            self._untold += self._heard()  # before it is seen how far the journals are read: each is behind its record
         until = float(self._until)
         if is_last or missed != self._caught_up:
             self._caught_up = missed
             # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
             until = math.inf if is_last else max(until, self._numbers.latest(self._whole))
         kept = [*self._end, *self._kept(until)]
-        recalled = self._earlier if self._is_always or not ended else []
-        heard, self._taken, self._earlier, self._end = self._taken, [], [], ()
+        self._recall(ended=ended)
         if (down or self._done.done) and self._is_of_another():  # after they were read: it may have begun meanwhile
-            kept, recalled = [], []
-        for event in heapq.merge(kept, [*recalled, *heard], key=_place):
+            kept = []
+            self._untold.clear()
+        self._end = ()
+        for event in heapq.merge(kept, [*self._untold], key=_place):
+            if self._untold and event is self._untold[0]:
+                self._untold.popleft()
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 yield event if event.seq == self._last else replace(event, seq=self._last)
                 continue
             is_end = self._is_end(event)
-            if is_end and not self._done.done and not down:
-                self._end = (event,)
-                self._done.when_done(self.wake)
+            if is_end and not is_last:
+                self._keep_end(event)
                 return
             if event.seq > self._after:
                 self._last = event.seq
@@ -185,6 +195,18 @@ class JournalFollower:
             if down and (self._port.system.cause is not None or not self._port.system.is_down):
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
+
+    def _keep_end(self, end: TaskEvent) -> None:
+        """Keep the record of the end until its orchestrator has told of it, and all that was told before is heard."""
+        self._end = (end,)
+        if not self._done.done:
+            self._done.when_done(self.wake)
+
+    def _recall(self, *, ended: bool) -> None:
+        """Have told what was told before, once, where it is to be."""
+        earlier, self._earlier = self._earlier, []
+        if self._is_always or not ended:
+            self._untold.extendleft(reversed(earlier))
 
     def _heard(self) -> list[TaskEvent]:
         """Return what was heard since the last look and is in no journal."""

@@ -10,11 +10,15 @@ the code has returned. Both are true.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.tasks.execution.attempt import Attempt
+
+
+RESULTS_CLASS: Final = "result's class"
+"""Names the code that makes JSON of a result: serializers of its class."""
 
 
 class LimitedCode:
@@ -22,7 +26,7 @@ class LimitedCode:
 
     Args:
         attempt: the one beside whose work it is.
-        what: names the code, as the user has declared it: ``output=``.
+        what: names the code, as the user has declared it: ``output=``; or ``RESULTS_CLASS``.
     """
 
     __slots__ = ("_attempt", "_limit_s", "_timer", "_what")

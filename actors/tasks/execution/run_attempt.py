@@ -25,14 +25,14 @@ from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
-from actors.tasks.execution.limited_code import LimitedCode
+from actors.tasks.execution.limited_code import RESULTS_CLASS, LimitedCode
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.policy import Rung
-from actors.tasks.model.shared_values import SMALL_CHARS, is_small
+from actors.tasks.model.shared_values import SMALL_CHARS, is_plain, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
@@ -186,10 +186,10 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     if adapter is not None:
         with LimitedCode(attempt, "output="):
             result = _validated(adapter, result)
-    elif is_small(result, of_json=False):
+    elif is_plain(result):
         result = stored_form(result)
     else:  # serializers of its class may run
-        with LimitedCode(attempt, "result's class"):
+        with LimitedCode(attempt, RESULTS_CLASS):
             result = stored_form(result)
     try:
         require_length(result)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.blocking import require_thread
@@ -21,6 +21,7 @@ from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
+from actors.tasks.execution.limited_code import RESULTS_CLASS
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.outcome import Done, plain_text
@@ -42,7 +43,7 @@ _SEEN: Final = (
 class WorkElsewhere(SystemMessage):
     """One attempt's work, as it crosses."""
 
-    __slots__ = ("is_cancelled", "seen", "task")
+    __slots__ = ("calls", "is_cancelled", "seen", "task")
 
     def __init__(self, task: Any, context: Context, known: KnownSteps) -> None:
         self.task = task
@@ -51,6 +52,8 @@ class WorkElsewhere(SystemMessage):
             "steps": known,
         }
         self.is_cancelled = False
+        self.calls: BackCallClient | None = None
+        """Calls to the host, in the process that does it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (self.task, self.seen)
@@ -59,17 +62,19 @@ class WorkElsewhere(SystemMessage):
         """Have the worker do it. In its process."""
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - the boundary has set it
-        calls: Any = current.incarnation
-        result = worker.execute(self.task, ContextElsewhere(self.seen, calls.calls, self.task.id))
+        here: Any = current.incarnation
+        self.calls = here.calls
+        result = worker.execute(self.task, ContextElsewhere(self.seen, here.calls, self.task.id))
         if hasattr(type(result), "__await__"):
-            return self._awaited(current.incarnation, result)
+            return self._awaited(here, result)
         return unwrap_returned(result)
 
     def form_that_crosses(self, value: Any) -> Any:
         """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
-        if type(value) is Done:
-            return Done(stored_form(value.value), value.usage)
-        return stored_form(value)
+        with nullcontext() if self.calls is None else LimitedCodeElsewhere(self.calls, RESULTS_CLASS):
+            if type(value) is Done:
+                return Done(stored_form(value.value), value.usage)
+            return stored_form(value)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
         try:
@@ -90,7 +95,7 @@ class WorkElsewhere(SystemMessage):
 
 def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
     work = WorkElsewhere.__new__(WorkElsewhere)
-    work.task, work.seen, work.is_cancelled = task, seen, False
+    work.task, work.seen, work.is_cancelled, work.calls = task, seen, False, None
     return work
 
 

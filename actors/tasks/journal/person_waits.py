@@ -78,7 +78,7 @@ def _steps_go_on(state: TaskState) -> bool:
     if state.step:
         return True
     if state.rework is not None:
-        return not any(question.undoing for question in state.escalations.values())
+        return not any(question.undoing for question in list(state.escalations.values()))
     return bool(state.review.waiting) and not state.stage.failed
 
 

@@ -191,6 +191,7 @@ def test_a_failure_that_cannot_cross_as_it_is_still_says_if_it_may_be_tried_agai
 
     crossed = rebuilt(pack_error(error))
 
-    assert type(crossed) is Failed
+    assert isinstance(crossed, Failed)
+    assert type(crossed).__name__ == "LocalFailure"
     assert crossed.retryable is retryable
     assert str(crossed) == str(error)

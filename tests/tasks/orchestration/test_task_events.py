@@ -27,6 +27,7 @@ from actors.tasks.model.task_events import (
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.asking import LONG_S
+from tests.support.hardening import eventually
 from tests.support.one_worker import ONE, TWO, held, incarnation_of, spec_of
 from tests.support.orchestrators import kill_orchestrator
 from trees import (
@@ -118,6 +119,7 @@ def test_who_has_read_the_last_event_finds_the_report_also_before_the_orchestrat
         follower = JournalFollower(self, report.task_id, deep=True, after=0)
         steps.append(([type(event) for event in follower.news()], follower.over, self.report(report.task_id)))
         keep(self, report, *state)
+        eventually(lambda: follower._knows_all)  # what was streamed before is heard by then
         steps.append(([type(event) for event in follower.news()], follower.over, self.report(report.task_id)))
 
     monkeypatch.setattr(OrchestratorPort, "keep", read_before_it_is_told)

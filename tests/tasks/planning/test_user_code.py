@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_serializer, field_validator
+from pydantic import BaseModel, PrivateAttr, field_serializer, field_validator
 
 from actors.messaging.reply import Reply
 from actors.tasks.execution.prompt import prompt_of
@@ -154,6 +154,22 @@ async def hangs_in_its_prompt(task: Any, context: Any) -> Any:
     return await prompt_of(task, context, lambda *_: threading.Event().wait(LONG_S))
 
 
+class Hanging(BaseModel):
+    """A result that cannot be pickled, and whose JSON is never made."""
+
+    number: int = 1
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+    @field_serializer("number")
+    def look(self, _: int) -> int:
+        threading.Event().wait(LONG_S)
+        return 1
+
+
+def hangs_as_json(_: Any, __: Any) -> Any:
+    return Hanging()
+
+
 def tree_of(settings: dict[str, Any], words: dict[str, Any], *more: WorkerSpec) -> SupervisorSpec:
     settings = {"planner": StaticPlan(PLAN), "on_failure": [], **settings}
     workers = [WorkerSpec(**{"id": "w", "execute": work, **words}), *more]
@@ -268,12 +284,21 @@ def test_the_error_names_the_code_that_took_too_long_and_the_limit(place: str, w
     assert str(caught.value.report.failed["w"]).endswith(f"its {what} took longer than 0.2 s (step_timeout_s)")
 
 
-def test_a_prompt_in_a_process_ends_with_the_limit_and_a_fresh_process_goes_on() -> None:
-    spec = tree_of({"step_timeout_s": 0.2}, {"execute": hangs_in_its_prompt, "dispatch": "process"})
+@pytest.mark.parametrize(
+    ("code", "what"), [(hangs_in_its_prompt, "prompt="), (hangs_as_json, "result's class")], ids=["prompt", "result"]
+)
+def test_code_beside_work_in_a_process_ends_with_the_limit_and_a_fresh_process_goes_on(code: Any, what: str) -> None:
+    spec = tree_of({"step_timeout_s": 0.2}, {"execute": code, "dispatch": "process"})
     with start(spec) as tree:
-        with pytest.raises(TaskFailedError, match=r"its prompt= took longer than 0.2 s \(step_timeout_s\)"):
+        with pytest.raises(TaskFailedError, match=rf"its {what} took longer than 0.2 s \(step_timeout_s\)"):
             tree.submit("go").result(LONG_S)
         until(lambda: tree.child("shop/w").incarnation == 2)
+
+
+def test_a_large_plain_result_is_nobodys_code_and_has_no_limit() -> None:
+    rows = [{"number": number, "of": (number, None)} for number in range(100_000)]
+    with start(tree_of({"step_timeout_s": 0.001}, {"execute": answering(rows)})) as tree:
+        assert len(tree.submit("go").result(LONG_S).results["w"]) == len(rows)
 
 
 def test_without_a_limit_that_code_may_take_its_time() -> None:

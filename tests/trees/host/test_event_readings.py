@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -23,9 +25,10 @@ from actors.tasks.model.task_events import (
     TaskFinished,
     TaskSubmitted,
 )
+from actors.tasks.orchestration.event_feed import Feed
 from tests.support.asking import LONG_S
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
-from trees.host.event_reading import EventReading
+from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower
 
 BEFORE = [TaskSubmitted, Planned, SubtaskQueued, SubtaskStarted, SubtaskStreamed]
@@ -80,12 +83,12 @@ class Reader:
         self._thread.start()
 
     def _read(self) -> None:
-        self.found += kinds(self._events)
+        self.found += self._events
 
     def ended(self) -> list[Any]:
         self._thread.join(LONG_S)
         assert not self._thread.is_alive()
-        return self.found
+        return kinds(self.found)
 
 
 @pytest.fixture
@@ -203,15 +206,14 @@ def test_closed_events_wake_whoever_waits_for_the_next_one_on_any_thread(waits: 
     with spoken() as (_, handle):
         events = handle.events()
         readers = [Reader(events), Reader(events), Reader(iter(events))]
-        on_loop = Reader(())
-        on_loop.ended()
-        thread = threading.Thread(target=lambda: on_loop.found.extend(asyncio.run(rest(events))), daemon=True)
+        on_loop = list[type]()
+        thread = threading.Thread(target=lambda: on_loop.extend(asyncio.run(rest(events))), daemon=True)
         thread.start()
         waits(4)
         events.close()
         thread.join(LONG_S)
 
-        assert [reader.ended() for reader in [*readers, on_loop]] == [BEFORE] * 4
+        assert [*(reader.ended() for reader in readers), on_loop] == [BEFORE] * 4
         assert kinds(events) == []
         assert asyncio.run(rest(events)) == []
         assert next(events, None) is None
@@ -242,3 +244,135 @@ def test_one_that_reads_in_the_middle_of_another_one_is_refused_and_takes_nothin
         speaker.may_end.set()
 
         assert reader.ended() == STORY[1:]
+
+
+def test_a_turn_ends_with_its_call_however_that_ends_and_also_while_the_refusal_of_another_is_kept() -> None:
+    with spoken() as (speaker, handle):
+        reading = EventReading(JournalFollower(handle._port, handle.id, deep=True, after=0))
+        turn, refused = Turn(), Turn()
+        reading.begin(turn)
+        with pytest.raises(RuntimeError, match="another thread") as kept:
+            reading.begin(refused)
+        del turn  # as at any step of a call that a Ctrl-C ends
+        following = Turn()
+        reading.begin(following)
+        assert kept.value is not None
+        with pytest.raises(RuntimeError, match="another thread"):
+            reading.begin(refused)
+        speaker.may_end.set()
+
+
+def test_event_loops_that_have_waited_with_an_iterator_are_let_go_of_while_nothing_happens() -> None:
+    loops: list[weakref.ref[Any]] = []
+
+    async def waits(events: Any) -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(anext(events), 0.002)
+
+    with spoken() as (speaker, handle):
+        events = handle.events()
+        assert asyncio.run(next_kinds(events, 5)) == BEFORE
+        for _ in range(20):
+            asyncio.run(waits(events))
+        gc.collect()
+        assert sum(loop() is not None for loop in loops) <= 1
+        speaker.may_end.set()
+        assert kinds(events) == STORY[5:]
+
+
+def test_who_stands_in_line_on_a_loop_hears_the_next_event_though_another_loop_has_waited_in_between() -> None:
+    here, there = asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def one(events: Any, *, stops: bool = False) -> type:
+        try:
+            return type(await anext(events))
+        finally:
+            if stops:
+                here.stop()
+
+    async def two(events: Any) -> None:
+        lined.append(asyncio.ensure_future(one(events, stops=True)))
+        await asyncio.sleep(0)
+        lined.append(asyncio.ensure_future(one(events)))
+        await asyncio.sleep(0)
+        lined[0].cancel()
+        await asyncio.Event().wait()
+
+    async def in_between(events: Any) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(events), 0.01)
+
+    lined: list[asyncio.Task[type]] = []
+    with closing(here), closing(there), spoken() as (speaker, handle):
+        events = handle.events()
+        assert here.run_until_complete(next_kinds(events, 5)) == BEFORE
+        waits = here.create_task(two(events))
+        here.run_forever()
+        there.run_until_complete(in_between(events))
+        speaker.may_end.set()
+        assert here.run_until_complete(asyncio.wait_for(lined[1], LONG_S)) is SubtaskSucceeded
+        waits.cancel()
+        here.run_until_complete(asyncio.wait([waits]))
+        assert kinds(events) == STORY[6:]
+
+
+def test_a_loop_that_was_closed_in_the_middle_of_a_wait_holds_up_nobody() -> None:
+    async def leaves(events: Any) -> None:
+        left.append(asyncio.ensure_future(anext(events)))
+        await asyncio.sleep(0.01)
+
+    left: list[Any] = []
+    with spoken() as (speaker, handle):
+        events, loop = handle.events(), asyncio.new_event_loop()
+        assert loop.run_until_complete(next_kinds(events, 5)) == BEFORE
+        loop.run_until_complete(leaves(events))
+        loop.close()
+        speaker.may_end.set()
+        assert type(next(events)) is SubtaskSucceeded
+        assert asyncio.run(rest(events)) == STORY[6:]
+        left[0]._log_destroy_pending = False
+
+
+def test_an_error_of_the_store_at_the_last_look_loses_nothing_of_what_was_streamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_of_another = JournalFollower._is_of_another
+
+    def fails(_: JournalFollower) -> bool:
+        monkeypatch.setattr(JournalFollower, "_is_of_another", is_of_another)
+        raise StoreError("s", "cannot be read")
+
+    with spoken() as (speaker, handle):
+        stream = handle.stream()
+        speaker.may_end.set()
+        handle.result(LONG_S)
+        monkeypatch.setattr(JournalFollower, "_is_of_another", fails)
+        with pytest.raises(StoreError):
+            list(stream)
+        assert list(stream) == ["said"]
+
+
+def test_who_begins_just_before_the_end_waits_for_what_was_streamed_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    hear, gate = Feed._hear, threading.Event()
+
+    def late(feed: Feed, event: Any) -> None:
+        if isinstance(event, SubtaskStreamed):
+            assert gate.wait(LONG_S)
+        hear(feed, event)
+
+    def work(_: Task, context: Any) -> None:
+        assert speak.wait(LONG_S)
+        context.stream("said")
+
+    monkeypatch.setattr(Feed, "_hear", late)
+    speak = threading.Event()
+    with start(SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=work)])) as tree:
+        handle = tree.submit("do it")
+        stream = handle.stream()
+        speak.set()
+        handle.result(LONG_S)
+        reader = Reader(stream)
+        gate.set()
+        assert reader.ended() == [str]
+        assert reader.found == ["said"]
