@@ -143,7 +143,7 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
         self._line = asyncio.Lock()
         """Held by the task that waits for the next event: the others wait for it."""
         self._wakeup: _Wakeup | None = None
-        """Of the last wait, which may have been cancelled."""
+        """Wake-up of the last wait, which may have been cancelled."""
 
     def __aiter__(self) -> Self:
         return self
