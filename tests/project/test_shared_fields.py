@@ -26,6 +26,7 @@ OF_ONE_THREAD = {
     "_Launch.begin": "in the thread that starts a tree",
 }
 MAY_CHANGE = {
+    "actors/dispatch/remote.py": "an error that is just being made",
     "actors/dispatch/worker/worker_main.py": "the dict of a module",
     "actors/tasks/execution/work_elsewhere.py": "an object that is just being made",
     "actors/tasks/journal/dropped.py": "a copy that nobody else has",
