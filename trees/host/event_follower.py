@@ -118,12 +118,13 @@ class BlockingTaskEvents(Iterator[TaskEvent]):
             while not reading.has_some():
                 require_thread(self._path, self._instead)
                 reading.signal().wait(None)
-            event = reading.take(reading.fetching())
+            event = reading.first(reading.fetching())
+            if event is None:
+                raise StopIteration
+            del reading.ready[0]  # last: see there
+            return event
         finally:
             del turn
-        if event is None:
-            raise StopIteration
-        return event
 
     def close(self) -> None:
         """Read no more; whoever waits for the next event hears that it is over."""
@@ -174,9 +175,12 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
                 await self._wait(reading.signal())
             fetched = reading.fetching()
             if fetched is not None:
-                with suppress(ActorsError):  # which ``take`` raises, or knows why
+                with suppress(ActorsError):  # which ``first`` raises, or knows why
                     await fetched
-            return reading.take(fetched)
+            event = reading.first(fetched)
+            if event is not None:
+                del reading.ready[0]  # last: see there
+            return event
         finally:
             del turn
 

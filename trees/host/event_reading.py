@@ -5,7 +5,8 @@ Each ``__next__`` and each ``__anext__`` is a *turn*, and goes through the same 
     has_some   look whether there is something to hand out; if so, no wait
     signal     else what completes when there is, which a thread or a task waits for; then look again
     fetching   the first one may lack a large value: what fetches that from the store
-    take       the first one, whole; or the error that there was; or the end
+    first      the first one, whole; or the error that there was; or the end
+    del        it is handed out: one step, and no signal is looked at between that and the ``return`` of its call
 
 A turn may be cut short anywhere: by a Ctrl-C, a cancelled task, an error of the store. What was read ahead is still
 here, and the next turn begins with it. So a turn on a thread and one on an event loop may follow one another.
@@ -44,11 +45,12 @@ class Turn:
 class EventReading:
     """Events that a follower has found, and whose turn it is to take them."""
 
-    __slots__ = ("__weakref__", "_error", "_follower", "_is_closed", "_ready", "_signal", "_tickets")
+    __slots__ = ("__weakref__", "_error", "_follower", "_is_closed", "_signal", "_tickets", "ready")
 
     def __init__(self, follower: JournalFollower) -> None:
         self._follower = follower
-        self._ready: deque[TaskEvent] = deque()
+        self.ready: deque[TaskEvent] = deque()
+        """Events to be handed out, in order."""
         self._error: ActorsError | None = None
         """Raised after what there was before it."""
         self._signal: Reply | None = None
@@ -76,7 +78,7 @@ class EventReading:
         raise RuntimeError(f"{what} one here. Give each reader an iterator of its own, such as iter(handle.events())")
 
     def has_some(self) -> bool:
-        """True where ``take`` has something: an event, an error or the end.
+        """True where ``first`` has something: an event, an error or the end.
 
         Raises:
             ActorsError: nothing can come before the worker that waits for it has ended.
@@ -91,12 +93,12 @@ class EventReading:
         return self._has_more()
 
     def _has_more(self) -> bool:
-        return bool(self._ready) or self._error is not None or self._follower.over
+        return bool(self.ready) or self._error is not None or self._follower.over
 
     def _look(self) -> None:
         try:
             for event in self._follower.news():
-                self._ready.append(event)
+                self.ready.append(event)
         except ActorsError as error:
             self._error = error
 
@@ -108,10 +110,10 @@ class EventReading:
 
     def fetching(self) -> Reply | None:
         """Return what fetches the large value of the event that is next; None: it is whole, or there is none."""
-        return self._follower.fetched(self._ready[0]) if self._ready else None
+        return self._follower.fetched(self.ready[0]) if self.ready else None
 
-    def take(self, fetched: Reply | None) -> TaskEvent | None:
-        """Hand out the next event; None: it is over.
+    def first(self, fetched: Reply | None) -> TaskEvent | None:
+        """Return the next event, which whoever hands it out takes off ``ready``; None: it is over.
 
         Args:
             fetched: the large value of the event. On an event loop it must be done.
@@ -119,10 +121,9 @@ class EventReading:
         Raises:
             ActorsError: the tree has failed, or what is next cannot be read. It can be tried again.
         """
-        if self._ready and not self._is_closed:
-            whole = self._ready[0] if fetched is None else self._follower.whole(self._ready[0], fetched)
+        if self.ready and not self._is_closed:
+            whole = self.ready[0] if fetched is None else self._follower.whole(self.ready[0], fetched)
             if whole is not None:
-                self._ready.popleft()
                 return whole
         elif self._error is not None and not self._is_closed:
             error, self._error = self._error, None
@@ -130,7 +131,7 @@ class EventReading:
                 raise error
             finally:
                 del error  # it would hold this frame, which holds it
-        self._ready.clear()
+        self.ready.clear()
         self._follower.stop()
         return None
 

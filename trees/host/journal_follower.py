@@ -68,6 +68,10 @@ class JournalFollower:
         self._turns = InTurn()
         """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
         self._unkept = UnkeptEvents()
+        self._taken: UnkeptEvents | None = None
+        """Events that were taken from there, until they are among ``_untold``."""
+        self._was_cut = False
+        """True where the last look was cut short."""
         self._until = 0
         """Number up to which the journals are read: there is more in them than was heard of."""
         self._end: tuple[TaskEvent, ...] = ()
@@ -137,8 +141,8 @@ class JournalFollower:
         """Return what has come since the last look.
 
         It ends with a tree that somebody has stopped. Raises ``TreeDownError`` where nobody had asked for its end.
-        Cut short (an error of the store, a Ctrl-C), the next look reads again what was not handed out. Of what is in no
-        journal, one that is just handed out as a Ctrl-C comes may be lost.
+        Cut short (an error of the store, a Ctrl-C), the next look goes on where this one was. So nothing is called
+        between the step that notes an event as told and its ``yield``: a call is where Python looks for signals.
         """
         try:
             yield from self._news()
@@ -149,7 +153,7 @@ class JournalFollower:
     def _read_again(self) -> None:
         """Read the journals from their beginnings, and hand out what comes after the last one that was."""
         self._after, self._uncounted, self._caught_up = self._last, 0, -1
-        self._journals, self._end = [_Journal(self._id)], ()
+        self._journals, self._end, self._was_cut = [_Journal(self._id)], (), True
 
     def _news(self) -> Iterator[TaskEvent]:  # noqa: C901 - one look, in order
         self.signal = WaitOfTask(self._port, self._id)
@@ -157,11 +161,9 @@ class JournalFollower:
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         missed = self._missed
         is_last = down or (ended and (self._knows_all or self._had_ended))  # else something is still to be heard
-        if self._untold:  # the last look was cut short: what was heard since has to wait, where there is a bound to it
+        if not self._take_over():
             is_last = False
             self.wake()
-        else:
-            self._untold += self._heard()  # before it is seen how far the journals are read: each is behind its record
         until = float(self._until)
         if is_last or missed != self._caught_up:
             self._caught_up = missed
@@ -174,19 +176,23 @@ class JournalFollower:
             self._untold.clear()
         self._end = ()
         for event in heapq.merge(kept, [*self._untold], key=_place):
-            if self._untold and event is self._untold[0]:
-                self._untold.popleft()
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
-                yield event if event.seq == self._last else replace(event, seq=self._last)
+                told = event if event.seq == self._last else replace(event, seq=self._last)
+                is_told = self._tells(told)
+                del self._untold[0]
+                if is_told:
+                    yield told
                 continue
             is_end = self._is_end(event)
             if is_end and not is_last:
                 self._keep_end(event)
                 return
             if event.seq > self._after:
+                is_told = self._tells(event)
                 self._last = event.seq
-                yield event
+                if is_told:
+                    yield event
             if is_end:
                 self.over = True
                 return
@@ -196,6 +202,10 @@ class JournalFollower:
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
 
+    def _tells(self, event: TaskEvent) -> bool:  # noqa: ARG002 - a subclass looks at it
+        """True for an event that is to be told."""
+        return True
+
     def _keep_end(self, end: TaskEvent) -> None:
         """Keep the record of the end until its orchestrator has told of it, and all that was told before is heard."""
         self._end = (end,)
@@ -204,14 +214,30 @@ class JournalFollower:
 
     def _recall(self, *, ended: bool) -> None:
         """Have told what was told before, once, where it is to be."""
-        earlier, self._earlier = self._earlier, []
-        if self._is_always or not ended:
-            self._untold.extendleft(reversed(earlier))
+        if self._earlier and (self._is_always or not ended):
+            self._untold = deque([*self._earlier, *self._untold])
+        self._earlier = []
 
-    def _heard(self) -> list[TaskEvent]:
-        """Return what was heard since the last look and is in no journal."""
-        heard = self._turns.get(self._unkept.take, [])
-        return [event for event in heard if not isinstance(event, UNKEPT) or event.number > self._recalled]
+    def _take_over(self) -> bool:
+        """Take over what was heard since the last look, before it is seen how far the journals are read.
+
+        Each event of these is behind its record. False where the last look was cut short: what is left of that is told
+        first, and what was heard since waits where it is bounded.
+        """
+        was_cut, self._was_cut = self._was_cut, False
+        if was_cut and self._untold:
+            return False
+        if self._taken is None:
+            self._turns.get(self._take, None)
+        if self._taken is not None:
+            heard = (each for each in self._taken.held() if _number_of(each) > self._recalled)
+            self._untold = deque([*self._untold, *heard])
+            self._taken = None
+        return True
+
+    def _take(self) -> None:
+        fresh = UnkeptEvents()
+        self._taken, self._unkept = self._unkept, fresh
 
     def _is_end(self, event: TaskEvent) -> bool:
         return isinstance(event, TaskFinished) and event.task == self._id
@@ -302,6 +328,12 @@ def whole_of(event: TaskEvent, records: dict[int, TaskEvent]) -> TaskEvent:
         raise LookupError(f"record {at.number} of {at.stream} is another one")
     large: dict[str, Any] = {event.large: getattr(record, event.large)}
     return replace(event, **large)
+
+
+def _number_of(event: Any) -> int:
+    """Return the number among those that are in no journal."""
+    number: int = event.number
+    return number
 
 
 def _place(event: TaskEvent) -> tuple[int, bool]:

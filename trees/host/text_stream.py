@@ -84,15 +84,17 @@ class _TextFollower(JournalFollower):
 
     def news(self) -> Iterator[TaskEvent]:
         """Return the pieces of text that have come since the last look."""
-        for event in super().news():
-            if self._subtask is not None and isinstance(event, SubtaskEvent):
-                self._note(event)
-            if isinstance(event, SubtaskStreamed) and self._is_wanted(event):
-                self.lost += event.lost
-                if event.kind == "text" and event.text:
-                    yield event
+        yield from super().news()
         if self._has_ended:
             self.over = True
+
+    def _tells(self, event: TaskEvent) -> bool:
+        if self._subtask is not None and isinstance(event, SubtaskEvent):
+            self._note(event)
+        if not (isinstance(event, SubtaskStreamed) and self._is_wanted(event)):
+            return False
+        self.lost += event.lost
+        return event.kind == "text" and bool(event.text)
 
     def _note(self, event: SubtaskEvent) -> None:
         """Note where the subtask stands."""
