@@ -119,12 +119,12 @@ class BlockingTaskEvents(Iterator[TaskEvent]):
                 require_thread(self._path, self._instead)
                 reading.signal().wait(None)
             event = reading.first(reading.fetching())
-            if event is None:
-                raise StopIteration
-            del reading.ready[0]  # last: see there
-            return event
+            if event is not None:
+                del reading.ready[0]  # last: see there
+                return event
         finally:
             del turn
+        raise StopIteration
 
     def close(self) -> None:
         """Read no more; whoever waits for the next event hears that it is over."""
