@@ -72,8 +72,10 @@ class JournalFollower:
         """Events that were taken from there, until they are among ``_untold``."""
         self._was_cut = False
         """True where the last look was cut short."""
-        self._until = 0
+        self._until = self._numbers.latest(self._whole)
         """Number up to which the journals are read: there is more in them than was heard of."""
+        self._complete = 0
+        """Number of a record: all that was streamed before that, and is in no journal, was found by the last look."""
         self._end: tuple[TaskEvent, ...] = ()
         """The record of the task's end, where that was read before the orchestrator has told of it."""
         self._knows_all = False
@@ -161,15 +163,13 @@ class JournalFollower:
         ended = self._done.succeeded  # before the journals are read: then all of them are there
         missed = self._missed
         is_last = down or (ended and (self._knows_all or self._had_ended))  # else something is still to be heard
-        if not self._take_over():
+        until = self._until
+        if self._take_over():
+            self._complete = until
+        else:
             is_last = False
             self.wake()
-        until = float(self._until)
-        if is_last or missed != self._caught_up:
-            self._caught_up = missed
-            # Journals are read one after the other while the task goes on. Up to this number each is complete by now.
-            until = math.inf if is_last else max(until, self._numbers.latest(self._whole))
-        kept = [*self._end, *self._kept(until)]
+        kept = [*self._end, *self._kept(self._reach(until, missed, is_last=is_last))]
         self._recall(ended=ended)
         if (down or self._done.done) and self._is_of_another():  # after they were read: it may have begun meanwhile
             kept = []
@@ -201,6 +201,21 @@ class JournalFollower:
             if down and (self._port.system.cause is not None or not self._port.system.is_down):
                 with suppress(UnknownTaskError):  # the store has let go of it
                     self._done.get()  # raises: the tree has failed, or nobody goes on with the task
+
+    def _reach(self, until: int, missed: int, *, is_last: bool) -> float:
+        """Return the number up to which the journals are read now, at least ``until``.
+
+        They are read one after the other while the task goes on. Up to this number each is complete by now.
+        """
+        if not is_last and missed == self._caught_up:
+            return until
+        self._caught_up = missed
+        if is_last:
+            return math.inf
+        latest = self._numbers.latest(self._whole)
+        if missed:
+            self._complete = latest  # what nobody told of will not be heard
+        return max(until, latest)
 
     def _tells(self, event: TaskEvent) -> bool:  # noqa: ARG002 - a subclass looks at it
         """True for an event that is to be told."""

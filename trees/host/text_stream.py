@@ -78,14 +78,14 @@ class _TextFollower(JournalFollower):
         self._subtask = subtask
         self._parts: set[str] = set()
         """Parts of the task that teams have had of the subtask."""
-        self._has_ended = False
-        """True where the last that was heard of the subtask is its end. A reviewer may still send it back."""
+        self._ended: int | None = None
+        """Number of the subtask's end, where that was told last of it. A reviewer may still send it back."""
         self.lost = 0
 
     def news(self) -> Iterator[TaskEvent]:
         """Return the pieces of text that have come since the last look."""
         yield from super().news()
-        if self._has_ended:
+        if self._ended is not None and self._ended <= self._complete:  # else something of it may still be heard
             self.over = True
 
     def _tells(self, event: TaskEvent) -> bool:
@@ -101,9 +101,9 @@ class _TextFollower(JournalFollower):
         if event.task != self._id or event.subtask != self._subtask:
             return
         if isinstance(event, _ENDS):
-            self._has_ended = True
+            self._ended = event.seq
         elif isinstance(event, (SubtaskQueued, SubtaskStarted)):
-            self._has_ended = False
+            self._ended = None
             if isinstance(event, SubtaskStarted) and event.part:
                 self._parts.add(event.part)
 

@@ -357,29 +357,43 @@ def test_an_error_of_the_store_at_the_last_look_loses_nothing_of_what_was_stream
         assert list(stream) == ["said"]
 
 
-def test_who_begins_just_before_the_end_waits_for_what_was_streamed_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    hear, gate = Feed._hear, threading.Event()
+@pytest.mark.parametrize("subtask", [None, "a"])
+def test_the_end_waits_for_what_was_streamed_until_then(
+    subtask: str | None, waits: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the end is read before what was told earlier comes through the bus."""
+    hear, gate, speak, hold = Feed._hear, threading.Event(), threading.Event(), threading.Event()
+    ended = threading.Event()
 
     def late(feed: Feed, event: Any) -> None:
         if isinstance(event, SubtaskStreamed):
             assert gate.wait(LONG_S)
         hear(feed, event)
 
-    def work(_: Task, context: Any) -> None:
-        assert speak.wait(LONG_S)
-        context.stream("said")
+    def work(task: Any, context: Any) -> None:
+        if task.id == "a":
+            assert speak.wait(LONG_S)
+            context.stream("said")
+        else:
+            ended.set()
+            assert hold.wait(LONG_S)
 
     monkeypatch.setattr(Feed, "_hear", late)
-    speak = threading.Event()
-    with start(SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=work)])) as tree:
+    plan = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])
+    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[WorkerSpec(id="w", execute=work)])) as tree:
         handle = tree.submit("do it")
-        stream = handle.stream()
+        stream = handle.stream(subtask)
         speak.set()
-        handle.result(LONG_S)
+        assert ended.wait(LONG_S)
+        if subtask is None:
+            hold.set()
+            handle.result(LONG_S)
         reader = Reader(stream)
+        waits(1)
         gate.set()
         assert reader.ended() == [str]
         assert reader.found == ["said"]
+        hold.set()
 
 
 def test_an_exception_at_any_instruction_of_a_reading_leaves_it_free_repeats_nothing_and_loses_one_at_most() -> None:
