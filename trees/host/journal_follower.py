@@ -94,9 +94,8 @@ class JournalFollower:
         """Hear nothing more."""
         self._is_always = recall == "always"
         """True where what was told before is told also where the task has ended meanwhile."""
-        # After it follows: what is told in between is recalled, and known by its number when it is heard.
         recalled, self._recalled = ([], 0) if recall == "never" else port.runtime.streams.recall(id_)
-        """Events of before; number of the last one."""
+        """Events of before; number of the last one. Recalled after it follows: by that it is known when it is heard."""
         self._earlier = [event for event in recalled if self._is_mine(event)]
         """Events of its task among them, until the first look."""
         self._untold: deque[TaskEvent] = deque()
