@@ -4,9 +4,10 @@ Its model answers at once, from memory, so nothing but code is measured. Ours is
 subtask of a chain, with the defaults: each request is a step, its text is streamed, its usage counted. Counted is the
 time of the processor that the whole process takes: a machine that is busy with others says little by the clock.
 
-A run that is repeated finds its code and data in the caches of the processor. With other work in between it does not,
-whosever that is, and what it loses so is counted for the attempt. So a second row tells that part: what attempts of a
-function cost that does nothing but await a bare run, less such runs, and less attempts of a function that does nothing.
+A run that is repeated finds its code and data in the caches of the processor, and no other thread wants the interpreter
+at the polls of its loop. With other work in between it does not, whosever that is, and what it loses so is counted for
+the attempt. So a second row tells that part: what attempts of a function cost that does nothing but await a bare run,
+less such runs, and less attempts of a function that does nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def attempt(size: Size) -> Iterator[Row]:
             over, alone = _over(agent, bare, size)
             lost = _lost(bare, size)
         yield limit(row, over, show=micros, floor=FLOOR_S, raw=micros(alone))
-        yield Row(f"{name}: of that, what caches lose to other work", micros(lost))
+        yield Row(f"{name}: of that, what run and attempt lose to each other", micros(lost))
 
 
 def _over(agent: Any, bare: Bare, size: Size) -> tuple[float, float]:
