@@ -12,6 +12,7 @@ from actors import ChildExited
 from actors.dispatch.groups import guarded_process, process_group
 from actors.dispatch.groups.process_group import GONE_PAUSES, runs_still
 from actors.dispatch.host import forked_handle
+from actors.supervision import child_control
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import LONG_S, eventually
 from tests.support.process_trees import Exits, running, spec_of, worker
@@ -70,7 +71,8 @@ def test_its_end_is_told_and_the_next_begins_when_nothing_of_the_group_runs_any_
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the wait for a killed group last as long as a busy machine may take to end it."""
+    """Have the wait for a killed group last as long as a busy machine may take to end it, and nobody give it up."""
+    monkeypatch.setattr(child_control, "GRACE_S", LONG_S)
     for module in (guarded_process, forked_handle):
         monkeypatch.setattr(module, "GONE_PAUSES", (*GONE_PAUSES, *[0.05] * 400))
 
