@@ -23,9 +23,9 @@ kind         direction   what
 
 An error crosses as its pickle, and beside it as text: the name of its type, what it says, its traceback. Here it is
 rebuilt; what cannot be rebuilt is a ``RemoteError``. A signal (``Failed``, ``Later``, ``Rejected``, ``Escalated``) of a
-class of the user's crosses a second time, as one of ours: that decides what becomes of an attempt, so it takes the
-place of one that cannot be rebuilt. Either has the traceback as its ``__cause__``, but an error of
-this library that was caused by something has that, and that has its traceback. Of all that an error stems from, the
+class of the user's crosses a second time, as one of ours. That decides what becomes of an attempt, so a class that is
+derived from it takes the place of one that cannot be rebuilt. Each has the traceback as its ``__cause__``, but an error
+of this library that was caused by something has that, and that has its traceback. Of all that an error stems from, the
 error of one who was stopped comes with it, behind its traceback: it may be why an attempt was broken off. Whatever a
 side reads, it never dies of it: what cannot be unpickled is the outcome of that one message.
 """

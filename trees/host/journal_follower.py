@@ -244,7 +244,7 @@ class JournalFollower:
         if self._taken is None:
             self._turns.get(self._take, None)
         if self._taken is not None:
-            heard = (each for each in self._taken.held() if _number_of(each) > self._recalled)
+            heard = (each for each in self._taken.held() if each.number > self._recalled)
             self._untold = deque([*self._untold, *heard])
             self._taken = None
         return True
@@ -342,12 +342,6 @@ def whole_of(event: TaskEvent, records: dict[int, TaskEvent]) -> TaskEvent:
         raise LookupError(f"record {at.number} of {at.stream} is another one")
     large: dict[str, Any] = {event.large: getattr(record, event.large)}
     return replace(event, **large)
-
-
-def _number_of(event: Any) -> int:
-    """Return the number among those that are in no journal."""
-    number: int = event.number
-    return number
 
 
 def _place(event: TaskEvent) -> tuple[int, bool]:

@@ -301,12 +301,14 @@ class TaskHandle:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
 
         Each loop reads from the beginning. ``next(events)`` and ``anext(events)`` work, too, and a loop goes on from
-        there. A Ctrl-C, a cancelled wait or an error of the store loses nothing: the next ``next`` goes on. Two threads
-        need an iterator each. ``events.close()`` ends its loops, also those that wait on another thread. What happens
-        inside its teams is among it: those events have the path of the team, and the id of its part for ``task``.
-        The last event is its own ``TaskFinished``. It ends without that where the store has let go of the task, and
-        when the tree is stopped: then ``handle.report`` is None. Each event has a number,
-        ``event.seq``, which is the same for every reader and in every process.
+        there. A cancelled wait, an error of the store, and a Ctrl-C in ``for event in iter(events)``, lose nothing:
+        whoever goes on has the next one. (What a call of ``next`` returns as a Ctrl-C comes is lost with any iterator.)
+        Two threads need an iterator each. ``events.close()`` ends its loops, also those that wait on another thread.
+
+        What happens inside its teams is among it: those events have the path of the team, and the id of its part for
+        ``task``. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the
+        task, and when the tree is stopped: then ``handle.report`` is None. Each event has a number, ``event.seq``,
+        which is the same for every reader and in every process.
 
         Args:
             after: only what comes after the event of this number, such as the ``Last-Event-ID`` of a client that comes

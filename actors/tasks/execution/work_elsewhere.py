@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.blocking import require_thread
@@ -44,6 +44,8 @@ class WorkElsewhere(SystemMessage):
     """One attempt's work, as it crosses."""
 
     __slots__ = ("calls", "is_cancelled", "seen", "task")
+    calls: BackCallClient
+    """Calls to the host, in the process where it is handled."""
 
     def __init__(self, task: Any, context: Context, known: KnownSteps) -> None:
         self.task = task
@@ -52,8 +54,6 @@ class WorkElsewhere(SystemMessage):
             "steps": known,
         }
         self.is_cancelled = False
-        self.calls: BackCallClient | None = None
-        """Calls to the host, in the process that does it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (self.task, self.seen)
@@ -71,7 +71,7 @@ class WorkElsewhere(SystemMessage):
 
     def form_that_crosses(self, value: Any) -> Any:
         """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
-        with nullcontext() if self.calls is None else LimitedCodeElsewhere(self.calls, RESULTS_CLASS):
+        with LimitedCodeElsewhere(self.calls, RESULTS_CLASS):
             if type(value) is Done:
                 return Done(stored_form(value.value), value.usage)
             return stored_form(value)
@@ -95,7 +95,7 @@ class WorkElsewhere(SystemMessage):
 
 def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
     work = WorkElsewhere.__new__(WorkElsewhere)
-    work.task, work.seen, work.is_cancelled, work.calls = task, seen, False, None
+    work.task, work.seen, work.is_cancelled = task, seen, False
     return work
 
 

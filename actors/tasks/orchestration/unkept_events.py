@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStreamed
 
 MOST_EVENTS: Final = 2_048
@@ -20,24 +19,25 @@ MOST_CHARS: Final = 131_072
 
 UNKEPT: Final = (SubtaskProgressed, SubtaskStreamed)
 """Kinds that are told, and are in no journal."""
+UnkeptEvent: TypeAlias = SubtaskProgressed | SubtaskStreamed
 
 
 class UnkeptEvents:
     """The newest of such events."""
 
     def __init__(self) -> None:
-        self._events: deque[TaskEvent] = deque()
+        self._events: deque[UnkeptEvent] = deque()
         self._chars = 0
         self._gaps: dict[tuple[str, str, int], SubtaskStreamed] = {}
         """By task, subtask and attempt: the last one that has gone, without its text."""
 
-    def put(self, event: TaskEvent) -> None:
+    def put(self, event: UnkeptEvent) -> None:
         """Hold one more; the oldest go where there are too many."""
         self._events.append(event)
-        self._chars += _chars_of(event)
+        self._chars += len(event.text)
         while len(self._events) > MOST_EVENTS or (self._chars > MOST_CHARS and len(self._events) > 1):
             oldest = self._events.popleft()
-            self._chars -= _chars_of(oldest)
+            self._chars -= len(oldest.text)
             if isinstance(oldest, SubtaskStreamed):
                 self._note_gap(oldest)
 
@@ -49,18 +49,6 @@ class UnkeptEvents:
         if len(self._gaps) > MOST_EVENTS:
             del self._gaps[next(iter(self._gaps))]
 
-    def held(self) -> list[TaskEvent]:
+    def held(self) -> list[UnkeptEvent]:
         """Return what is held, in order: gaps stand before all that was not dropped."""
         return [*self._gaps.values(), *self._events]
-
-    def take(self) -> list[TaskEvent]:
-        """Return what is held, and hold it no more."""
-        taken = self.held()
-        self._events.clear()
-        self._gaps.clear()
-        self._chars = 0
-        return taken
-
-
-def _chars_of(event: TaskEvent) -> int:
-    return len(event.text) if isinstance(event, UNKEPT) else 0
