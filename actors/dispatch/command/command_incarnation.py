@@ -180,8 +180,10 @@ class CommandIncarnation(Incarnation):
             self.system.run_apart(_Question(self))
 
     def answered(self, *, ready: bool, raised: BaseException | None = None) -> None:
-        """Take the answer."""
-        self._raised = raised if self.is_starting else None
+        """Take the answer: the last one counts, also where its time was up while it was asked."""
+        with self.mailbox.lock:
+            if self.phase is not IncarnationPhase.OVER:
+                self._raised = raised
         if ready:
             self._is_up()
         else:

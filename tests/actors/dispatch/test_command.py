@@ -18,9 +18,12 @@ import pytest
 from loguru import logger
 
 from actors import ActorStoppedError, ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
+from actors.dispatch.command.command_incarnation import CommandIncarnation
+from actors.dispatch.command.command_process import CommandProcess
 from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import SystemClock, monotonic
+from actors.testing import ManualClock
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
@@ -244,20 +247,47 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
     eventually(lambda: pids and not runs(pids[0]))
 
 
-def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long() -> None:
-    asked = 0
+@pytest.mark.parametrize("answers", ["before it is killed", "after it was killed"])
+def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long(
+    answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is up while it is asked a second time; that answer comes before the process is killed, or after it."""
+    clock, asked = ManualClock(), 0
+    is_ordered, is_answered, is_over = threading.Event(), threading.Event(), threading.Event()
+    kill, answered = CommandProcess.kill, CommandIncarnation.answered
 
     def ready() -> bool:
         nonlocal asked
         asked += 1
+        if asked == 2:
+            clock.advance(1.0)
+            assert is_ordered.wait(LONG_S)
+            if answers == "after it was killed":
+                assert is_over.wait(LONG_S)
         raise ConnectionError(f"refused {asked}")
 
+    def kill_later(process: CommandProcess) -> None:
+        is_ordered.set()
+        if answers == "before it is killed":
+            is_answered.wait(LONG_S)
+        kill(process)
+
+    def tell(incarnation: CommandIncarnation, *, ready: bool, raised: BaseException | None = None) -> None:
+        answered(incarnation, ready=ready, raised=raised)
+        if asked == 2:
+            is_answered.set()
+
+    monkeypatch.setattr(CommandProcess, "kill", kill_later)
+    monkeypatch.setattr(CommandIncarnation, "answered", tell)
+    spec = spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=0.5)
     with pytest.raises(StartError, match=r"not ready; when it was asked last it raised ConnectionError\)") as raised:
-        start(spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=0.5))
+        start(spec, clock=clock)
+    is_over.set()
     chain = [raised.value]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)  # type: ignore[arg-type]
-    assert str(chain[-1]) == f"refused {asked}"
+    assert str(chain[-1]) == ("refused 2" if answers == "before it is killed" else "refused 1")
+    assert is_answered.wait(LONG_S)
 
 
 def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -> None:
