@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from enum import Enum, auto
 
-from trees.ha.ha_settings import FIRST_S, HA
+from trees.ha.ha_settings import FIRST_ANSWER_S, FIRST_S, HA
 from trees.store.lease_store import LeaseState
 
 MOST_HUNG = 3
@@ -137,7 +137,8 @@ class Candidate:
     @property
     def _limit(self) -> float:
         """How long a request may take."""
-        return self._ha.request_s if self.settled or self.phase in HOLDING else max(self._ha.request_s, FIRST_S)
+        is_first = not self.settled and self.phase not in HOLDING and not self._leaving
+        return max(self._ha.request_s, FIRST_ANSWER_S) if is_first else self._ha.request_s
 
     def _watch(self, now: float) -> None:
         """A lease that was not renewed in time: first an end in order, then the other one."""

@@ -110,7 +110,8 @@ class CommandIncarnation(Incarnation):
 
     def abandon(self, what: str = "") -> Exit | None:
         """Wait no longer for a process that was killed: the system has not got to it yet."""
-        return self._end(Exit(Reason.KILLED, what=what))
+        raised = self._taken_raised()
+        return self._end(Exit(Reason.KILLED, None if self.came_up else raised, what, output=self._output))
 
     # -- on the pool ---------------------------------------------------------------------------------------
 
@@ -216,13 +217,11 @@ class CommandIncarnation(Incarnation):
 
     def ended(self, returncode: int) -> None:
         """Report the end."""
-        process = self._process
-        output = process.tail.texts() if process is not None else ()
         with self.mailbox.lock:
             order, was_up = self.order, self.came_up
+        raised, output = self._taken_raised(), self._output
         code, number = (returncode, None) if returncode >= 0 else (None, named_signal(-returncode))
         path = self.mailbox.path
-        raised, self._raised = self._raised, None
         if order is not None:
             exit_ = Exit(order, raised if order is Reason.KILLED and not was_up else None, output=output)
         elif not was_up and returncode in self._program.ok_codes and self._program.ready is not None:
@@ -234,6 +233,17 @@ class CommandIncarnation(Incarnation):
         else:
             exit_ = Exit(Reason.CRASHED, ProcessDiedError(path, code, number), output=output)
         self._end(exit_, tell=True)
+
+
+    def _taken_raised(self) -> BaseException | None:
+        with self.mailbox.lock:
+            raised, self._raised = self._raised, None
+        return raised
+
+    @property
+    def _output(self) -> tuple[str, ...]:
+        process = self._process
+        return process.tail.texts() if process is not None else ()
 
 
 class _Question:

@@ -108,5 +108,5 @@ class Tail:
         self._lines.extend(line[:MOST_LINE] for line in lines[-KEPT:])
 
     def texts(self) -> tuple[str, ...]:
-        """Return them, the newest last."""
-        return tuple(map(text_of, self._lines))
+        """Return them, the newest last; on any thread."""
+        return tuple(map(text_of, self._lines.copy()))

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.execution.incarnation import Stopping
+from actors.execution.incarnation import Exit, Stopping
 from actors.model.process_errors import ProcessDiedError
 from actors.model.raised import is_a
 from actors.model.spec import Reason
 
 if TYPE_CHECKING:
     from actors.dispatch.process import ProcessWorker
-    from actors.execution.incarnation import Exit
     from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
     from actors.messaging.envelope import CurrentMessage
     from actors.messaging.mailbox import Mailbox
@@ -101,10 +100,19 @@ class ProcessIncarnation(WorkerIncarnation):
         await self._crash(error.cause)
         return False
 
-    async def _finish(self, exit_: Exit) -> None:
-        """End; where it was given up, or is to be replaced, it alone comes back, whatever its restart type says.
+    def abandon(self, what: str = "") -> Exit | None:
+        """Wait no longer for the end of its process: that means what it would have meant."""
+        return self._end(self._meant(Exit(Reason.KILLED, what=what)), abandon=True)
 
-        A worker that has ended itself in the very last message that it may handle is not replaced: its half knows.
+    async def _finish(self, exit_: Exit) -> None:
+        """End."""
+        await super()._finish(self._meant(exit_))
+
+    def _meant(self, exit_: Exit) -> Exit:
+        """Return its exit as it is meant: where it was given up, or is to be replaced, it alone comes back.
+
+        That is so whatever its restart type says. A worker that has ended itself in the very last message that it may
+        handle is not replaced: its half knows.
         """
         actor = cast("ProcessWorker | None", self.actor)
         if self.is_given_up:
@@ -114,7 +122,7 @@ class ProcessIncarnation(WorkerIncarnation):
         if self.is_recycled and exit_.reason is Reason.SHUTDOWN:
             by_itself = actor is not None and actor.has_ended_itself
             exit_ = replace(exit_, reason=Reason.NORMAL) if by_itself else replace(exit_, what=RECYCLED, renews=True)
-        await super()._finish(exit_)
+        return exit_
 
     def _order(self, reason: Reason) -> bool:
         """Give the order to end; its process hears of it at once, whatever it is doing."""

@@ -247,46 +247,63 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
     eventually(lambda: pids and not runs(pids[0]))
 
 
-@pytest.mark.parametrize("answers", ["before it is killed", "after it was killed"])
+@pytest.mark.parametrize("answers", ["before it is killed", "after it was killed", "before it is given up"])
 def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long(
     answers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time is up while it is asked a second time; that answer comes before the process is killed, or after it."""
+    """Its time is up while it is asked a second time; that answer comes before its process is killed, or after it.
+
+    Or its supervisor waits no longer for a process that was killed and is not gone.
+    """
     clock, asked = ManualClock(), 0
     is_ordered, is_answered, is_over = threading.Event(), threading.Event(), threading.Event()
+    left: list[CommandProcess] = []
     kill, answered = CommandProcess.kill, CommandIncarnation.answered
 
     def ready() -> bool:
         nonlocal asked
         asked += 1
         if asked == 2:
-            clock.advance(1.0)
-            assert is_ordered.wait(LONG_S)
+            while not is_ordered.wait(0.01):
+                clock.advance(1.0)
             if answers == "after it was killed":
                 assert is_over.wait(LONG_S)
         raise ConnectionError(f"refused {asked}")
 
     def kill_later(process: CommandProcess) -> None:
         is_ordered.set()
+        if answers == "before it is given up":
+            time_goes_on.start()
+            left.append(process)
+            return
         if answers == "before it is killed":
             is_answered.wait(LONG_S)
         kill(process)
+
+    def go_on() -> None:
+        is_answered.wait(LONG_S)
+        while not is_over.wait(0.01):
+            clock.advance(1.0)
 
     def tell(incarnation: CommandIncarnation, *, ready: bool, raised: BaseException | None = None) -> None:
         answered(incarnation, ready=ready, raised=raised)
         if asked == 2:
             is_answered.set()
 
+    time_goes_on = threading.Thread(target=go_on)
     monkeypatch.setattr(CommandProcess, "kill", kill_later)
     monkeypatch.setattr(CommandIncarnation, "answered", tell)
     spec = spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=0.5)
     with pytest.raises(StartError, match=r"not ready; when it was asked last it raised ConnectionError\)") as raised:
         start(spec, clock=clock)
     is_over.set()
+    for process in left:
+        time_goes_on.join()
+        kill(process)
     chain = [raised.value]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)  # type: ignore[arg-type]
-    assert str(chain[-1]) == ("refused 2" if answers == "before it is killed" else "refused 1")
+    assert str(chain[-1]) == ("refused 1" if answers == "after it was killed" else "refused 2")
     assert is_answered.wait(LONG_S)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import pickle
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ProcessDiedError, RemoteError
+from actors import ChildAbandoned, ProcessDiedError, RemoteError
 from actors.dispatch.host.process_incarnation import ProcessIncarnation
+from actors.execution.crash_boundary import WorkerIncarnation
+from actors.supervision import child_control
 from actors.supervision.child import Child
 from actors.supervision.child_control import ChildControl
 from tests.actors.dispatch.test_process_group import runs
@@ -248,6 +251,26 @@ def test_sync_work_past_its_time_is_no_crash_so_its_worker_alone_comes_back_what
         assert tree.child("p/sibling").incarnation == 1
         assert eventually(lambda: len(exits) == 2)
     assert [(each.path, each.reason, each.error) for each in exits[:2]] == 2 * [("p/w", "killed", None)]
+
+
+def test_so_it_does_where_its_supervisor_does_not_wait_for_the_end_of_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finish = WorkerIncarnation._finish
+
+    async def late(incarnation: WorkerIncarnation, exit_: Any) -> None:
+        while incarnation.mailbox.path == "p/w" and incarnation.was_killed and not incarnation.is_over:
+            await asyncio.sleep(0.01)
+        await finish(incarnation, exit_)
+
+    monkeypatch.setattr(WorkerIncarnation, "_finish", late)
+    monkeypatch.setattr(child_control, "GRACE_S", 0.01)
+    abandoned: list[str] = []
+    with start(spec_of(("w", "hang"), timeout_s=0.3, restart="temporary", shutdown=0.05)) as tree:
+        tree.subscribe(lambda event: abandoned.append(event.path) if isinstance(event, ChildAbandoned) else None)
+        assert "ran longer" in str(report_of(tree).failed["s0"])
+        assert eventually(lambda: tree.child("p/w").incarnation >= 2)
+        assert eventually(lambda: "p/w" in abandoned)
 
 
 @pytest.mark.parametrize("first", ["stop", "end of the work"])

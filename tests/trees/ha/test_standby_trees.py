@@ -79,7 +79,7 @@ def works() -> Works:
 @pytest.fixture
 def begin(store_url: str, works: Works, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Tree]]:
     """Starts candidates on one store, which may be slow to answer at first; all of them are stopped at the end."""
-    monkeypatch.setattr(candidate, "FIRST_S", 4 * LEASE_S)
+    monkeypatch.setattr(candidate, "FIRST_ANSWER_S", 4 * LEASE_S)
     with ExitStack() as stack:
 
         def make(name: str, spec: SupervisorSpec | None = None, lease_s: float = LEASE_S) -> Tree:

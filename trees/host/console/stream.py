@@ -84,11 +84,11 @@ class EventStream:
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
             selector.modify(self._caller, wanted)
             ready = {key.fileobj: what for key, what in selector.select(_left(until))}
-            if until is not None and monotonic() >= until:
-                return
+            what = ready.get(self._caller, 0)
+            if until is not None and monotonic() >= until and not what & selectors.EVENT_WRITE:
+                return  # a caller that takes it as fast as it can be written gets all, however late this thread runs
             if self._bell in ready:
                 self._hear()
-            what = ready.get(self._caller, 0)
             if what & selectors.EVENT_READ and not self._caller.recv(_READ):  # what it says meanwhile is not heard
                 return
             if what & selectors.EVENT_WRITE:
