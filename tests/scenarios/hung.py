@@ -21,7 +21,7 @@ def main() -> None:
     team = SupervisorSpec(
         id="team",
         tasks=Tasks(planner=StaticPlan([Subtask("tool")]), max_parallel=1, on_failure=[Retry(initial_s=0.01)]),
-        children=[WorkerSpec(id="tool", execute=tool, timeout_s=0.2)],
+        children=[WorkerSpec(id="tool", execute=tool, timeout_s=2.0)],
     )
     with start(team) as tree:
         handle = tree.submit("use the tool")  # there is one slot: a second attempt shows that it is free

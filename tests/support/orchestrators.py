@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.tasks.orchestration.messages import TimerFired
+from tests.support.hardening import eventually
 from trees import Tree
 
 
@@ -13,8 +14,7 @@ class BugError(Exception):
 def kill_orchestrator(tree: Tree, path: str = "p") -> None:
     """Have the orchestrator of this supervisor crash, as by a mistake of its own."""
     system = tree._system
-    incarnation = system.children[f"{path}/orchestrator"].incarnation
-    assert incarnation is not None
+    incarnation = eventually(lambda: system.children[f"{path}/orchestrator"].incarnation)  # the last one may have died
     system.services["tasks"].ports[path].tell(TimerFired(incarnation, _bug))
 
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio._backends._asyncio  # now: the first call of a thread would import it, for long on a busy machine
 import anyio.to_thread
 
 import actors

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.always
 Begin = Callable[..., Tree]
 Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]
-LEASE_S = 6.0
+LEASE_S = 8.0
 BOTH = pytest.mark.parametrize("kind", [SQLITE, POSTGRES])
 
 

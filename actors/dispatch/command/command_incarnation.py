@@ -234,7 +234,6 @@ class CommandIncarnation(Incarnation):
             exit_ = Exit(Reason.CRASHED, ProcessDiedError(path, code, number), output=output)
         self._end(exit_, tell=True)
 
-
     def _taken_raised(self) -> BaseException | None:
         with self.mailbox.lock:
             raised, self._raised = self._raised, None

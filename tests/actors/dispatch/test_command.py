@@ -25,6 +25,8 @@ from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import SystemClock, monotonic
 from actors.testing import ManualClock
 from tests.actors.dispatch.test_process_group import runs
+from tests.support.crew import meanwhile
+from tests.support.dispatching import until
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
 from tests.support.sizes import size
@@ -241,70 +243,89 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
         ready=ready,
         on_line=lambda line: line.isdigit() and pids.append(int(line)),
     )
-    with pytest.raises(StartError, match=r"did not start within 1 s \(it is not ready\)"):
-        start(spec_of(command, start_timeout_s=1))
+    clock = ManualClock()
+    with meanwhile(start, spec_of(command, start_timeout_s=1), clock=clock) as starting:
+        assert eventually(lambda: pids)
+        until(starting.done, clock, by=1.0)
+        with pytest.raises(StartError, match=r"did not start within 1 s \(it is not ready\)"):
+            starting.result()
 
     eventually(lambda: pids and not runs(pids[0]))
 
 
-@pytest.mark.parametrize("answers", ["before it is killed", "after it was killed", "before it is given up"])
-def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long(
-    answers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its time is up while it is asked a second time; that answer comes before its process is killed, or after it.
+class SlowCheck:
+    """A check whose second answer comes when the time of the start is over.
 
-    Or its supervisor waits no longer for a process that was killed and is not gone.
+    ``answers``: before its process is killed, or after it; or before its supervisor waits no longer for a process that
+    was killed and is not gone.
     """
-    clock, asked = ManualClock(), 0
-    is_ordered, is_answered, is_over = threading.Event(), threading.Event(), threading.Event()
-    left: list[CommandProcess] = []
-    kill, answered = CommandProcess.kill, CommandIncarnation.answered
 
-    def ready() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
-            while not is_ordered.wait(0.01):
-                clock.advance(1.0)
-            if answers == "after it was killed":
-                assert is_over.wait(LONG_S)
-        raise ConnectionError(f"refused {asked}")
+    def __init__(self, answers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers, self.clock, self.asked = answers, ManualClock(), 0
+        self.is_ordered, self.is_answered, self.is_over = threading.Event(), threading.Event(), threading.Event()
+        self.left: list[CommandProcess] = []
+        self.goes_on = threading.Thread(target=self._go_on)
+        self._kill, self._answered = CommandProcess.kill, CommandIncarnation.answered
+        monkeypatch.setattr(CommandProcess, "kill", lambda process: self._killed(process))  # noqa: PLW0108 - bound
+        monkeypatch.setattr(CommandIncarnation, "answered", lambda own, **said: self._is_told(own, **said))  # noqa: PLW0108
 
-    def kill_later(process: CommandProcess) -> None:
-        is_ordered.set()
-        if answers == "before it is given up":
-            time_goes_on.start()
-            left.append(process)
+    def ready(self) -> bool:
+        self.asked += 1
+        if self.asked == 2:
+            while not self.is_ordered.wait(0.01):
+                self.clock.advance(1.0)
+            if self.answers == "after it was killed":
+                assert self.is_over.wait(LONG_S)
+        raise ConnectionError(f"refused {self.asked}")
+
+    def _killed(self, process: CommandProcess) -> None:
+        self.is_ordered.set()
+        if self.answers == "before it is given up":
+            self.left.append(process)
+            self.goes_on.start()
             return
-        if answers == "before it is killed":
-            is_answered.wait(LONG_S)
-        kill(process)
+        if self.answers == "before it is killed":
+            self.is_answered.wait(LONG_S)
+        self._kill(process)
 
-    def go_on() -> None:
-        is_answered.wait(LONG_S)
-        while not is_over.wait(0.01):
-            clock.advance(1.0)
+    def _is_told(self, incarnation: CommandIncarnation, **answer: Any) -> None:
+        self._answered(incarnation, **answer)
+        if self.asked == 2:
+            self.is_answered.set()
 
-    def tell(incarnation: CommandIncarnation, *, ready: bool, raised: BaseException | None = None) -> None:
-        answered(incarnation, ready=ready, raised=raised)
-        if asked == 2:
-            is_answered.set()
+    def _go_on(self) -> None:
+        self.is_answered.wait(LONG_S)
+        while not self.is_over.wait(0.01):
+            self.clock.advance(1.0)
 
-    time_goes_on = threading.Thread(target=go_on)
-    monkeypatch.setattr(CommandProcess, "kill", kill_later)
-    monkeypatch.setattr(CommandIncarnation, "answered", tell)
-    spec = spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=0.5)
+    def end(self) -> None:
+        self.is_over.set()
+        assert self.is_answered.wait(LONG_S)
+        for process in self.left:
+            self.goes_on.join()
+            self._kill(process)
+
+
+@pytest.mark.parametrize(
+    ("answers", "cause"),
+    [
+        ("before it is killed", "refused 2"),
+        ("after it was killed", "refused 1"),
+        ("before it is given up", "refused 2"),
+    ],
+)
+def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long(
+    answers: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = SlowCheck(answers, monkeypatch)
+    spec = spec_of(Command(python(SLEEPS), ready=check.ready), start_timeout_s=0.5)
     with pytest.raises(StartError, match=r"not ready; when it was asked last it raised ConnectionError\)") as raised:
-        start(spec, clock=clock)
-    is_over.set()
-    for process in left:
-        time_goes_on.join()
-        kill(process)
+        start(spec, clock=check.clock)
+    check.end()
     chain = [raised.value]
     while chain[-1].__cause__ is not None:
         chain.append(chain[-1].__cause__)  # type: ignore[arg-type]
-    assert str(chain[-1]) == ("refused 1" if answers == "after it was killed" else "refused 2")
-    assert is_answered.wait(LONG_S)
+    assert str(chain[-1]) == cause
 
 
 def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -> None:

@@ -150,7 +150,8 @@ def test_at_the_end_of_shutdown_the_whole_group_is_killed(shutdown: Any) -> None
 )
 def test_a_body_runs_in_its_process_and_is_stopped_or_killed(tmp_path: Path, body: Any, notes_at_the_end: str) -> None:
     notes = tmp_path / "notes"
-    with start(spec_of(worker(run=body, args=(str(notes),), shutdown=0.5))) as tree:
+    shutdown = 0.5 if body is there.spinning_body else LONG_S
+    with start(spec_of(worker(run=body, args=(str(notes),), shutdown=shutdown))) as tree:
         assert eventually(lambda: notes.exists() and notes.read_text() == "up")
         pid = tree.child("p/w").pid
         assert pid is not None

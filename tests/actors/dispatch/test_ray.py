@@ -151,10 +151,9 @@ def test_log_lines_resources_deadlines_and_failed_requests_are_those_of_a_worker
 
 def test_bodies_run_there_and_are_stopped_or_killed(tmp_path: Any) -> None:
     sync, deaf = tmp_path / "sync", tmp_path / "deaf"
-    rules = {"dispatch": on_ray(), "shutdown": 1.0}
     bodies = [
-        worker("sync", run=there.body, args=(str(sync),), **rules),
-        worker("deaf", run=there.spinning_body, args=(str(deaf),), **rules),
+        worker("sync", run=there.body, args=(str(sync),), dispatch=on_ray(), shutdown=LONG_S),
+        worker("deaf", run=there.spinning_body, args=(str(deaf),), dispatch=on_ray(), shutdown=1.0),
     ]
     with start(spec_of(*bodies)):
         assert eventually(lambda: all(each.exists() and each.read_text() for each in (sync, deaf)), within_s=LONG_S)

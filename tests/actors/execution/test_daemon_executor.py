@@ -10,6 +10,7 @@ import pytest
 
 from actors.execution.daemon_executor import DaemonExecutor
 from actors.execution.loop import MOST_GIVEN_UP
+from actors.testing import ManualClock
 from tests.support.hardening import LONG_S, Gate, eventually
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -105,7 +106,7 @@ def test_only_so_many_threads_are_given_up_and_no_more() -> None:
 
 
 def test_a_worker_whose_calls_on_threads_hang_keeps_no_other_worker_from_calling() -> None:
-    released, hung = threading.Event(), list[str]()
+    released, hung, clock = threading.Event(), list[str](), ManualClock()
 
     def hangs() -> None:
         hung.append("one more")
@@ -131,8 +132,12 @@ def test_a_worker_whose_calls_on_threads_hang_keeps_no_other_worker_from_calling
         ],
     )
     try:
-        with start(spec) as tree:
-            assert tree.run("call", timeout=LONG_S).results == {"calls": "done"}
+        with start(spec, clock=clock) as tree:
+            handle = tree.submit("call")
+            for number in range(times):
+                assert eventually(lambda wanted=number: len(hung) > wanted)
+                clock.advance(0.05)
+            assert handle.result(LONG_S).results == {"calls": "done"}
     finally:
         released.set()
     assert len(hung) == times

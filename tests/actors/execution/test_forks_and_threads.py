@@ -44,8 +44,8 @@ class Victim(Worker):
     def on_stop(self):
         print("on_stop", self.actor_ref.path, flush=True)
 spec = SupervisorSpec(id="t", children=[
-    WorkerSpec(id="a", actor=Victim, shutdown=0.2),
-    WorkerSpec(id="b", actor=Victim, shutdown=0.2),
+    WorkerSpec(id="a", actor=Victim, shutdown=60),
+    WorkerSpec(id="b", actor=Victim, shutdown=60),
 ])
 """
 

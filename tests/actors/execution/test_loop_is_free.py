@@ -10,6 +10,7 @@ import pytest
 
 import actors
 from actors import BlockingAskError, LoopBlocked
+from actors.execution import loop_watchdog
 from actors.messaging import ref
 from actors.model.clock import monotonic
 from actors.testing import Hang
@@ -63,7 +64,10 @@ def everything(hang: Hang) -> SupervisorSpec:
 
 @pytest.mark.parametrize("place", ["handler", "task that outlives it"])
 @pytest.mark.parametrize("call", CALLS)
-def test_each_blocking_call_is_refused_on_the_loop_at_once_and_does_nothing(call: str, place: str) -> None:
+def test_each_blocking_call_is_refused_on_the_loop_at_once_and_does_nothing(
+    call: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_watchdog, "BLOCK_S", LONG_S / 2)
     outcome: list[Any] = []
 
     async def handle() -> None:

@@ -9,7 +9,7 @@ from tests.support.hardening import eventually, in_thread, switching_fast
 from trees import SupervisorSpec, WorkerSpec, start
 
 WAIT_S = 60.0
-PROMPT_S = 2.0
+PROMPT_S = WAIT_S / 2
 
 
 def test_a_message_never_waits_behind_a_handler_of_another_worker_because_a_thread_was_woken_for_nothing() -> None:

@@ -25,8 +25,11 @@ from actors import (
 )
 from actors.execution.incarnation_orders import ControlledIncarnation
 from actors.execution.stall_watch import HostTime, Stalled
+from actors.messaging.reply import Reply
 from actors.model.spec import Reason
+from actors.supervision import child_control
 from actors.supervision.supervisor import Supervisor
+from actors.supervision.supervisor_incarnation import Ping
 from actors.tasks.execution.off_loop import off_loop
 from actors.testing import ManualClock, settle
 from tests.support.hardening import (
@@ -467,7 +470,7 @@ def test_an_async_worker_that_ignores_its_cancel_is_abandoned_after_the_grace() 
         clock.advance(STALL_S + 2)
         witness.wait(ChildStalled, path="t/w")
         settle_supervisor(tree)
-        clock.advance(1)
+        clock.advance(child_control.GRACE_S)
         with pytest.raises(StalledError):
             reply.get(timeout=LONG_S)
         eventually(lambda: tree._system.abandoned_by_path["t/w"] == 1)
@@ -477,7 +480,10 @@ def test_an_async_worker_that_ignores_its_cancel_is_abandoned_after_the_grace() 
 
 
 def settle_supervisor(tree: Any) -> None:
-    tree.which_children("t")
+    """A round trip through the root's mailbox."""
+    pong = Reply()
+    tree._system.boxes["t"].post(Ping(), pong)
+    assert pong.wait(LONG_S)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

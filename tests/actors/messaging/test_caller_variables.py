@@ -19,6 +19,7 @@ from actors.messaging.caller_variables import caller_variables
 from actors.messaging.envelope import CURRENT
 from actors.testing import settle
 from tests.support.crew import LONG_S
+from tests.support.hardening import eventually
 from tests.support.setting import setting
 from trees import SupervisorSpec, WorkerSpec, start
 
@@ -222,4 +223,5 @@ def test_variables_of_a_caller_reach_no_hook_and_no_lifespan_of_the_worker_that_
             settle(tree)  # its asker is told before its last hook has run
         else:
             tree.terminate_child("r/w")
+            assert eventually(lambda: "lifespan" in told), "a thread that was left to itself leaves it later"
     assert told == {"handler": "mine", "lifespan": "none"} | ({"on_failure": "none"} if end == "crash" else {})

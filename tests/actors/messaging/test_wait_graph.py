@@ -59,7 +59,7 @@ def test_pykkas_idiom_of_work_for_later_through_a_proxy_to_oneself_works(kind: t
 
     cooperative = kind_with(kind, on_start=on_start, more=more)
     with tree_of(worker("w", cooperative)) as tree:
-        tree.ref("t/w").ask(lambda self: self._in_future.more(99) and None, timeout=0.5)
+        tree.ref("t/w").ask(lambda self: self._in_future.more(99) and None, timeout=LONG_S)
 
         assert finished.wait(LONG_S)
         assert tree.ref("t/w").proxy().rounds.get() == 100
@@ -75,9 +75,9 @@ def test_work_for_later_is_done_also_when_the_request_that_left_it_is_long_over(
 
     with tree_of(worker("w", Ours)) as tree:
         seen = Witness(tree)
-        tree.ref("t/w").ask(defer, timeout=0.2)
+        tree.ref("t/w").ask(defer, timeout=2.0)
         gate.wait_reached()
-        threading.Event().wait(0.3)  # the time of the request, and of the reply
+        threading.Event().wait(2.1)  # the time of the request, and of the reply
         gate.open.set()
         settle(tree)
 

@@ -29,6 +29,8 @@ from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
 TABLE = Path(actors.__file__).parent.joinpath("supervision/SEMANTICS.md").read_text(encoding="utf-8")
 LONG_S = 60.0
+BLOCKED_S = 1.0
+"""Limit of what blocks."""
 
 
 def places() -> list[str]:
@@ -158,7 +160,8 @@ class OfActor(Place):
 
     def victim(self) -> WorkerSpec:
         self.probe.armed = False
-        return WorkerSpec(id="victim", actor=crashing(self.kind()), shutdown=0.3, start_timeout_s=0.3)
+        limit_s = BLOCKED_S if self.probe.mode == "blocks" else LONG_S
+        return WorkerSpec(id="victim", actor=crashing(self.kind()), shutdown=limit_s, start_timeout_s=limit_s)
 
     def set_off(self, tree: Tree) -> None:
         assert tree.ref("t/victim").ask("up") == "up"
@@ -401,7 +404,8 @@ class OfCommand(Place):
     def victim(self) -> WorkerSpec:
         self.probe.armed = False
         says = ["sh", "-c", "echo up; exec sleep 600"]
-        return WorkerSpec(id="victim", command=Command(says, **self.given()), shutdown=0.3, start_timeout_s=3.0)
+        limit_s = 3.0 if self.probe.mode == "blocks" else LONG_S
+        return WorkerSpec(id="victim", command=Command(says, **self.given()), shutdown=0.3, start_timeout_s=limit_s)
 
     def given(self) -> dict[str, Any]:
         raise NotImplementedError

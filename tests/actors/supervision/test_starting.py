@@ -12,8 +12,9 @@ import pytest
 
 import actors
 from actors import ConfigError, Ignore, StartError, UnknownPathError, Worker
-from actors.testing import Fault, FaultyWorker, Hang, settle
+from actors.testing import Fault, FaultyWorker, Hang, ManualClock, settle
 from tests.support.crew import LONG_S, faulty, hooks, meanwhile, running, shop, states
+from tests.support.dispatching import until
 from trees import SupervisorSpec, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
@@ -143,18 +144,19 @@ def test_a_start_error_names_each_level_down_to_the_original_exception(dispatch:
 
 
 def test_the_roll_back_gives_each_child_its_own_shutdown_limit() -> None:
-    hang = Hang(deaf=True)
+    hang, clock = Hang(deaf=True), ManualClock()
     spec = shop(
-        faulty("patient"),
+        faulty("patient", shutdown=1e6),
         faulty("stuck", on_stop=hang, shutdown=0.05),
         faulty("bad", on_start="raise ValueError"),
     )
 
-    with pytest.raises(StartError):
-        start(spec)
-    hang.release()
-
-    hang.wait_until_entered(0.0)
+    with meanwhile(start, spec, clock=clock) as starting:
+        hang.wait_until_entered()
+        until(starting.done, clock, by=0.05)
+        with pytest.raises(StartError):
+            starting.result()
+        hang.release()
 
 
 # An __init__ that hangs on the loop holds up the loop: that is what LoopBlocked reports.

@@ -17,6 +17,7 @@ from actors import (
     TreeDownError,
     Worker,
 )
+from actors.supervision import child_control
 from actors.testing import Hang, ManualClock, settle
 from tests.support.crew import LONG_S, Record, crash, faulty, hooks, incarnations, meanwhile, running, shop, states
 from trees import SupervisorSpec, Tree, WorkerSpec
@@ -397,7 +398,7 @@ def test_a_stop_gives_a_start_under_way_no_more_time_than_its_own_limit(dispatch
             early = stopping.done()
             clock.advance(0.1)
             barrier(tree)
-            clock.advance(1.0)  # a thread, or a coroutine, that does not end when it is killed
+            clock.advance(child_control.GRACE_S)  # a thread, or a coroutine, that does not end when it is killed
             stopping.result(LONG_S)
         settle(tree)
 
@@ -424,7 +425,7 @@ def test_a_start_that_ends_while_it_is_stopped_has_what_is_left_of_the_limit_for
             early = stopping.done()
             clock.advance(0.1)
             barrier(tree)
-            clock.advance(1.0)
+            clock.advance(child_control.GRACE_S)
             stopping.result(LONG_S)
         settle(tree)
 

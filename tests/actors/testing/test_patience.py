@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.patience import OWN_WAITS, PATIENT_S, WAITS
 
 
-def test_an_ask_has_five_seconds_and_settle_ten_by_themselves(pytestconfig: pytest.Config) -> None:
+def test_what_the_library_gives_by_itself(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.stash[OWN_WAITS] == {
         "Ref.ask": 5.0,
         "Ref.ask_async": 5.0,
@@ -18,6 +18,16 @@ def test_an_ask_has_five_seconds_and_settle_ten_by_themselves(pytestconfig: pyte
         "Hang.wait_until_entered": 10.0,
         "_Scripted.wait_for_calls": 10.0,
         "leaving_nothing_behind": 5.0,
+        "actors.supervision.child_control.GRACE_S": 0.5,
+        "actors.supervision.hung_children.GRACE_S": 0.5,
+        "actors.runtime.system.CLOSE_S": 1.0,
+        "actors.dispatch.host.forked_handle.CODE_S": 1.0,
+        "actors.dispatch.host.ray_handle.CALLS_S": 1.0,
+        "trees.host.console.session.PATIENCE_S": 2.0,
+        "trees.host.console.server.LEAVE_S": 2.0,
+        "trees.host.console.stream.FAREWELL_S": 0.5,
+        "trees.host.tree_health.WITHIN_S": 1.0,
+        "trees.ha.candidate.FIRST_ANSWER_S": 10.0,
     }
 
 

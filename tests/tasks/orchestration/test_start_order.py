@@ -53,11 +53,11 @@ def unfinished(path: str) -> NotingStore:
     notes, gate = NotingStore(), threading.Event()
     gate.set()
     opened = type("Open", (Later,), {"gate": gate})
-    hang = threading.Event()
+    hang, is_noted = threading.Event(), threading.Event()
 
     def execute(task: Any, context: Any) -> None:
         hang.set()
-        threading.Event().wait(0.2)
+        is_noted.wait(WAIT_S)
 
     tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
     inner = SupervisorSpec(id=path.rpartition("/")[2], tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])
@@ -66,6 +66,7 @@ def unfinished(path: str) -> NotingStore:
         tree.submit(Task("go", id="t"), path)
         assert hang.wait(WAIT_S)
         changes = list(notes.changes)
+        is_noted.set()
     return NotingStore(changes)
 
 

@@ -83,7 +83,7 @@ def speaking(speaker: Speaker, planner: Any = None, **more: Any) -> Iterator[tup
 def test_what_an_attempt_streams_comes_in_order_with_the_other_events_and_is_not_kept() -> None:
     store, speaker = NotingStore(), Speaker("Hel", "lo ", lambda context: context.stream("search()", "tool_call"))
     speaker.said += (lambda context: context.stream("3 hits", kind="tool_result"), "world")
-    with speaking(speaker, store=store) as (_, handle):
+    with speaking(speaker, store=store, clock=ManualClock()) as (_, handle):
         events = iter(handle.events())
         live = [next(events) for _ in range(4)]
         speaker.may_end.set()
@@ -302,11 +302,12 @@ def test_who_does_not_stream_has_no_stream() -> None:
 def test_what_is_streamed_is_content_no_log_line_or_dump_has_it_unless_it_is_asked_for() -> None:
     lines: list[str] = []
     sink = logger.add(lambda line: lines.append(str(line)), level=0)
-    speaker, seen = Speaker("Dear\n", "Mr Secret "), list[Any]()
+    speaker, seen, clock = Speaker("Dear\n", "Mr Secret "), list[Any](), ManualClock()
     try:
-        with speaking(speaker) as (tree, handle):
+        with speaking(speaker, clock=clock) as (tree, handle):
             events = iter(handle.events())
             seen.append(next(events))  # it reads from here on: of a task that has ended nothing streamed is recalled
+            clock.advance(0.05)
             dumps = [tree.dump(verbose=True), tree.dump(format="json"), handle.dump(), handle.dump("json")]
             asked = tree.dump(streams=True)
             speaker.may_end.set()
@@ -658,6 +659,7 @@ def test_a_stream_that_is_closed_early_is_over_and_leaves_nothing_behind() -> No
     with speaking(speaker) as (tree, handle):
         stream, other = handle.stream(), handle.stream()
         assert next(stream) == "a"
+        tree._system.bus.flush(LONG_S)  # the bus has let them join
         stream.close()
         asyncio.run(other.aclose())
 

@@ -256,12 +256,15 @@ def test_user_code_that_blocks_stalls_no_async_worker_and_its_time_limit_is_enfo
                 hang.hold()
 
         spec = PLACES[place](block, {"step_timeout_s": 0.3})
-        with start(spec) as tree:
+        clock = ManualClock()
+        with start(spec, clock=clock) as tree:
             handle = tree.submit("go")
             hang.wait_until_entered()
             assert on_loop(tree)  # it answers
             assert handle.report is None
-            until(lambda: handle.report is not None or handle.escalations)  # a person is asked about an undo
+            until(
+                lambda: handle.report is not None or handle.escalations, clock, by=0.3
+            )  # a person is asked about an undo
             hang.release()
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from actors import ChildExited, StartError, WorkerCrashedError
-from actors.testing import Fault, Hang, settle
-from tests.support.crew import LONG_S, Record, faulty, hooks, running, shop
+from actors.testing import Fault, Hang, ManualClock, settle
+from tests.support.crew import LONG_S, Record, faulty, hooks, meanwhile, running, shop
+from tests.support.dispatching import until
 from trees import Tree
 
-SHORT_S = 0.05
+SHORT_S = 0.5
 BEGUN_S = 0.5
-"""Time in which a start has begun, also where the machine is busy."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,16 @@ def test_a_worker_that_does_not_start_leaves_the_others_alone(
         start_timeout_s=LONG_S if raises else BEGUN_S,
     )
     a, z = (faulty(id_, diary=diary, dispatch=dispatch) for id_ in "az")
-    with running(shop(a, z, strategy=strategy)) as tree:
+    clock = ManualClock()
+    with running(shop(a, z, strategy=strategy), clock=clock) as tree:
         record = Record(tree)
         diary.clear()
-        with pytest.raises(StartError):
-            tree.start_child("shop", x)
+        with meanwhile(tree.start_child, "shop", x) as starting:
+            if not raises:
+                hang.wait_until_entered()
+                until(starting.done, clock, by=BEGUN_S)
+            with pytest.raises(StartError):
+                starting.result(LONG_S)
         settle(tree)
         hang.release()
 

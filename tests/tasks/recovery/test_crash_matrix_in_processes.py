@@ -34,7 +34,7 @@ from tests.tasks.recovery.test_crash_matrix import (
 )
 from trees import Process, Tree, WorkerSpec
 
-MORTAL_S = 0.3
+MORTAL_S = 2.0
 """What is deaf in the end is killed after this."""
 MEMORY_MB = 1_500
 

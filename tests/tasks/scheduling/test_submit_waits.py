@@ -115,8 +115,8 @@ def test_what_is_not_being_written_in_time_is_taken_back_and_never_runs() -> Non
         assert tree.submit(Task("do it", id="t")).result(timeout=LONG_S).status is TaskStatus.SUCCEEDED
 
 
-@pytest.mark.usefixtures("impatient")
-def test_what_may_be_written_already_is_said_to_be_and_runs_once_it_is_kept() -> None:
+def test_what_may_be_written_already_is_said_to_be_and_runs_once_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "STORE_WAIT_S", 2.0)  # it is written by then
     with up() as (tree, store, script):
         submitted = aside(lambda: tree.submit(Task("do it", id="t")))
         assert store.flushed.acquire(timeout=LONG_S)
@@ -256,6 +256,7 @@ def test_what_is_said_of_a_task_that_a_locked_store_did_not_keep_is_true(
             other.execute("BEGIN IMMEDIATE")
             errors = {id_: refused(aside(partial(tree.submit, Task("do it", id=id_)))) for id_ in "abc"}
             other.execute("ROLLBACK")
+        monkeypatch.setattr(submission, "STORE_WAIT_S", LONG_S)
         kept = tree._system.services["tasks"].store.flush()
         assert kept is None or kept.wait(LONG_S)
         settle(tree)

@@ -357,7 +357,7 @@ def test_a_text_with_fences_or_prose_around_the_answer_is_read(role: str, text: 
 @pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
 def test_a_model_that_hangs_is_ended_and_asked_again(role: str, made: Any, answer: Any) -> None:
     scripted = Scripted(HANGS, answer)
-    report, events = ended(**{role: scripted.model}, step_timeout_s=2.0)
+    report, events = ended(**{role: scripted.model}, step_timeout_s=6.0)
 
     assert (report.error, report.results) == (None, {"x": "done"})
     assert [type(event) for event in events].count(StepRetrying) == 1

@@ -7,6 +7,7 @@ answer, which on the loop itself is refused. What makes an object for the agent 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from actors import ref
-from actors.testing import Hang, settle
+from actors.testing import Hang, ManualClock, settle
 from tests.support.hardening import eventually
 from tests.trees.agents.one_agent import result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
@@ -177,18 +178,24 @@ def test_a_prompt_that_asks_one_who_exits_has_failed_of_that_and_its_worker_live
 
 @pytest.mark.parametrize("pool", [1, 2])
 def test_a_worker_whose_prompts_hang_is_parked_when_it_has_left_more_threads_behind_than_may_be(pool: int) -> None:
+    clock, hanging = ManualClock(), threading.Semaphore(0)
     with Hang(deaf=True) as gate:
 
         def hangs(*_: Any) -> str:
+            hanging.release()
             gate.hold()
             return "too late"
 
         agent = PydanticAI(Agent(FunctionModel(echo)), prompt=hangs)
-        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.5, breaker=None, pool=pool)  # time to hang
+        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.5, breaker=None, pool=pool)
         tasks = Tasks(max_abandoned=2, on_failure=[Retry(max_attempts=3, initial_s=0.0)])
-        with start(SupervisorSpec(id="office", tasks=tasks, children=[worker])) as tree:
+        with start(SupervisorSpec(id="office", tasks=tasks, children=[worker]), clock=clock) as tree:
+            handle = tree.submit(Task("go", plan=Plan([Subtask("w", worker="w")])))
+            for _ in range(3):
+                assert hanging.acquire(timeout=60)
+                clock.advance(0.5)
             with pytest.raises(TaskFailedError, match="attempt 3 ran longer"):
-                tree.run(Task("go", plan=Plan([Subtask("w", worker="w")])), timeout=60)
+                handle.result(60)
 
             eventually(lambda: any(child.state == "parked" for child in tree.which_children("office")))
             gate.release()

@@ -117,11 +117,11 @@ def test_a_console_that_is_closed_notes_nothing_any_more() -> None:
 
 def test_a_live_tree_is_drawn_and_a_crash_shows() -> None:
     async def main(tree: Tree, source: ConsoleSource) -> tuple[list[str], list[list[str]]]:
-        app = Top(source, every_s=None)
+        app = Top(source, every_s=0.5)
         async with app.run_test(size=(140, 40)) as pilot:
             crashes = app.query_one("#crashes-rows", DataTable)
             tree.ref("shop/mail").tell("raise OSError")
-            while not crashes.row_count:  # an event makes it look again
+            while not crashes.row_count:
                 await pilot.pause(0.01)
             rows = app.query_one("#tree-rows", DataTable)
             drawn = [str(rows.get_row_at(n)[0]) for n in range(rows.row_count)]

@@ -40,7 +40,7 @@ from trees.ha.roles import Leadership, NotLeaderError, RoleChanged, RoleLost
 from trees.store import MemoryStore
 from trees.store.lease_store import LeaseState
 
-MINE = HA(lease_s=4.0, name="me")
+MINE = HA(lease_s=6.0, name="me")
 """Half of its lease must be longer than a busy machine lets a process wait."""
 FREE = LeaseState(0, "", None, 0.0)
 OTHER = LeaseState(3, "other", 1000.0, 30.0)

@@ -104,6 +104,8 @@ def test_a_caller_that_says_nothing_holds_nobody_up_for_long(monkeypatch: pytest
     monkeypatch.setattr(session, "PATIENCE_S", 0.05)
     with running(shop(), console=True), socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(only()))
+        assert silent.recv(1) == b"", "it was let go"
+        monkeypatch.setattr(session, "PATIENCE_S", LONG_S)
         shown = ask(only(), ConsoleRequest())
 
     assert shown.startswith("shop ")

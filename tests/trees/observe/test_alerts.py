@@ -319,8 +319,9 @@ def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else(err
         Alert("bad target", lambda _: True, raises),
         Alert("good", lambda _: True, told.put),
     ]
-    with start(one(), alerts=watched) as tree:
+    with start(one()) as tree:
         tree.subscribe(hear)
+        tree.watch_alerts(watched)
         tree.ref("p/w").tell("something to look at")
         assert told.get(timeout=LONG_S).name == "good"
         assert {failed.get(timeout=LONG_S).alert for _ in range(2)} == {"bad condition", "bad target"}
@@ -403,6 +404,7 @@ def test_what_crashes_begins_again_with_all_that_it_knew_and_counts_against_no_l
         if "resolved" in expected:
             while (last := told.get(timeout=LONG_S).state) != "resolved":
                 assert last == "still_firing"
+        eventually(lambda: notifier.firing() == [])
         on.set()
         tree.ref("p/w").tell("something to look at")
         eventually(lambda: notifier.firing() != [])

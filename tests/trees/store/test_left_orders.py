@@ -153,13 +153,13 @@ def test_an_answer_in_time_that_nobody_has_come_to_counts_in_the_next_process_th
     sqlite_url: str,
 ) -> None:
     script = ScriptedExecutable(OSError("disk"), "ok", by="call")
-    spec = spec_of(script, on_failure=[Escalate(timeout_s=3.0)])
+    spec = spec_of(script, on_failure=[Escalate(timeout_s=8.0)])
     with start(spec, store=sqlite_url) as tree:
         handle = tree.submit(Task("do it", id="t"))
         id_ = asked(handle, tree)
         tree.terminate_child(PATH)
         tree.respond(id_, Approve())
-        due = handle.escalations[0].due if handle.escalations else tree._system.services["tasks"].time() + 3.0
+        due = handle.escalations[0].due if handle.escalations else tree._system.services["tasks"].time() + 8.0
         until(lambda: tree._system.services["tasks"].time() > due)
         tree.stop()
     with start(spec, store=sqlite_url) as tree:

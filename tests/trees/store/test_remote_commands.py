@@ -222,6 +222,7 @@ def test_a_teams_question_is_found_and_answered_by_its_own_id(store_url: str) ->
         tree.subscribe(lambda event: raised.set() if isinstance(event, EscalationRaised) else None)
         handle = tree.submit(Task("do it", id="t"))
         assert raised.wait(LONG_S)
+        kept(tree._system.services["tasks"].store)
         id_ = handle.escalations[0].id
         listed = outside.tasks(0)
         said = answered(outside, id_, "approve")

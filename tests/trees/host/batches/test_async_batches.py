@@ -87,7 +87,7 @@ def test_what_hangs_is_an_error_on_a_loop_as_well() -> None:
         return item
 
     async def code(tree: Tree) -> None:
-        found = dict([pair async for pair in tree.map(range(20), "t/w", timeout_s=1.5)])
+        found = dict([pair async for pair in tree.map(range(20), "t/w", timeout_s=5.0)])
 
         assert type(found.pop(0)) is ReplyTimeoutError
         assert found == {item: item for item in range(1, 20)}

@@ -49,6 +49,8 @@ from trees import (
 )
 
 PATIENCE_S = 60.0
+LIMIT_S = 5.0
+"""Of an item, more than a busy machine takes for one."""
 CROWD = size(100_000, 10_000, 10_000)
 
 
@@ -158,7 +160,7 @@ def test_what_hangs_is_an_error_and_holds_up_nothing_behind_it() -> None:
 
     with start(messages(handle=hang, pool=2)) as tree:
         try:
-            found = dict(tree.map(range(100), "t/w", timeout_s=1.5))
+            found = dict(tree.map(range(100), "t/w", timeout_s=LIMIT_S))
         finally:
             gate.set()
 
@@ -178,7 +180,7 @@ def test_an_async_item_that_hangs_is_cancelled() -> None:
         return item
 
     with start(messages(handle=hang)) as tree:
-        found = dict(tree.map(range(5), "t/w", timeout_s=1.5))
+        found = dict(tree.map(range(5), "t/w", timeout_s=LIMIT_S))
         settle(tree)
 
     assert type(found.pop(0)) is ReplyTimeoutError
@@ -216,7 +218,7 @@ def test_five_thousand_documents_of_which_some_are_bad_or_hang_are_accounted_for
 
     with start(messages(handle=read, pool=8)) as tree:
         try:
-            found = dict(tree.map(range(5_000), "t/w", timeout_s=None if MOST else 1.0))
+            found = dict(tree.map(range(5_000), "t/w", timeout_s=None if MOST else LIMIT_S))
         finally:
             gate.set()
 
@@ -257,14 +259,14 @@ def test_no_more_items_are_given_at_a_time_than_its_target_works_on(
 
 
 def test_no_ask_waits_out_its_time_in_a_queue() -> None:
-    """Forty items of 50 ms, and 1.5 s for each: given all at once the last would wait 2 s."""
+    """A hundred and twenty items of 50 ms, and 5 s for each: given all at once the last would wait 6 s."""
 
     def slow(item: int) -> int:
         threading.Event().wait(0.05)
         return item
 
     with start(messages(handle=slow)) as tree:
-        found = dict(tree.map(range(40), "t/w", timeout_s=1.5, max_in_flight=40))
+        found = dict(tree.map(range(120), "t/w", timeout_s=LIMIT_S, max_in_flight=120))
 
     assert sum(isinstance(result, Exception) for result in found.values()) == 0
 

@@ -14,8 +14,8 @@ from actors.model.clock import monotonic
 from tests.support.hardening import Gate, obey, obey_async, tree_of, worker
 from trees import Mailbox, Tree
 
-SLOW_S = 0.25
-LIMIT_S = 1.5
+SLOW_S = 0.5
+LIMIT_S = 5.0
 """Less than all items of two batches take one after the other, and more than a busy machine takes for one."""
 
 
@@ -55,8 +55,8 @@ def test_two_batches_at_once_on_one_worker_take_no_time_from_each_other(handle: 
 
 def test_two_batches_at_once_on_one_pool_take_no_time_from_each_other() -> None:
     with tree_of(worker("w", slow, pool=2)) as tree:
-        for found in both(tree, "t/w", 10):
-            assert sorted(found) == [(n, n) for n in range(10)]
+        for found in both(tree, "t/w", 12):
+            assert sorted(found) == [(n, n) for n in range(12)]
 
 
 def test_an_item_behind_what_hangs_is_given_up_after_its_time_and_is_not_handled_later() -> None:
@@ -68,7 +68,7 @@ def test_an_item_behind_what_hangs_is_given_up_after_its_time_and_is_not_handled
         found = dict(tree.map([7], "t/w", timeout_s=LIMIT_S))
         assert monotonic() - begun >= LIMIT_S
         assert isinstance(found[7], ReplyTimeoutError)
-        assert f"{LIMIT_S}" in str(found[7])
+        assert f"in {LIMIT_S:g} s" in str(found[7])
         waits = tree.map([lambda: handled.append(9)], "t/w", timeout_s=LIMIT_S)
         assert isinstance(next(waits)[1], ReplyTimeoutError)
         gate.open.set()
@@ -85,7 +85,7 @@ def test_an_item_that_hangs_ends_after_its_time_and_those_behind_it_have_theirs(
     with tree_of(worker("w", handle)) as tree:
         begun = monotonic()
         found = list(tree.map(items, "t/w", timeout_s=LIMIT_S, max_in_flight=3))
-        assert monotonic() - begun < 10
+        assert monotonic() - begun < 2 * LIMIT_S
         gate.open.set()
     results = {items.index(item): result for item, result in found}
     assert isinstance(results.pop(0), ReplyTimeoutError)

@@ -210,10 +210,11 @@ def test_events_come_with_ids_and_go_on_after_the_last_that_was_seen(tree: Tree)
         assert told["lost"] >= 1
 
 
-def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port() -> None:
+def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trees.observe.web.web_server.GRACE_S", 60)
     with start(_shop()) as tree:
         page = tree.serve(port=free_port())
-        client = httpx.Client(base_url=page.address)
+        client = httpx.Client(base_url=page.address, timeout=60.0)
         with closing(client), client.stream("GET", "/events") as response:
             tree.stop()
             seen = list(_events(response))  # ends: the stream does
