@@ -23,7 +23,7 @@ from pydantic_ai.models.test import TestModel
 
 from actors import ref
 from actors.testing import Hang, ManualClock, settle
-from tests.support.hardening import eventually
+from tests.support.dispatching import until
 from tests.trees.agents.one_agent import result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import (
@@ -197,7 +197,7 @@ def test_a_worker_whose_prompts_hang_is_parked_when_it_has_left_more_threads_beh
             with pytest.raises(TaskFailedError, match="attempt 3 ran longer"):
                 handle.result(60)
 
-            eventually(lambda: any(child.state == "parked" for child in tree.which_children("office")))
+            until(lambda: any(child.state == "parked" for child in tree.which_children("office")), clock, by=0.5)
             gate.release()
             settle(tree)
 

@@ -11,7 +11,6 @@ from actors.model.clock import SystemClock
 from actors.model.errors import Escalated
 from actors.tasks.model.task_events import SubtaskRetrying
 from tests.support.hardening import eventually
-from tests.support.load import beside_others
 from tests.support.stores import OWNER, PATIENCE_S, ended, kept, submitted
 from tests.trees.store.test_migrations import execute
 from trees import (
@@ -124,7 +123,7 @@ def ask(_: Any, context: Any) -> Any:
 
 def answered(url: str, after_s: float, *ids: str) -> SupervisorSpec:
     """Questions whose time is up, and answers in the store that were given so long after that."""
-    spec = tree_of(ask, Escalate(timeout_s=beside_others(8.0)))  # the last is asked before the first is over
+    spec = tree_of(ask, Escalate(timeout_s=10.0))  # the last is asked before the first is over
     with start(spec, store=url) as tree:
         tree.submit_many([Task("go", id=id_) for id_ in ids])
         eventually(lambda: len(tree.escalations()) == len(ids))
