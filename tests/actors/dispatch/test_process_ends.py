@@ -306,10 +306,10 @@ def test_when_a_tree_is_down_nothing_of_its_workers_is_left() -> None:
 
 
 def test_a_sign_of_life_crosses_and_a_hung_process_is_killed_and_comes_back(tmp_path: Path) -> None:
-    with running(worker(stall_s=1.0)) as (tree, ask):
+    with running(worker(stall_s=3.0)) as (tree, ask):
         exits = Exits(tree)
-        assert ask(("beat", 3.0), timeout=60) == "beaten", "three times as long as it may be silent"
-        assert ask(("until stopped", str(tmp_path / "up"), 2.0), timeout=60) == "stopped", "a wait is no silence"
+        assert ask(("beat", 4.5), timeout=60) == "beaten", "longer than it may be silent"
+        assert ask(("until stopped", str(tmp_path / "up"), 4.0), timeout=60) == "stopped", "a wait is no silence"
         assert not exits.all
         pid = ask("pid")
         with pytest.raises(StalledError):

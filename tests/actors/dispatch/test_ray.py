@@ -164,11 +164,11 @@ def test_bodies_run_there_and_are_stopped_or_killed(tmp_path: Any) -> None:
 
 
 def test_a_sign_of_life_crosses_and_a_hung_actor_is_killed_and_comes_back() -> None:
-    with running(worker(dispatch=on_ray(), stall_s=1.0)) as (tree, ask):
+    with running(worker(dispatch=on_ray(), stall_s=3.0)) as (tree, ask):
         exits, stalls = Exits(tree), list[object]()
         tree.subscribe(lambda event: stalls.append(event) if isinstance(event, ChildStalled) else None)
-        assert ask(("beat", 2.0)) == "beaten", "twice as long as it may be silent"
-        assert ask(("until stopped", os.devnull, 1.5)) == "stopped", "a wait is no silence"
+        assert ask(("beat", 4.5)) == "beaten", "longer than it may be silent"
+        assert ask(("until stopped", os.devnull, 4.0)) == "stopped", "a wait is no silence"
         assert not exits.all
         pid = ask("pid")
         with pytest.raises(StalledError):

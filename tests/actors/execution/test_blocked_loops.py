@@ -28,7 +28,7 @@ from actors.runtime.loop_renewal import LoopRenewal
 from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, obey_async, root, stop_at, worker
 from trees import Plan, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
-STALL_S = 0.6
+STALL_S = 1.5
 
 
 class Blocker(Gate):

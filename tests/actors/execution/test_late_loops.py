@@ -109,7 +109,7 @@ def test_a_lifespan_whose_turn_was_to_come_when_the_loop_was_blocked_is_not_wait
         eventually(lambda: len(tree._system.loop._ready) == 2)
 
     held = WorkerSpec(id="held", handle=int, lifespan=lifespan, start_timeout_s=LONG_S)
-    with start(root(worker("a", obey_async), worker("b", obey_async)), loop_stall_s=2.0) as tree:
+    with start(root(worker("a", obey_async), worker("b", obey_async)), loop_stall_s=5.0) as tree:
         try:
             tree.ref("t/a").tell(holds_the_loop_until_both_wait)
             assert begins.wait(LONG_S)

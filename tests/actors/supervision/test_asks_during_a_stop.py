@@ -37,13 +37,13 @@ class AsksAtTheEnd(Worker):
 
     def on_stop(self) -> None:
         try:
-            self.answers.append(actors.ref(self.path).ask("still there?", timeout=1.0))
+            self.answers.append(actors.ref(self.path).ask("still there?", timeout=LONG_S))
         except ActorsError as error:
             self.answers.append(error)
 
 
 def asks_at_the_end(path: str, answers: Answers) -> WorkerSpec:
-    return WorkerSpec(id="older", actor=AsksAtTheEnd, args=(path, answers))
+    return WorkerSpec(id="older", actor=AsksAtTheEnd, args=(path, answers), shutdown=LONG_S)
 
 
 def stop_the_tree(tree: Tree) -> None:
