@@ -29,6 +29,7 @@ from tests.support.lanes import (
     pytest_terminal_summary,
 )
 from tests.support.patience import OWN_WAITS, be_patient
+from tests.support.patience_of_trees import OF_TREES
 from tests.support.quiet_log import quiet_log
 from tests.support.waiting import stranded
 
@@ -79,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Wait longer than the library does by itself. And hear Ctrl-C: a shell starts a job in its background deaf to it, and
     every program that a test starts would inherit that.
     """
-    config.stash[OWN_WAITS] = be_patient()
+    config.stash[OWN_WAITS] = be_patient(OF_TREES)
     if getattr(config.option, COSTS):
         config.pluginmanager.register(Costs())
     signal.signal(signal.SIGINT, signal.default_int_handler)

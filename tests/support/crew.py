@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from actors import ChildExited, ChildRestarting, Event, SystemClock
-from actors.testing import AsyncFaultyWorker, FaultyWorker, settle
+from actors.testing import AsyncFaultyWorker, FaultyWorker, ManualClock, settle
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 LONG_S = 60.0
@@ -110,6 +110,18 @@ def meanwhile(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[c
         future = other.submit(call, *args, **kwargs)
         yield future
         concurrent.futures.wait([future], LONG_S)
+
+
+def until(seen: Callable[[], object], clock: ManualClock | None = None, by: float = 0.0) -> None:
+    """Wait until something can be seen from outside; meanwhile move the clock, if one is given."""
+    pause = threading.Event()
+    for _ in range(2000):
+        if seen():
+            return
+        if clock is not None:
+            clock.advance(by)
+        pause.wait(0.01)
+    raise TimeoutError("it was not seen")
 
 
 def states(tree: Tree, path: str = "shop") -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted
 from actors.tasks.orchestration.messages import TimerFired
-from actors.testing import ManualClock
+from tests.support.crew import until
 from trees import Plan, Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
 
 LONG_S = 60.0
@@ -80,18 +79,6 @@ def submitted(tree: Tree, goal: str, **fields: Any) -> Any:
     until(lambda: handle._state().planned_at or handle.report is not None)
     heard(tree)
     return handle
-
-
-def until(seen: Callable[[], object], clock: ManualClock | None = None, by: float = 0.0) -> None:
-    """Wait until something can be seen from outside; meanwhile move the clock, if one is given."""
-    pause = threading.Event()
-    for _ in range(2000):
-        if seen():
-            return
-        if clock is not None:
-            clock.advance(by)
-        pause.wait(0.01)
-    raise TimeoutError("it was not seen")
 
 
 def starts(handle: Any) -> list[str]:

@@ -6,13 +6,13 @@ minute. None of these waits takes longer for it, unless what it waits for never 
 after its time says the time.
 
 So it is with how long the library itself waits for something that is alive, and may get no time of the processor: it
-has longer here (``OF_THE_LIBRARY``). A test that wants it to give up sets the time.
+has longer here (``OF_THE_RUNTIME``). A test that wants it to give up sets the time.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -24,9 +24,6 @@ from actors.runtime import system
 from actors.supervision import child_control, hung_children
 from actors.testing import Hang, ScriptedExecutable, settle
 from actors.testing.leak_check import leaving_nothing_behind
-from trees.ha import candidate
-from trees.host import tree_health
-from trees.host.console import server, session, stream
 
 PATIENT_S = 60.0
 OWN_WAITS = pytest.StashKey[dict[str, float]]()
@@ -41,27 +38,22 @@ WAITS: dict[Callable[..., Any], str] = {
 }
 """The functions, each with the parameter that says how many seconds it waits."""
 
-OF_THE_LIBRARY: list[tuple[Any, str, float]] = [
+OF_THE_RUNTIME: list[tuple[Any, str, float]] = [
     (child_control, "GRACE_S", 5.0),  # a killed coroutine, or process, that is not gone
     (hung_children, "GRACE_S", 5.0),
     (system, "CLOSE_S", 5.0),  # the last events, at the end of a tree
     (forked_handle, "CODE_S", 20.0),  # the exit code of a process that is gone
     (ray_handle, "CALLS_S", 20.0),
-    (session, "PATIENCE_S", PATIENT_S),  # what a caller of a console has to say
-    (server, "LEAVE_S", 20.0),
-    (stream, "FAREWELL_S", 5.0),  # a caller that takes nothing more
-    (tree_health, "WITHIN_S", 20.0),
-    (candidate, "FIRST_ANSWER_S", PATIENT_S),
 ]
-"""Seconds of the library's own, by module and name."""
+"""Seconds of the runtime's own, by module and name."""
 
 
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For Hypothesis, which fails a test that has to wait for its core."""
 
 
-def be_patient() -> dict[str, float]:
-    """Set the defaults for this process; return what the library itself gives, by the names of the functions."""
+def be_patient(more: Iterable[tuple[Any, str, float]] = ()) -> dict[str, float]:
+    """Set the defaults for this process, and ``more`` than the runtime's; return what the library itself gives."""
     settings.load_profile("busy")
     before: dict[str, float] = {}
     for function, parameter in WAITS.items():
@@ -73,7 +65,7 @@ def be_patient() -> dict[str, float]:
         changed.__defaults__ = tuple(longer[each.name] for each in of_order if each.default is not each.empty)
         if parameter in (changed.__kwdefaults__ or ()):
             changed.__kwdefaults__[parameter] = PATIENT_S
-    for module, name, seconds in OF_THE_LIBRARY:
+    for module, name, seconds in (*OF_THE_RUNTIME, *more):
         before[f"{module.__name__}.{name}"] = getattr(module, name)
         setattr(module, name, seconds)
     return before

@@ -25,8 +25,7 @@ from actors.dispatch.groups.process_reader import READER
 from actors.model.clock import SystemClock, monotonic
 from actors.testing import ManualClock
 from tests.actors.dispatch.test_process_group import runs
-from tests.support.crew import meanwhile
-from tests.support.dispatching import until
+from tests.support.crew import meanwhile, until
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
 from tests.support.sizes import size

@@ -13,8 +13,7 @@ import pytest
 import actors
 from actors import ConfigError, Ignore, StartError, UnknownPathError, Worker
 from actors.testing import Fault, FaultyWorker, Hang, ManualClock, settle
-from tests.support.crew import LONG_S, faulty, hooks, meanwhile, running, shop, states
-from tests.support.dispatching import until
+from tests.support.crew import LONG_S, faulty, hooks, meanwhile, running, shop, states, until
 from trees import SupervisorSpec, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])

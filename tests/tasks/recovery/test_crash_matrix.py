@@ -18,8 +18,7 @@ import pytest
 
 from actors import ChildExited, StartError, WorkerCrashedError
 from actors.testing import Fault, Hang, ManualClock, settle
-from tests.support.crew import LONG_S, Record, faulty, hooks, meanwhile, running, shop
-from tests.support.dispatching import until
+from tests.support.crew import LONG_S, Record, faulty, hooks, meanwhile, running, shop, until
 from trees import Tree
 
 SHORT_S = 0.5
