@@ -52,20 +52,14 @@ class AttemptEvents(BaseCallbackHandler):
         """Answers whose pieces were shown."""
         self._tools: dict[UUID, str] = {}
         """Names of the tools that run."""
+        self.told = 0
+        """How often usage was told so far."""
 
-    def knows(self, values: Any, *, counts: bool) -> None:
-        """Note the messages in a state that an attempt before this one has left: that has counted them.
-
-        Unless its process died right then: a checkpointer has kept an answer that the journal had not counted yet. So
-        what all of them have cost, beyond what is recorded under this key, counts here (``counts``).
-        """
-        tokens = 0
+    def knows(self, values: Any) -> None:
+        """Note the messages in a state that an attempt before this one has left: that has counted them."""
         with self._lock:
             for message in _messages(values, _DEPTH):
-                if self._note(message):
-                    tokens += _tokens(message)
-        if counts:
-            self._use(max(0, tokens - self._context.used_before.tokens))
+                self._note(message)
 
     # -- models -----------------------------------------------------------------------------------------------
 
@@ -164,6 +158,8 @@ class AttemptEvents(BaseCallbackHandler):
     def _use(self, tokens: int) -> None:
         if tokens:
             self._context.use(tokens=tokens)
+            with self._lock:
+                self.told += 1
 
 
 def _untouched(_run_id: UUID, output: Any) -> Any:

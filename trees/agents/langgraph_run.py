@@ -35,6 +35,7 @@ from actors.model.errors import Escalated
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.langchain_events import AttemptEvents
+from trees.agents.langgraph_saver import counted_first
 from trees.agents.langgraph_state import HeldState
 from trees.agents.model_errors import given_up
 from trees.agents.wrapper import question_state
@@ -66,8 +67,6 @@ class GraphRun:
         self._asked: dict[str, Any] = question_state(context) or {}
         """State of the last question, if there was one."""
         self._mark = f"{context.idempotency_key} {context.revision}.{context.attempt}"
-        self._is_own_thread = config.get("configurable", {}).get("thread_id") == context.idempotency_key
-        """False for a thread of the user's own, which may have the messages of other tasks."""
         self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
         self._held: HeldState | None = None
         self._graph = graph
@@ -75,6 +74,9 @@ class GraphRun:
             self._held = HeldState(self._asked.get("held", "[]"))
             self._graph = copy.copy(graph)
             self._graph.checkpointer = self._held
+        elif isinstance(graph.checkpointer, BaseCheckpointSaver):
+            self._graph = copy.copy(graph)
+            self._graph.checkpointer = counted_first(graph.checkpointer, context, events)
         self._is_sync = False
         """True where its checkpointer can only be called from sync code: the graph then runs on the pool."""
 
@@ -89,7 +91,7 @@ class GraphRun:
         """
         found = await self._snapshot()
         if found is not None:
-            self._events.knows(found.values, counts=self._is_own_thread)
+            self._events.knows(found.values)
             if found.interrupts or found.next:
                 return await self._run(await self._answered(found))
             if found.values and (found.metadata or {}).get(_MARK) == self._mark:
