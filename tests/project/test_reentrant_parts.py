@@ -170,23 +170,22 @@ class Followed(Case):
         self.follower = follower = JournalFollower.__new__(JournalFollower)
         follower._turns, follower._unkept, follower.signal = InTurn(), UnkeptEvents(), Reply()
         follower._id, follower._deep, follower._recalled = "t", False, 0
-        self.taken: list[Any] = []
+        follower._untold, follower._taken, follower._was_cut = deque(), None, False
 
     def hear(self, text: str) -> None:
         self.follower.hear(SubtaskProgressed("p", "t", 1.0, "s", 0.5, text, number=1))
 
     def do(self) -> None:
         self.hear("a")
-        self.taken += self.follower._heard()
+        self.follower._take_over()
         self.hear("b")
 
     def between(self) -> None:
         self.hear("c")
-        self.taken += self.follower._heard()
 
     def check(self, *, reached: bool) -> None:
-        self.taken += self.follower._heard()
-        assert sorted(event.text for event in self.taken) == ["a", "b", *(["c"] if reached else [])]
+        self.follower._take_over()
+        assert sorted(event.text for event in self.follower._untold) == ["a", "b", *(["c"] if reached else [])]
 
 
 class Closed(Case):
