@@ -35,7 +35,7 @@ from actors.model.errors import Escalated
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.policy import Answer, Approve, Edit, Respond
 from trees.agents.langchain_events import AttemptEvents
-from trees.agents.langgraph_saver import counted_first
+from trees.agents.langgraph_saver import CountedFirst, ToldUsage
 from trees.agents.langgraph_state import HeldState
 from trees.agents.model_errors import given_up
 from trees.agents.wrapper import question_state
@@ -69,6 +69,7 @@ class GraphRun:
         self._mark = f"{context.idempotency_key} {context.revision}.{context.attempt}"
         self._config = {**config, "metadata": {**config.get("metadata", {}), _MARK: self._mark}}
         self._held: HeldState | None = None
+        self._usage = ToldUsage(context, events)
         self._graph = graph
         if graph.checkpointer is None:
             self._held = HeldState(self._asked.get("held", "[]"))
@@ -76,7 +77,7 @@ class GraphRun:
             self._graph.checkpointer = self._held
         elif isinstance(graph.checkpointer, BaseCheckpointSaver):
             self._graph = copy.copy(graph)
-            self._graph.checkpointer = counted_first(graph.checkpointer, context, events)
+            self._graph.checkpointer = CountedFirst(graph.checkpointer, self._usage)
         self._is_sync = False
         """True where its checkpointer can only be called from sync code: the graph then runs on the pool."""
 
@@ -142,7 +143,7 @@ class GraphRun:
         try:
             found = await self._graph.aget_state(self._config, subgraphs=subgraphs)
         except NotImplementedError:
-            self._is_sync = True
+            self._is_sync = self._usage.is_sync = True
             found = await off_loop(partial(self._graph.get_state, self._config, subgraphs=subgraphs))
         return found if found.created_at is not None else None
 
