@@ -18,7 +18,7 @@ from tests.browser.shop import BEGAN, SCRIPT, Shop, bar, row, task
 from tests.support.hardening import Gate
 from trees import Alert, Log, Retry, SupervisorSpec, Task, Tasks, Web, WorkerSpec, start
 
-pytestmark = [pytest.mark.always, pytest.mark.slow, pytest.mark.serial]
+pytestmark = pytest.mark.slow
 
 BILLING = "tr[data-path='shop/billing']"
 VIEWS = {

@@ -39,6 +39,7 @@ def test_every_picture_that_is_kept_can_be_drawn_anew_and_stands_on_a_page() -> 
     assert [name for name in PICTURES if not any(f"examples/{name}.png)" in page for page in pages)] == []
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_terminal_has_its_children_and_asks_no_other_host() -> None:
     drawn = screen(Shop())
 

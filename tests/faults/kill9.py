@@ -34,7 +34,7 @@ from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import StoreError
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import KINDS, databases
-from tests.support import hatchery
+from tests.support import programs
 from trees.store import SqlStore
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ class Process:
     """One process that can be killed. It is loaded beforehand, so that its life begins with its tree."""
 
     def __init__(self, url: str, effects: Path) -> None:
-        self._popen = hatchery.python("-m", "tests.faults.errands", url, effects, cwd=ROOT, talks=True)
+        self._popen = programs.python("-m", "tests.faults.errands", url, effects, cwd=ROOT, talks=True)
         self._said("ready")
 
     def _said(self, word: str) -> None:
@@ -254,11 +254,8 @@ def main() -> int:
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else secrets.randbits(32)
     print(f"seed {seed}", flush=True)
-    try:
-        for which in [chosen.store] if chosen.store else KINDS:
-            kill9(which, chosen.rounds, chosen.kills, seed, lambda text: print(text, flush=True))
-    finally:
-        hatchery.close()
+    for which in [chosen.store] if chosen.store else KINDS:
+        kill9(which, chosen.rounds, chosen.kills, seed, lambda text: print(text, flush=True))
     return 0
 
 

@@ -35,7 +35,7 @@ from time import monotonic
 from actors.model.clock import unstopped
 from tests.faults.candidate import LAYERS, TASK, WIDTH
 from tests.faults.fresh import KINDS, databases
-from tests.support import hatchery
+from tests.support import programs
 from tests.support.proxy import Proxy
 from trees import TaskFinished
 from trees.store import SqlStore
@@ -75,7 +75,7 @@ class Process:
         self._changed = threading.Condition()
         self.said: list[Said] = []
         words = ("-m", "tests.faults.candidate", url, effects, name, lease_s)
-        self._popen = hatchery.python(*words, cwd=ROOT, talks=True)
+        self._popen = programs.python(*words, cwd=ROOT, talks=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -112,7 +112,7 @@ class Process:
 
     def wait_until_stopped(self) -> None:
         """After a SIGSTOP: nothing of it runs any more."""
-        hatchery.wait_until_stopped(self._popen)
+        programs.wait_until_stopped(self._popen)
 
     def close(self) -> None:
         """Leave nothing of it."""
@@ -374,12 +374,9 @@ def main() -> int:
     chosen = parser.parse_args()
     seed = chosen.seed if chosen.seed is not None else secrets.randbits(32)
     print(f"seed {seed}, {os.cpu_count()} cores", flush=True)
-    try:
-        for which in [chosen.store] if chosen.store else KINDS:
-            hows = [chosen.how] if chosen.how else list(HOWS)
-            two_leaders(which, hows, chosen.rounds, chosen.lease, seed, lambda text: print(text, flush=True))
-    finally:
-        hatchery.close()
+    for which in [chosen.store] if chosen.store else KINDS:
+        hows = [chosen.how] if chosen.how else list(HOWS)
+        two_leaders(which, hows, chosen.rounds, chosen.lease, seed, lambda text: print(text, flush=True))
     return 0
 
 

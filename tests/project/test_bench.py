@@ -3,22 +3,18 @@
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.bench import barest, tasks
 from tests.bench.__main__ import SUITES
 from tests.bench.table import (
     BELOW,
     OK,
-    QUICK,
     UNJUDGED,
     WISH,
     Measure,
     Row,
-    Size,
     compare,
     count,
     limit,
@@ -26,106 +22,11 @@ from tests.bench.table import (
     overheads,
     seconds,
 )
-from tests.support.hatchery import ran
-from tests.support.sizes import only_in_all, only_in_most
+from tests.support.programs import ran
 
 ROOT = Path(__file__).parents[2]
 BENCH_S = 240
 """Seconds that a bench may take on a busy machine; half a minute is plenty on an idle one."""
-
-
-@only_in_all
-@pytest.mark.serial
-@pytest.mark.slow
-@pytest.mark.timeout(2 * BENCH_S)
-def test_the_quick_bench_prints_one_table_with_every_row() -> None:
-    done = _bench("core", "--quick")
-    table = done.stdout.splitlines()
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert sum(line.startswith("---") for line in table) == 1
-    for words in (
-        "tell and handle",
-        "ask from outside",
-        "ask_async, one after the other",
-        "children as a pool",
-        "children as separate specs",
-        "Workers with an on_start",
-        "idle child, a member of a pool",
-        "crash to next reply",
-        "one_for_all of",
-        "all crashed and back",
-        "threads meanwhile",
-        "stop: growth from",
-    ):
-        assert sum(words in line for line in table) >= 1, words
-    for name, bounded in barest.MOST.items():
-        assert any(line.startswith(f"barest: {name}") for line in table), name
-        for row in bounded:
-            assert any(line.startswith(row) for line in table), row
-
-
-@only_in_all
-@pytest.mark.serial
-@pytest.mark.slow
-@pytest.mark.timeout(2 * BENCH_S)
-def test_the_quick_bench_of_tasks_prints_one_table_with_every_row() -> None:
-    done = _bench("tasks", "--quick")
-    table = done.stdout.splitlines()
-
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert sum(line.startswith("---") for line in table) == 1
-    for words in (
-        "independent, all at once : LangGraph",
-        "independent, all at once : asyncio.gather",
-        "independent, 10 at a time : LangGraph",
-        "chained : LangGraph",
-        "chained : asyncio.gather",
-        "dispatch: growth from",
-        "queued at once: not finished",
-        "queued at once: submit, each",
-        "queued at once: run, each",
-        "queued at once: peak, each",
-        "a finished task kept",
-        "more: growth",
-    ):
-        assert sum(words in line for line in table) == 1, words
-
-
-@only_in_all
-@pytest.mark.serial
-@pytest.mark.slow
-@pytest.mark.timeout(2 * BENCH_S)
-def test_the_quick_bench_of_isolation_prints_one_table_with_every_row() -> None:
-    rows = {
-        "ask a process : multiprocessing.Pipe": ">= 0.333x",
-        "reply of 2 MB : multiprocessing.Pipe": ">= 0.5x",
-        "kill -9 to the next reply": "<= 50.0 ms",
-        "start 2 workers in processes": "<= 1.50 s",
-        "of 5 ms : ProcessPoolExecutor(2)": ">= 0.95x",
-        "of 5 ms : pool=2 on threads": ">= 1.7x",
-    }
-    _quick_table("isolation", rows)
-
-
-@only_in_all
-@pytest.mark.serial
-@pytest.mark.slow
-@pytest.mark.timeout(2 * BENCH_S)
-def test_the_quick_bench_of_observing_prints_one_table_with_every_row() -> None:
-    rows = {
-        "crash to reply : metrics and alerts": "<= +5%",
-        "tell : metrics and alerts": "<= +5%",
-        "subtask : traces": "",
-        "crash to reply, 1,000 events/s : ten pages": "<= +15%",
-        "subtask, 1,000 events/s : ten pages": "<= +15%",
-        "a page: of a core, its serving thread": "<= 2.00%",
-        "events that a page has lost": "<= 0",
-    }
-    table = _quick_table("observe", rows)
-    assert any("a task of 40 subtasks: first paint" in line or "no Chromium" in line for line in table)
 
 
 def test_a_cost_beside_another_is_the_median_over_rounds_whose_order_changes() -> None:
@@ -138,22 +39,7 @@ def test_a_cost_beside_another_is_the_median_over_rounds_whose_order_changes() -
     assert row.cells() == ("row : one", "3.00 s", "2.00 s", "+10.0% (+2%..+50%)", "<= +5%", "", BELOW)
 
 
-@only_in_all
-@pytest.mark.parametrize("bench", [tasks.independent, tasks.chained])
-def test_without_langgraph_its_rows_say_so_and_the_others_are_measured(
-    bench: Callable[[Size], Iterator[Row]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "langgraph.graph", None)
-
-    rows = list(bench(QUICK))
-    without = [row for row in rows if row.name.endswith(": LangGraph")]
-
-    assert {row.cells()[2:] for row in without} == {("not installed", "", "", "", UNJUDGED)}
-    assert all(row.ours.endswith(" us") for row in rows)
-    assert [row.ratio != "" for row in rows if row not in without] == [True]
-
-
-@only_in_most
+@pytest.mark.slow
 def test_one_benchmark_can_be_chosen() -> None:
     done = _bench("core", "--quick", "--only", "tell")
 

@@ -25,8 +25,6 @@ from tests.faults.chaos.workers import Ground, Sync, Traits, body
 from tests.support.crew import LONG_S
 from trees import SupervisorSpec, WorkerSpec, start
 
-pytestmark = pytest.mark.always
-
 PATH = "r/w"
 
 
@@ -385,7 +383,7 @@ def test_a_report_says_how_to_run_it_again_and_what_happened() -> None:
     assert "r/w: ChildStarted incarnation=1" in text
 
 
-@pytest.mark.stress
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet_log")
 @pytest.mark.parametrize("switch_interval", [0.005, 1e-6])
 def test_everything_agrees_in_a_round_of_two_seconds(switch_interval: float) -> None:

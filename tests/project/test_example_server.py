@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Process
-from tests.support.hatchery import python
 from tests.support.ports import free_port
-
-pytestmark = pytest.mark.always
+from tests.support.programs import python
 
 httpx = pytest.importorskip("httpx", reason="needs the extra 'example'")
 for package in ("fastapi", "uvicorn"):

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clusters import RayCluster
-from tests.support.hatchery import ran
-from tests.support.sizes import only_in_all
+from tests.support.programs import ran
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN_S = 90.0
@@ -111,7 +110,7 @@ def _researched(done: "subprocess.CompletedProcess[str]") -> str:
 # -- scan.py -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.always
+@pytest.mark.slow
 def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> None:
     folder = _folder(
         tmp_path,
@@ -142,6 +141,7 @@ def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> 
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
 
 
+@pytest.mark.slow
 def test_scan_sees_the_same_with_parsers_in_processes(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"def f():\n    return '\\d'\n", "broken.py": b"def (:\n"})
     done = _run("scan.py", "--input", f"path={folder}", "--input", "dispatch=process", tmp=tmp_path)
@@ -153,6 +153,7 @@ def test_scan_sees_the_same_with_parsers_in_processes(tmp_path: Path) -> None:
     assert "SyntaxError" in done.stdout
 
 
+@pytest.mark.slow
 def test_scan_sees_the_same_with_parsers_in_a_cluster(tmp_path: Path, cluster: RayCluster) -> None:
     folder = _folder(tmp_path, {"good.py": b"def f():\n    return '\\d'\n", "broken.py": b"def (:\n"})
     place = {"RAY_ADDRESS": cluster.address}
@@ -287,7 +288,7 @@ def test_scan_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
 # -- audit.py ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.always
+@pytest.mark.slow
 def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_reader(tmp_path: Path) -> None:
     folder = _folder(
         tmp_path,
@@ -333,17 +334,6 @@ def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
     _shows_itself(_again("audit.py", str(folder), "--web", "0", tmp=tmp_path))
 
 
-@only_in_all
-@pytest.mark.slow
-def test_audit_of_the_installed_pip_sends_something_back_and_ends_in_time(tmp_path: Path) -> None:
-    pytest.importorskip("pip")
-    done = _again("audit.py", tmp=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert "review 1: not good enough" in done.stdout
-    assert "review 2: passed" in done.stdout
-
-
 def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n"})
     audit = str(EXAMPLES / "audit.py")
@@ -366,7 +356,7 @@ def test_audit_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
 # -- checkout.py -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.always
+@pytest.mark.slow
 def test_checkout_charges_reserves_and_confirms(tmp_path: Path) -> None:
     done = _run("checkout.py", tmp=tmp_path)
 
@@ -398,7 +388,7 @@ def test_checkout_opens_a_breaker_and_pays_with_the_backup_when_the_card_is_down
     assert done.stdout.count("order: succeeded") == 3
 
 
-@pytest.mark.always
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "last_acts"),
     [
@@ -442,7 +432,7 @@ def _acts(output: str) -> list[str]:
 # -- fastapi_host.py ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.always
+@pytest.mark.slow
 def test_the_fastapi_example_submits_watches_and_answers_over_http(tmp_path: Path) -> None:
     for package in ("fastapi", "httpx", "uvicorn"):
         pytest.importorskip(package, reason="needs the extra 'example'")
@@ -484,7 +474,7 @@ _ALL_KINDS = {
 }
 
 
-@pytest.mark.always
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe hangs, and there is none")
 def test_batch_accounts_for_every_document_though_some_raise_hang_segfault_spin_or_are_huge(tmp_path: Path) -> None:
     done = _run("batch.py", "--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=1", tmp=tmp_path)
@@ -536,7 +526,6 @@ def test_batch_says_what_is_wrong_with_its_inputs(tmp_path: Path, inputs: tuple[
 # -- the others --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.always
 def test_the_pykka_example_goes_on_after_its_crash(tmp_path: Path) -> None:
     done = _run("pykka_host.py", tmp=tmp_path)
 
@@ -554,7 +543,6 @@ def test_the_pykka_example_needs_no_extras(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.always
 def test_the_asyncio_example_serves_on_when_a_worker_crashes(tmp_path: Path) -> None:
     done = _run("asyncio_host.py", tmp=tmp_path)
     rounds = re.findall(r"round \d: (\d+) KeyError\('coffee'\) (\d+)", done.stdout)
@@ -564,7 +552,6 @@ def test_the_asyncio_example_serves_on_when_a_worker_crashes(tmp_path: Path) -> 
     assert done.stdout.rstrip().endswith("store: connection closed")
 
 
-@pytest.mark.always
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process")
 def test_the_asyncio_example_stops_its_tree_in_order_on_ctrl_c(tmp_path: Path) -> None:
     with _popen("asyncio_host.py", "--rounds", "0", tmp=tmp_path) as process:
@@ -579,7 +566,6 @@ def test_the_asyncio_example_stops_its_tree_in_order_on_ctrl_c(tmp_path: Path) -
     assert errors == ""
 
 
-@pytest.mark.always
 def test_the_depth_and_recursion_example_shows_both_errors(tmp_path: Path) -> None:
     done = _run("depth_and_recursion.py", tmp=tmp_path)
 

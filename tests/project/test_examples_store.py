@@ -8,9 +8,7 @@ import pytest
 
 from tests.project.test_examples import EXAMPLES, RUN_S, _acts, _again, _arguments, _command, _environment, _folder
 from tests.support.command import Process, out
-from tests.support.hatchery import python
-
-pytestmark = pytest.mark.always
+from tests.support.programs import python
 
 STORE = ("--store", "sqlite:///kept.db")
 FILES = {
@@ -106,6 +104,7 @@ def test_an_audit_that_was_killed_half_way_goes_on_and_does_again_only_what_was_
     assert "nothing to resume: no audit is unfinished" in again.stdout
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_with_an_audit_that_was_killed(tmp_path: Path) -> None:
     killed_half_way(tmp_path)
     done = _command("run", str(EXAMPLES / "audit.py"), *STORE, "--resume", tmp=tmp_path)
@@ -116,6 +115,7 @@ def test_the_command_goes_on_with_an_audit_that_was_killed(tmp_path: Path) -> No
     assert started(tmp_path) == {"search": 3, "analyse": 1, "measure": 1}
 
 
+@pytest.mark.slow
 def test_audit_keeps_nothing_unless_it_is_told_where(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n"})
     done = _again("audit.py", str(folder), tmp=tmp_path)
@@ -131,6 +131,7 @@ def test_audit_keeps_nothing_unless_it_is_told_where(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "last"),
     [

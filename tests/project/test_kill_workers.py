@@ -74,7 +74,6 @@ def test_an_ask_that_has_not_ended_an_answer_of_nobody_and_an_exit_without_a_sta
     assert "never exited" in found[-1]
 
 
-@pytest.mark.always
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system shows no process by /proc")
 @pytest.mark.usefixtures("quiet_log")

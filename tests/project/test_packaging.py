@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.always
-
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -34,6 +32,7 @@ def test_a_package_tells_type_checkers_that_it_is_typed(package: str) -> None:
     assert Path(spec.origin).with_name("py.typed").is_file()
 
 
+@pytest.mark.slow
 def test_python_m_trees_shows_its_commands() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "trees", "--help"],

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import readme, settings_tables
-from tests.support.hatchery import python, started
-
-pytestmark = pytest.mark.always
+from tests.support.programs import python, started
 
 RUN_S = 110
 """Seconds that the blocks of a page may take on a busy machine: those of agents import three frameworks."""

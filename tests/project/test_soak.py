@@ -8,10 +8,7 @@ import pytest
 
 from tests.faults.soak import Soak
 
-pytestmark = pytest.mark.always
 
-
-@pytest.mark.stress
 @pytest.mark.usefixtures("quiet_log")
 def test_the_books_balance_after_two_seconds_in_which_everything_breaks() -> None:
     soak = Soak(seed=secrets.randbelow(10**6), seconds=2.0)

@@ -24,7 +24,7 @@ from tests.faults.task_ledger import Ledger
 from tests.faults.task_soak import TaskSoak
 from trees import TaskStatus
 
-pytestmark = [pytest.mark.always, pytest.mark.usefixtures("quiet_log")]
+pytestmark = pytest.mark.usefixtures("quiet_log")
 SECONDS = 2.0
 
 
@@ -36,7 +36,7 @@ def soak(tmp_path: Path) -> Callable[..., TaskSoak]:
     return make
 
 
-@pytest.mark.stress
+@pytest.mark.slow
 def test_every_task_ends_and_nothing_is_done_twice_without_need_while_everything_breaks(
     soak: Callable[..., TaskSoak],
 ) -> None:
@@ -52,7 +52,7 @@ def test_every_task_ends_and_nothing_is_done_twice_without_need_while_everything
 # -- planted in the product --------------------------------------------------------------------------------
 
 
-@pytest.mark.stress
+@pytest.mark.slow
 def test_a_lost_wake_up_is_found(soak: Callable[..., TaskSoak], monkeypatch: pytest.MonkeyPatch) -> None:
     """One end of an attempt in ten is told to nobody."""
     post, numbers = OrchestratorPort.post, itertools.count()
@@ -68,7 +68,7 @@ def test_a_lost_wake_up_is_found(soak: Callable[..., TaskSoak], monkeypatch: pyt
     assert run.ledger.violations["a task has not ended"] > 0
 
 
-@pytest.mark.stress
+@pytest.mark.slow
 def test_a_double_effect_is_found(soak: Callable[..., TaskSoak], monkeypatch: pytest.MonkeyPatch) -> None:
     """An attempt is put twice into the mailbox of its worker, and nobody looks whether it was begun before."""
     give, begin = AttemptHandoff.give, Attempt.begin

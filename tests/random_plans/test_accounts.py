@@ -13,10 +13,9 @@ from tests.random_plans.accounts import NEAR_S, Account, Grove, done_twice, part
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
 from tests.support.resuming import Change, NotingStore
-from tests.support.sizes import sampled
 from trees import Approve, Task, TaskError, TaskHandle, Tree, start
 
-SEEDS = sampled(list(range(60)), 6)
+SEEDS = range(0, 60, 6)
 STEPS, TASKS = 12, 5
 
 

@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from actors.tasks.journal.fold import fold
 from tests.faults.cut_points import CuttingStore, WritingStore, twice
 from tests.random_plans.together import UNDOABLE, Run, World, runs, told
-from tests.support.sizes import size
 from trees import Report, TaskStatus
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
-PLANS = int(os.environ.get("REGROW_PLANS", size(80, 20, 16)))
+PLANS = int(os.environ.get("REGROW_PLANS", "16"))
 
 
 def unclear(store: CuttingStore) -> Counter[tuple[str, str]]:

@@ -31,11 +31,10 @@ from actors.testing import ManualClock, settle
 from tests.random_walks.declared import PLACES, RESTARTS, roots
 from tests.random_walks.model import Child, Decl, Model, Sup
 from tests.random_walks.world import BoomError, World, message, spec_of
-from tests.support.sizes import size
 from trees import SupervisorSpec, Tree, start
 
-pytestmark = [pytest.mark.always, pytest.mark.usefixtures("quiet_log")]
-WALKS = int(os.environ.get("REGROW_WALKS", size(250, 50, 40)))
+pytestmark = pytest.mark.usefixtures("quiet_log")
+WALKS = int(os.environ.get("REGROW_WALKS", "40"))
 STEPS = int(os.environ.get("REGROW_STEPS", "30"))
 
 PICK = st.integers(0, 11)

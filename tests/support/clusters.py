@@ -1,7 +1,6 @@
 """A cluster of Ray for tests: a node on this machine, and more for a while.
 
-Tests that follow one another share one: it starts in seconds, and each of its nodes has processes of its own. It ends
-with the last of them, because it costs something while nobody uses it.
+All tests of a run share it (``xdist_group``): it starts in seconds, and each of its nodes has processes of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.ray_workers import ray_workers
 from trees import Ray
 
 SHARE = 0.01
@@ -38,9 +36,8 @@ A node that was killed refuses to be called, at once. One that is busy, and take
 class RayCluster:
     """The cluster that this process is connected to."""
 
-    def __init__(self, nodes: Any, quicker: dict[str, str]) -> None:
+    def __init__(self, nodes: Any) -> None:
         self._nodes = nodes
-        self._quicker = quicker
         self.address: str = nodes.address
 
     @contextlib.contextmanager
@@ -55,7 +52,7 @@ class RayCluster:
 
     def add(self, name: str, room: int = PLENTY) -> Any:
         """A node more, which has so much of the resource of this name, until it is lost, or the cluster ends."""
-        return self._nodes.add_node(num_cpus=PLENTY, resources={name: room}, **self._quicker)
+        return self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
 
     def by_id(self, id_: str) -> Any:
         """The node of this id."""
@@ -81,41 +78,23 @@ def running_cluster() -> Iterator[RayCluster]:
         "no_monitor": True,  # of the autoscaler
         "_system_config": SETTINGS,
     }
-    with ray_workers() as quicker, pytest.MonkeyPatch.context() as patches:
-        nodes = Cluster(initialize_head=True, head_node_args=head | quicker)
+    with pytest.MonkeyPatch.context() as patches:
+        nodes = Cluster(initialize_head=True, head_node_args=head)
         patches.setattr(builtins, "print", print)  # Ray puts one of its own there some time, and leaves it
         ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
         try:
-            yield RayCluster(nodes, quicker)
+            yield RayCluster(nodes)
         finally:
             ray.shutdown()
             nodes.shutdown()
 
 
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest) -> RayCluster:
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RayCluster]:
     """A cluster of Ray; without Ray the test is skipped, and says so."""
     pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
-    kept = request.config.stash.setdefault(_KEPT, contextlib.ExitStack())
-    if _CLUSTER not in request.config.stash:
-        request.config.stash[_CLUSTER] = kept.enter_context(running_cluster())
-    return request.config.stash[_CLUSTER]
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the cluster where the next test of this process does not use it."""
-    if _CLUSTER in item.config.stash and not (nextitem and "cluster" in _fixtures(nextitem.listchain()[-1])):
-        del item.config.stash[_CLUSTER]
-        item.config.stash[_KEPT].close()
-
-
-def _fixtures(item: object) -> tuple[str, ...]:
-    return getattr(item, "fixturenames", ())
-
-
-_CLUSTER = pytest.StashKey[RayCluster]()
-_KEPT = pytest.StashKey[contextlib.ExitStack]()
+    with running_cluster() as found:
+        yield found
 
 
 START_S = 120.0

@@ -1,4 +1,4 @@
-"""The command ``regrow`` in a process of its own (``tests.support.hatchery``), and programs for it to run."""
+"""The command ``regrow`` in a process of its own (``tests.support.programs``), and programs for it to run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import IO
 
 import pytest
 
-from tests.support.hatchery import Hatched, started
+from tests.support.programs import started
 
-Process = Hatched | subprocess.Popen[str]
+Process = subprocess.Popen[str]
 
 WAIT_S = 60.0
 

@@ -1,14 +1,12 @@
 """The databases that durable stores are tested on: files of SQLite, and a PostgreSQL of our own.
 
-The PostgreSQL is a private cluster on loopback, in a directory of its own, started once for all tests that want it and
-thrown away at their end. The machine's own one, if it has one, is not touched. As root it runs as another user, because
+The PostgreSQL is a server on loopback, in a directory of its own, started once for each process of tests that wants it
+and removed at its end. The machine's own one, if it has one, is not touched. As root it runs as another user, because
 PostgreSQL refuses root. Where it is not installed those tests are skipped, and say how to install it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
 import os
 import pwd
@@ -25,45 +23,8 @@ import pytest
 from tests.support.ports import free_port
 
 PATIENCE_S = 60
-REMOVED_WITHIN_S = 600
-"""A hundred databases, as a long run leaves them, are ninety thousand files."""
 DEBIAN = Path("/usr/lib/postgresql")
 """Where Debian puts the programs, by version."""
-EMPTY = """
-DO $$
-DECLARE
-    each text;
-BEGIN
-    SET LOCAL statement_timeout = '10s';
-    PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid();
-    WHILE EXISTS (SELECT FROM pg_stat_activity
-            WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) LOOP
-        PERFORM pg_sleep(0.005), pg_stat_clear_snapshot();
-    END LOOP;
-    FOR each IN SELECT oid::regclass FROM pg_class
-            WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') LOOP
-        EXECUTE 'DROP TABLE IF EXISTS ' || each || ' CASCADE';
-    END LOOP;
-    FOR each IN SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'public'::regnamespace LOOP
-        EXECUTE 'DROP FUNCTION IF EXISTS ' || each || ' CASCADE';
-    END LOOP;
-    EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
-END
-$$
-"""
-"""Ends all other sessions of a database, and takes away what tests put there: tables, functions and settings."""
-PICTURE = """
-SELECT (SELECT count(*) FROM pg_class WHERE oid >= 16384), (SELECT count(*) FROM pg_proc WHERE oid >= 16384),
-    (SELECT count(*) FROM pg_type WHERE oid >= 16384), (SELECT count(*) FROM pg_event_trigger),
-    (SELECT count(*) FROM pg_extension), (SELECT count(*) FROM pg_largeobject_metadata),
-    (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),
-    (SELECT array_agg((nspname, nspowner, nspacl)::text ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_'),
-    (SELECT (datdba, datconnlimit, datacl, datallowconn)::text FROM pg_database WHERE datname = current_database()),
-    (SELECT count(*) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase
-        WHERE datname = current_database())
-"""
-"""What there is in a database beyond what the server puts there, whose number is 16384 or more, and who may do what."""
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "fsync": "off",  # nobody pulls the plug here
@@ -73,7 +34,6 @@ SETTINGS = {
 }
 
 
-@functools.cache
 def programs() -> Path | None:
     """The directory of initdb and pg_ctl, those of the newest version; None: it is not installed."""
     found = shutil.which("pg_ctl")
@@ -93,9 +53,6 @@ class Cluster:
         self._folder = Path(tempfile.mkdtemp(prefix="regrow-postgres-"))
         self._as: dict[str, Any] = {}
         self._numbers = itertools.count()
-        self._empty: list[str] = []
-        """URLs of databases that are as new."""
-        self._as_new: list[tuple[Any, ...]] = []
         if os.geteuid() == 0:
             names = {entry.pw_name for entry in pwd.getpwall()}
             account = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
@@ -163,27 +120,6 @@ class Cluster:
         self.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
-    def lend(self) -> str:
-        """An empty database, to be given back: its URL."""
-        if not self._as_new:
-            self._empty.append(self.create())
-            self._as_new = self.execute(PICTURE, self._empty[-1])
-        return self._empty.pop() if self._empty else self.create()
-
-    def take_back(self, url: str) -> None:
-        """Empty a database for whoever is next. To make a new one and to delete it costs the server four times as much.
-
-        One that is not as new after that, or cannot be emptied, is deleted.
-        """
-        with contextlib.suppress(psycopg.Error):
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(EMPTY.encode())
-                is_as_new = connection.execute(PICTURE.encode()).fetchall() == self._as_new
-            if is_as_new:
-                self._empty.append(url)
-                return
-        self.drop(url)
-
     def drop(self, url: str) -> None:
         """Delete a database, whoever is connected to it."""
         self.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
@@ -202,12 +138,12 @@ class Cluster:
 
     def close(self) -> None:
         """Leave nothing of it."""
-        self._ender.communicate(timeout=REMOVED_WITHIN_S)
+        self._ender.communicate(timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
-    """A server for all tests that want one."""
+    """A server for all tests of this process that want one."""
     found = programs()
     if found is None:
         pytest.skip(
@@ -221,9 +157,9 @@ def postgres() -> Iterator[Cluster]:
 @pytest.fixture
 def postgres_url(postgres: Cluster) -> Iterator[str]:
     """An empty database of it."""
-    url = postgres.lend()
+    url = postgres.create()
     yield url
-    postgres.take_back(url)
+    postgres.drop(url)
 
 
 @pytest.fixture

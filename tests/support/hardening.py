@@ -17,7 +17,7 @@ import pytest
 
 from actors import Event, Worker
 from actors.model.clock import monotonic
-from tests.support import hatchery
+from tests.support import programs
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 LONG_S = 60.0
@@ -216,7 +216,7 @@ def python(code: str, timeout_s: float = 40.0) -> subprocess.CompletedProcess[st
         from trees import SupervisorSpec, WorkerSpec, start
     """
     program = textwrap.dedent(head) + textwrap.dedent(code)
-    return hatchery.ran("-c", program, cwd=ROOT, timeout=timeout_s)
+    return programs.ran("-c", program, cwd=ROOT, timeout=timeout_s)
 
 
 class Stop:

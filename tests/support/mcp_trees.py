@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.hatchery import python
 from tests.support.ports import free_port
+from tests.support.programs import python
 from trees import Plan, Retry, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
 from trees.agents import MCP
 
@@ -77,7 +77,7 @@ def is_alive(pid: int) -> bool:
 def http_server(port: int | None = None) -> Iterator[str]:
     """A server on HTTP; its address."""
     number = port or free_port()
-    with python(SERVER, "--port", number, imports=["mcp.server.mcpserver", "uvicorn"]) as process:
+    with python(SERVER, "--port", number) as process:
         try:
             eventually(lambda: listens(number), 60.0)
             yield f"http://127.0.0.1:{number}/mcp"

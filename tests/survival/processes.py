@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.hatchery import Hatched, python, wait_until_stopped
+from tests.support.programs import python, wait_until_stopped
 from tests.support.stores import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -65,9 +65,9 @@ class Process:
 
     def __init__(self, notes: Notes, under: tuple[str, ...] = ()) -> None:
         words = ("-m", "tests.survival.life", str(notes.writes))
-        self._popen: Hatched | subprocess.Popen[str]
+        self._popen: subprocess.Popen[str]
         if not under:
-            self._popen = python(*words, cwd=ROOT, talks=True, keeps=[notes.writes], imports=["pytest"])
+            self._popen = python(*words, cwd=ROOT, talks=True, keeps=[notes.writes])
         else:
             self._popen = subprocess.Popen(
                 [*under, sys.executable, *words],

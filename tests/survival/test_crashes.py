@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from actors import ChildExited, ChildStarted, Event
 from tests.support.orchestrators import kill_orchestrator
 from tests.support.stores import PATIENCE_S
@@ -15,8 +13,6 @@ from tests.survival.cells import COLUMNS, ORCHESTRATOR, STANDBY, SUPERVISOR, WOR
 from tests.survival.processes import Notes
 from tests.survival.scene import ENDED, HELD, PATH, UNDOING, Scene, require_all
 from trees import HA, Tree
-
-pytestmark = pytest.mark.always
 
 Begin = Callable[..., Tree]
 Urls = Callable[[str], str | None]

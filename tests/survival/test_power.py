@@ -34,8 +34,6 @@ from tests.survival.scene import HELD, PLANS, UNDOING, Scene, require_all
 from trees import Tree
 from trees.store import SqlStore, fenced_connection
 
-pytestmark = pytest.mark.always
-
 Begin = Callable[..., Tree]
 
 

@@ -15,8 +15,6 @@ from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, UNDOING, Scene, require_all
 from trees import HA, StoreBusyError, Tree
 
-pytestmark = pytest.mark.always
-
 Begin = Callable[..., Tree]
 Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]

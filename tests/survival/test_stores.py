@@ -24,8 +24,6 @@ from tests.survival.processes import Notes, Process
 from tests.survival.scene import AFTER, ENDED, HELD, UNDOING, Scene, require_all
 from trees import HA, LeaseLostError, StorePaused, StoreResumed, Tree
 
-pytestmark = pytest.mark.always
-
 Begin = Callable[..., Tree]
 Loads = Callable[[], Process]
 Urls = Callable[[str], str | None]

@@ -28,7 +28,6 @@ from tests.actors.dispatch.test_process_group import runs
 from tests.support.crew import meanwhile, until
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
-from tests.support.sizes import size
 from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
 ROOT = Path(__file__).parents[3]
@@ -203,6 +202,7 @@ def test_what_cannot_be_tested_for_truth_and_what_nobody_awaits_mean_not_yet(not
         assert next(answers, None) is None
 
 
+@pytest.mark.slow
 def test_a_line_that_says_ready_is_found_in_a_flood_of_which_only_a_part_is_passed_on() -> None:
     """Else a start with a regular expression would hold up the one reader of all commands."""
     flood = "print('no\\n' * 300_000 + 'ready now', flush=True); import time; time.sleep(600)"
@@ -426,6 +426,7 @@ with start(SupervisorSpec(id="p", children=[WorkerSpec(id="m", command=command)]
 """
 
 
+@pytest.mark.slow
 def test_if_the_host_dies_by_kill_9_the_command_and_what_it_started_are_gone() -> None:
     process = subprocess.Popen([*python(HOST), BELOW], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -540,8 +541,9 @@ def test_an_on_line_that_raises_anything_is_given_the_next_line_all_the_same() -
         assert seen.tree.child("p/m").state == "running"
 
 
+@pytest.mark.slow
 def test_a_command_that_writes_100_mb_a_second_neither_blocks_the_tree_nor_fills_memory() -> None:
-    blocks = size(300, 100, 100)
+    blocks = 100
     block = "import os, sys\nblock = (b'x' * 99 + b'\\n') * 10_000\n"
     code = f"{block}for _ in range({blocks}): os.write(1, block)\nprint('end')"
     with running(python(code), restart="temporary") as seen:

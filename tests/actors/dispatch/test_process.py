@@ -154,6 +154,7 @@ def ran(*words: str, cwd: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ", store='sqlite:///p.db', web=Web(port=0)"])
 def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(more: str, tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
@@ -166,6 +167,7 @@ def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(more: s
     assert "answer" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ", store='sqlite:///p.db', web=Web(port=0)"])
 @pytest.mark.parametrize("dispatch", ["'process'", "Process(preload=['app'])"])
 def test_a_module_that_starts_its_tree_while_it_is_imported_gets_an_error_that_says_just_that(

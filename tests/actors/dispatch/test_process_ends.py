@@ -29,9 +29,9 @@ from tests.actors.dispatch.test_process_group import runs
 from tests.support import process_workers as there
 from tests.support.command import out
 from tests.support.hardening import LONG_S, eventually
-from tests.support.hatchery import python
 from tests.support.load import beside_others
 from tests.support.process_trees import Exits, running, spec_of, worker
+from tests.support.programs import python
 from trees import Backoff, Process, Tree, start
 
 ROOT = Path(__file__).parents[3]

@@ -45,6 +45,7 @@ def host(*ways: str) -> Iterator[tuple[subprocess.Popen[str], int, list[int]]]:
                 os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["guarded", "below", "apart", "marked"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_if_the_host_dies_every_process_and_what_it_started_is_gone(way: str, end: signal.Signals) -> None:

@@ -36,7 +36,6 @@ from tests.support.hardening import eventually
 from tests.support.process_trees import Exits, spec_of
 from tests.support.process_trees import running as started
 from tests.support.process_trees import worker as placed
-from tests.support.sizes import size
 from trees import Ray, Tree, WorkerSpec, start
 from trees.views.snapshot import WorkerSnapshot
 
@@ -44,7 +43,7 @@ LONG_S = 120.0
 """Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
 NODE = 56
 """Digits of the id of a node."""
-POOL = size(4, 2, 2)
+POOL = 2
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 
 

@@ -5,7 +5,6 @@ import threading
 import weakref
 
 import pykka
-import pytest
 
 from actors import (
     ChildExited,
@@ -142,7 +141,6 @@ def test_supervisors_have_no_thread_of_their_own() -> None:
         assert threading.active_count() - before < 20
 
 
-@pytest.mark.serial
 def test_looking_at_one_child_costs_the_same_among_ten_thousand() -> None:
     """Trap 17."""
 

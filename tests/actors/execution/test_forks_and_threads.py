@@ -17,7 +17,6 @@ from actors import (
     TreeStopped,
 )
 from actors.testing import settle
-from tests.support.forks import LETS_FORKS_BE
 from tests.support.hardening import (
     BOTH,
     LONG_S,
@@ -91,7 +90,6 @@ def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree() -> None:
     assert "KeyboardInterrupt" in done.stderr
 
 
-@pytest.mark.serial
 def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand() -> None:
     """Row 13: the experiment took 2.4 s to unregister 16,000, and 0.2 ms to find one of them."""
     with tree_of(worker("w", pool=10_000)) as tree:
@@ -273,7 +271,7 @@ def test_idle_actors_have_no_threads() -> None:
 def test_in_the_child_of_a_fork_a_tree_is_down_instead_of_half_alive() -> None:
     """Row 35."""
     done = python(
-        LETS_FORKS_BE
+        'import warnings\nwarnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)\n'
         + TREE
         + """
 with start(spec) as tree:
@@ -297,6 +295,7 @@ with start(spec) as tree:
     assert done.stdout.splitlines()[:3] == ["TreeDownError", "[] False True True", "the parent goes on"]
 
 
+@pytest.mark.slow
 def test_a_fork_in_the_middle_of_traffic_leaves_no_lock_behind_in_the_child() -> None:
     """Row 35: locks that other threads held at the fork are held for ever in the child."""
     done = python(
@@ -398,6 +397,7 @@ def test_every_thread_says_in_its_name_whose_it_is() -> None:
         assert not ours[0].is_alive()
 
 
+@pytest.mark.slow
 def test_it_works_without_asserts() -> None:
     """Smaller: Pykka guards ``super().__init__()`` with an assert, which -O removes."""
     done = python(

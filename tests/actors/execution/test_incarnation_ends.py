@@ -15,7 +15,7 @@ from actors.concurrency.failed_frames import clear_own
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.model.clock import monotonic
 from tests.support.hardening import BOTH, LONG_S, Gate, Witness, crash, eventually, tree_of, worker
-from tests.support.hatchery import ran
+from tests.support.programs import ran
 
 # -- names and shapes of a user's class --------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ print("left")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [STUBBORN, FINALIZERS, STOPS],

@@ -639,6 +639,7 @@ def test_a_thousand_restarts_leave_nothing_open(place: str) -> None:
         eventually(lambda: threading.active_count() <= threads + 8, "the end of their threads")
 
 
+@pytest.mark.slow
 @EVERYWHERE
 @pytest.mark.parametrize("seed", range(3))
 def test_in_a_storm_of_crashes_kills_and_stops_it_is_open_once_at_a_time_and_left_as_often_as_entered(

@@ -135,7 +135,6 @@ def test_a_thread_that_blocks_after_taking_on_a_job_for_itself_is_made_up_for(po
     gate.open.set()
 
 
-@pytest.mark.stress
 @pytest.mark.parametrize("handler", [lambda message: message, obey_async])
 def test_no_wake_up_is_lost_when_a_worker_goes_idle(handler: Any) -> None:
     """Trap 3: each message finds the worker just going idle."""
@@ -145,7 +144,6 @@ def test_no_wake_up_is_lost_when_a_worker_goes_idle(handler: Any) -> None:
         assert [ref.ask(n, timeout=LONG_S) for n in range(1500)] == list(range(1500))
 
 
-@pytest.mark.stress
 def test_no_wake_up_is_lost_when_a_worker_comes_up() -> None:
     """Trap 3: messages are sent while it restarts."""
     count, most = 0, 400

@@ -210,7 +210,6 @@ def test_all_members_work_where_there_is_work_for_all() -> None:
         assert sorted(each.get(timeout=LONG_S) for each in answers) == list(range(8))
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 def test_what_a_message_costs_does_not_depend_on_the_number_of_members(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: Counter[int] = Counter()

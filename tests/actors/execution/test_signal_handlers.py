@@ -52,7 +52,7 @@ USES: dict[str, tuple[dict[str, Any], Callable[[Any], object]]] = {
 }
 
 
-@pytest.mark.stress
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 def test_a_tree_may_be_stopped_by_a_signal_handler_that_interrupts_its_use(
     alarm: Callable[[Callable[[], object]], None], use: str
@@ -70,7 +70,6 @@ def test_a_tree_may_be_stopped_by_a_signal_handler_that_interrupts_its_use(
         assert stopped == [True], f"round {number}"
 
 
-@pytest.mark.stress
 def test_a_signal_handler_may_tell_a_worker_that_the_main_thread_is_just_telling(
     alarm: Callable[[Callable[[], object]], None],
 ) -> None:

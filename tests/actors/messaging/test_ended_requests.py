@@ -224,6 +224,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "way"), PLACES)
 def test_a_request_leaves_nothing_behind_however_it_ended(place: Any, way: Any) -> None:
     left = {}

@@ -37,8 +37,8 @@ from tests.support.hardening import (
 from trees import Mailbox
 
 
+@pytest.mark.slow
 @BOTH
-@pytest.mark.stress
 @pytest.mark.timeout(100)
 def test_no_ask_hangs_that_races_with_a_stop(kind: type[Any]) -> None:
     """Row 04."""

@@ -349,7 +349,6 @@ def test_whatever_kind_keeps_an_error_is_weighed_when_it_is_published(kind: Call
     assert isinstance(got[0], EventsLost)
 
 
-@pytest.mark.stress
 def test_no_weight_is_left_over_when_many_put_at_once() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

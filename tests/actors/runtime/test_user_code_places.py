@@ -551,6 +551,7 @@ def _printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.collect()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_printed")
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_user_code_may_raise_block_and_call_back_wherever_it_runs(name: str, mode: str) -> None:

@@ -16,12 +16,11 @@ import pytest
 
 from actors import Worker
 from actors.testing import FaultyWorker, Hang, settle
-from tests.support import sizes
 from tests.support.crew import LONG_S, faulty, running, shop
 from tests.support.hardening import eventually
 from trees import Tree, WorkerSpec
 
-FEW, MANY = sizes.size(500, 250, 250), sizes.size(20_000, 5_000, 5_000)
+FEW, MANY = 250, 5_000
 SLACK = 8.0
 """How much longer the same may take among many: a cost per sibling would make it twenty times as long, or more."""
 
@@ -80,8 +79,6 @@ def crash_the_last_of_a_rest(tree: Tree) -> None:
     assert ref.ask("back?", timeout=LONG_S) == "back?"
 
 
-@pytest.mark.serial
-@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "strategy"),
@@ -239,7 +236,6 @@ def instances(actor: type[Any]) -> int:
     return sum(type(thing) is actor for thing in gc.get_objects())
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts file handles where Linux shows them")  # noqa: PTH112
 @pytest.mark.parametrize(("actor", "dispatch"), [(Unique, "pool"), (Unique, "thread"), (AsyncUnique, "loop")])

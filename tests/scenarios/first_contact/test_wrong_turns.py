@@ -19,7 +19,7 @@ import pytest
 
 import trees
 from actors import Failed, UnknownPathError
-from tests.support.hatchery import ran
+from tests.support.programs import ran
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 RUN_S = 60.0
@@ -340,6 +340,7 @@ def test_a_tree_works_in_a_session_whose_main_has_no_file() -> None:
     assert said.getvalue() == 2 * LINE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "typed_in"),
     [(["-c", SESSION], ""), (["-"], SESSION), (["-i", "-q"], SESSION)],

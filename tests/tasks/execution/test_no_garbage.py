@@ -95,6 +95,7 @@ def run(tree: Tree, times: int) -> None:
     settle(tree)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_task_leaves_no_garbage_for_the_collector(plan: str) -> None:

@@ -16,13 +16,12 @@ from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStepped, Su
 from tests.support import process_work as there
 from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
-from tests.support.sizes import size
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 PARTS = 200
 LONG_S = 300.0
-POOL = size(8, 2, 2)
+POOL = 2
 
 
 def tree_of(worker: WorkerSpec, plan: list[Subtask], **settings: Any) -> SupervisorSpec:

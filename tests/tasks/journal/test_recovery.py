@@ -13,7 +13,6 @@ from actors import ChildExited
 from actors.messaging.reply import Reply
 from actors.tasks.model.task_events import SubtaskSucceeded
 from tests.faults.cut_points import AT_ONCE, CuttingStore, World, twice
-from tests.support.sizes import sampled
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 
 pytestmark = pytest.mark.slow
@@ -31,7 +30,7 @@ def same_at_every_record(
 ) -> None:
     """Each record, or every so many. A sample is one in twelve records, from ``first`` on: other ones in each test."""
     wanted, report, records = reference(fails=fails)
-    for at in sampled(range(1 + fails % every, records + 1, every), 12 // every, first):
+    for at in range(1 + fails % every + first * every, records + 1, 12):
         world = World(fails=fails)
 
         store, found = run(world, at)
@@ -129,7 +128,7 @@ class CuttingTeam(CuttingStore):
 def test_a_team_that_is_replaced_at_any_of_its_records_goes_on_with_what_it_had() -> None:
     wanted, counting = World(), CuttingTeam()
     report = wanted.run(counting)
-    for at in sampled(range(1, counting.written + 1), 3):
+    for at in range(1, counting.written + 1, 3):
         world = World()
         reached = threading.Event()
 

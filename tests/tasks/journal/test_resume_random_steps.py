@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from actors import Failed
 from tests.support.resuming import Books, NotingStore, Scenario
-from tests.support.sizes import size
 from trees import Retry, StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Tasks, WorkerSpec
 
 
@@ -118,10 +117,11 @@ class Programmed(Scenario):
         return SupervisorSpec(id="p", tasks=tasks, children=[worker])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("quiet_log")
 @settings(
-    max_examples=size(200, 60, 12),
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

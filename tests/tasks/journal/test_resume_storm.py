@@ -51,6 +51,7 @@ EACH = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @EACH
 def test_orchestrators_that_die_at_every_record_of_a_new_process_get_there_all_the_same(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
@@ -76,6 +77,7 @@ class LateStore(NotingStore):
         return reply
 
 
+@pytest.mark.slow
 @EACH
 def test_a_store_that_keeps_records_later_than_it_gets_them_is_gone_on_from_at_any_change(
     scenario: Scenario, writer: Writer

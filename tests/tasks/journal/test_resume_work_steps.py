@@ -23,8 +23,8 @@ from actors import Failed, StepMismatchError
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.model import task_events
 from actors.testing import settle
-from tests.actors.messaging.test_wait_graph import eventually
 from tests.support.attempts import LONG_S
+from tests.support.hardening import eventually
 from tests.support.resuming import Books, Change, NotingStore, Scenario, same_from_every_change
 from trees import Retry, StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 
@@ -84,6 +84,7 @@ def recorded(changes: list[Change]) -> set[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_step_that_is_recorded_is_called_again_from_any_change_on() -> None:
     scenario = Stepping()
     wanted, reports = scenario.run(NotingStore())
@@ -258,6 +259,7 @@ def some() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_every_process_and_differ_for_other_arguments() -> None:
     here = [fingerprint((each,), {}) for each in some()]
     assert len({*here}) == len(here)

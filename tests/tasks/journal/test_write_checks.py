@@ -14,7 +14,6 @@ from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.task import Task, TaskStatus, Usage
 from actors.tasks.model.write_checks import checked, require_length
 from tests.support.event_kinds import JOURNALLED_KINDS
-from tests.support.sizes import size
 from tests.support.stores import OWNER, PATIENCE_S, queued, submitted, succeeded
 from tests.trees.store.test_codec import records
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
@@ -26,8 +25,9 @@ class Odd:
     """Nothing that any field of a record may be."""
 
 
+@pytest.mark.slow
 @given(records)
-@settings(max_examples=size(100, 40, 40), deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_record_that_can_be_read_back_is_taken(record: Event) -> None:
     assert checked(record) is record
 

@@ -86,6 +86,7 @@ def restart(tree: Tree, helper: Helper) -> None:
 HELPERS = pytest.mark.parametrize("does", ["fails_of_its_stop", "is_broken_off"])
 
 
+@pytest.mark.slow
 @ASKERS
 @HELPERS
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])

@@ -94,6 +94,7 @@ def restart_group(tree: Tree, record: Record, path: str = "shop/asker") -> None:
     record.wait_for(ChildExited, path, exits + 1)
 
 
+@pytest.mark.slow
 @SYNC
 @pytest.mark.parametrize("is_member", [False, True], ids=["worker", "member"])
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])

@@ -155,6 +155,7 @@ def test_what_is_small_is_submitted_and_cancelled_while_a_large_result_is_writte
         other.result(LONG_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [spec, team], ids=["one orchestrator", "a team"])
 @pytest.mark.parametrize("at", range(PIECES))
 def test_a_process_that_dies_at_any_piece_has_lost_no_more_than_that_result(

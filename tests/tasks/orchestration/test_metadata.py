@@ -261,6 +261,7 @@ def test_what_is_looked_for_has_the_form_in_which_it_is_kept_and_true_is_no_numb
             found({"n": object()})
 
 
+@pytest.mark.slow
 def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'tasks.db'}"
     with start(tree_of(ScriptedExecutable("ok"), [Subtask("a", worker="w")]), store=url) as tree:

@@ -59,6 +59,7 @@ def submit_many(tree: Tree, tasks: Any, *, is_async: bool) -> list[Any]:
 BOTH = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("count", [3, 700])
 def test_submit_many_keeps_its_tasks_in_one_commit(

@@ -314,7 +314,6 @@ def test_several_that_read_one_iterator_each_get_others_of_the_events_and_all_he
     assert [type(event) for event in got] == STORY
 
 
-@pytest.mark.serial
 def test_three_hundred_readers_cost_no_thread_and_no_subscriber_each() -> None:
     async def main(tree: Any, handle: Any, hang: Hang) -> tuple[int, int, list[int]]:
         subscribers, threads = len(tree._system.bus._subscriptions), threading.active_count()

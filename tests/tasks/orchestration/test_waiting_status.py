@@ -159,6 +159,7 @@ def _line_of(dump: str, task: str) -> str:
     return next(line for line in dump.splitlines() if f"task {task} " in line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", WAITING.values(), ids=WAITING)
 def test_another_process_and_the_next_one_see_that_it_waits_for_a_person(spec: SupervisorSpec, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'tasks.db'}"

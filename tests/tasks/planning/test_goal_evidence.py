@@ -21,7 +21,6 @@ from actors.tasks.planning.keyword_planner import KeywordPlanner
 from actors.tasks.planning.plan_validation import check_plan
 from actors.tasks.planning.verb_families import VERB_FAMILIES, Verbs
 from actors.tasks.planning.worker_words import profile_of
-from tests.support.sizes import sampled, size
 from tests.tasks.planning.test_planners import row
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -431,7 +430,7 @@ UNITS = [
 ]
 
 
-LONG = size(32_000, 16_000, 16_000)
+LONG = 16_000
 """Characters of what is long."""
 
 
@@ -447,7 +446,8 @@ def grows_with_its_length(took: Callable[[int], float]) -> None:
     assert large < 64 * small, f"{small:.4f} s for {LONG // 16:,} characters and {large:.4f} s for {LONG:,}"
 
 
-@pytest.mark.parametrize("unit", sampled(UNITS, 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS[::2])
 @pytest.mark.parametrize("keywords", [None, {"search": "search", "ipsum": "review", "unit test": "code"}])
 def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keywords: dict[str, str] | None) -> None:
     planner = KeywordPlanner(keywords, default="search")
@@ -461,6 +461,7 @@ def test_the_time_for_a_goal_grows_with_its_length_and_no_faster(unit: str, keyw
     grows_with_its_length(took)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_time_for_a_description_grows_with_its_length_and_no_faster(unit: str) -> None:
     def took(length: int) -> float:

@@ -353,6 +353,7 @@ SUBTASKS = st.builds(
 ESTIMATES = st.sampled_from([None, 5, -1, "x", boom, Budget(3), {"cost": 1}, {"x": 1}])
 
 
+@pytest.mark.slow
 @given(st.lists(SUBTASKS, max_size=8), ESTIMATES, BUDGETS, st.lists(NAMES, max_size=3), st.text(max_size=30))
 def test_a_check_never_raises_and_a_plan_without_problems_can_run(
     subtasks: list[Subtask], estimate: object, budget: Budget | None, waiting: list[str], goal: str
@@ -377,7 +378,6 @@ def test_a_check_never_raises_and_a_plan_without_problems_can_run(
 # -- cost --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("kind", ["good", "chain", "unknown", "ghosts", "unresolved"])
 def test_a_plan_of_a_thousand_subtasks_is_checked_in_no_time(kind: str) -> None:
     rows = tuple(row(f"worker{n}", f"skill{n % 7}", estimate=3) for n in range(1_000))

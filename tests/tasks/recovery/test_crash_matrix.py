@@ -151,6 +151,7 @@ def asker_got(crash: Crash, tree: Tree, hang: Hang) -> BaseException | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dispatch", DISPATCHES)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("restart", RESTARTS)

@@ -18,7 +18,6 @@ from actors import StartError
 from tests.support.clusters import START_S, on_ray
 from tests.support.crew import LONG_S, Record, running, shop
 from tests.support.mortal import Stillborn
-from tests.support.sizes import sampled
 from tests.tasks.recovery.test_crash_matrix import RESTARTS, STRATEGIES, Crash, assert_dump_shows
 from tests.tasks.recovery.test_crash_matrix_in_processes import (
     FAILED,
@@ -48,7 +47,7 @@ CELLS = [
         STRATEGIES[number // 2 % len(STRATEGIES)],
         id=row.crash.name.replace(" ", "_"),
     )
-    for number, row in sampled(list(enumerate(ROWS)), 4)
+    for number, row in list(enumerate(ROWS))[::4]
     if row.crash.name != "killed fork server"
 ]
 

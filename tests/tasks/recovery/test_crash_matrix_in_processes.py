@@ -120,6 +120,7 @@ def mortal(id_: str, notes: Path, fault: str = "", **rules: Any) -> WorkerSpec:
     return WorkerSpec(id=id_, actor=Mortal, args=(id_, str(notes), fault), **rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("row", "restart", "strategy"), CELLS)
 def test_a_process_that_fails_is_treated_as_the_rules_say(
     row: Death, restart: Any, strategy: Any, tmp_path: Path

@@ -115,6 +115,7 @@ def test_a_step_that_kills_its_process_ends_after_so_many_losses(role: str, max_
         assert said in str(records(deadly.store, "poison", task_events.Reviewed, task_events.Synthesized)[-1].error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["first", "middle", "last"])
 @pytest.mark.parametrize("max_steps", [1, 3, 10])
 @pytest.mark.parametrize("role", ["plan", "undo"])

@@ -17,7 +17,6 @@ import pytest
 from actors import Escalated, Failed, Later, Rejected
 from actors.model.events import InternalError
 from actors.tasks.model.task import MOST_TOKENS
-from tests.support.sizes import size
 from trees import (
     Check,
     Done,
@@ -193,7 +192,7 @@ def planned(task: Any, *_: Any) -> Plan:
 
 def chosen(channel: str, store: str | None) -> list[str]:
     """The poisons of a channel: all of them in memory, a third of them on a disk; half of these in a sample."""
-    one_in = size(1, 2, 2) if store is None else size(3, 6, 6)
+    one_in = 2 if store is None else 6
     return list(POISONS)[[*WORK, *STEPS].index(channel) % one_in :: one_in]
 
 
@@ -241,11 +240,13 @@ def store(request: pytest.FixtureRequest, sqlite_url: str) -> str | None:
     return sqlite_url if request.param == "sqlite" else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", WORK)
 def test_whatever_a_worker_says_costs_its_own_attempt(channel: str, store: str | None) -> None:
     play(channel, store, lambda task, context: WORK[channel](POISONS[context.goal](), context))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", STEPS)
 def test_whatever_a_step_says_costs_its_own_step(channel: str, store: str | None) -> None:
     plain = {"planner": planned, "reviewer": lambda *_: True, "synthesizer": lambda _, results: results}

@@ -259,7 +259,6 @@ def test_a_put_far_from_the_limit_makes_no_queue() -> None:
     assert store._queue is None
 
 
-@pytest.mark.serial
 def test_thousands_of_subtasks_at_the_limit_cost_about_the_same_each() -> None:
     def seconds(subtasks: int) -> float:
         def run() -> None:
@@ -317,6 +316,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON, st.integers(0, 60))
 def test_a_summary_is_never_longer_than_it_may_be_and_whole_where_it_fits(value: object, limit: int) -> None:
     summary = summary_of(value, limit)

@@ -14,7 +14,6 @@ from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S
 from tests.support.dispatching import one, shop, submitted, until
 from tests.support.operations import counted_here, counted_on_loop
-from tests.support.sizes import size
 from trees import (
     Escalate,
     Respond,
@@ -29,7 +28,7 @@ from trees import (
     start,
 )
 
-FEW, MANY = size(50, 20, 20), size(400, 160, 160)
+FEW, MANY = 20, 160
 MOST_GROWTH = 1.1
 """Of the operations that one more subtask costs: heaps and dicts of eight times as many may cost a little more."""
 MOST_GROWTH_OF_AN_ANSWER = 1.3
@@ -72,7 +71,7 @@ def undone(number: int) -> list[Subtask]:
     return [*apart(number), one("last", worker="bad", depends_on=[f"n{n}" for n in range(number)])]
 
 
-@pytest.mark.serial
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [apart, hub, chain, join, undone], ids=lambda plan: plan.__name__)
 def test_a_subtask_costs_the_same_in_a_plan_of_eight_times_as_many(plan: Callable[[int], list[Subtask]]) -> None:
     """What a task costs by itself is taken away: one more subtask is looked at, in a short plan and in a long one."""
@@ -99,7 +98,7 @@ def test_a_subtask_costs_the_same_in_a_plan_of_eight_times_as_many(plan: Callabl
     assert (many - few) / (MANY - FEW) <= MOST_GROWTH * (few - one) / (FEW - 1)
 
 
-@pytest.mark.serial
+@pytest.mark.slow
 def test_a_plan_of_2000_subtasks_costs_no_more_per_subtask_than_one_of_100() -> None:
     """All work is counted, which takes long: of 400 and of 50 in a sample."""
 
@@ -110,10 +109,10 @@ def test_a_plan_of_2000_subtasks_costs_no_more_per_subtask_than_one_of_100() -> 
             tree.run("go", timeout=4 * LONG_S)
         return operations.count / number
 
-    assert each(size(2000, 400, 400)) <= 1.05 * each(size(100, 50, 50))
+    assert each(400) <= 1.05 * each(50)
 
 
-@pytest.mark.serial
+@pytest.mark.slow
 def test_an_ask_costs_the_same_among_eight_times_as_many_of_the_same_attempt() -> None:
     def each(number: int) -> float:
         async def ask(_: Any, context: Any) -> int:
@@ -128,7 +127,6 @@ def test_an_ask_costs_the_same_among_eight_times_as_many_of_the_same_attempt() -
     assert each(MANY) <= 1.05 * each(FEW)
 
 
-@pytest.mark.serial
 def test_an_answer_costs_the_same_among_eight_times_as_many_open_questions() -> None:
     async def ask(_: Any, context: Any) -> str:
         if context.feedback:

@@ -62,6 +62,7 @@ ALL = (chat, responses, wrapped, fallback, with_a_tool, sdk_chat, sdk_responses)
 CHATS = (chat, wrapped, fallback, with_a_tool, sdk_chat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ALL)
 def test_a_stream_that_is_whole_is_the_answer_and_its_usage_counts(made: Made) -> None:
     provider = Provider()

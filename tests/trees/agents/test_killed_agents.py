@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.databases import Cluster
-from tests.support.hatchery import python
-from tests.support.sizes import ALL, MOST
+from tests.support.programs import python
 from tests.trees.agents.agent_of_ten import REQUESTS
 
 ROOT = Path(__file__).parents[3]
@@ -62,10 +61,11 @@ def test_an_agent_that_is_killed_in_any_request_or_tool_repeats_that_one_only(
     def new(point: str) -> str:
         return f"sqlite:///{tmp_path / point.replace(' ', '-')}.db"
 
-    points = POINTS + CALLS if ALL or (MOST and not streamed) else SAMPLE if streamed else [*POINTS, CALLS[4]]
+    points = SAMPLE if streamed else [*POINTS, CALLS[4]]
     pays_once_more(new, tmp_path, points, streamed=streamed)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(tmp_path: Path, postgres: Cluster) -> None:
     urls: list[str] = []
@@ -75,7 +75,7 @@ def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(tmp_path
         return urls[-1]
 
     try:
-        pays_once_more(new, tmp_path, POINTS + CALLS if ALL else SAMPLE, streamed=False)
+        pays_once_more(new, tmp_path, SAMPLE, streamed=False)
     finally:
         for url in urls:
             postgres.drop(url)

@@ -58,6 +58,7 @@ SECRET = "t0p-s3cret-token"  # noqa: S105 - of nothing
 # -- tools as capabilities -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("by", ["capability", "tool"])
 def test_a_subtask_calls_a_tool_by_capability_or_by_worker_and_tool(kind: str, by: str) -> None:
@@ -124,6 +125,7 @@ def test_tools_is_for_servers_only() -> None:
         start(office(lambda task: None, tools=["a"]))
 
 
+@pytest.mark.slow
 @KINDS
 def test_tools_that_change_are_listed_anew(kind: str) -> None:
     with contextlib.ExitStack() as stack:
@@ -152,6 +154,7 @@ def test_results_of_all_kinds_become_json(tool: str, inputs: dict[str, Any], exp
         assert call(tree, tool, **inputs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["command", "object"])
 def test_the_progress_of_a_tool_is_that_of_its_attempt_and_says_no_secret(kind: str) -> None:
     server = (
@@ -229,6 +232,7 @@ def test_a_call_in_flight_of_any_other_tool_fails_with_its_key_and_is_not_done_t
         assert mark.read_text() == "x"
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
 def test_timeouts_and_cancels_cancel_the_request_at_the_server(tmp_path: Path, kind: str, how: str) -> None:
@@ -284,6 +288,7 @@ def reads_200_times(server: MCP, then: Callable[[Tree, TaskHandle], int]) -> Non
         assert len(record.of(ChildExited, "office/files")) >= kills - 1
 
 
+@pytest.mark.slow
 def test_killed_from_outside_during_200_calls_of_read_only_tools_every_call_ends_in_a_result() -> None:
     def kill(tree: Tree, handle: TaskHandle) -> int:
         kills = 0
@@ -438,6 +443,7 @@ def test_a_missing_extra_is_a_problem_of_the_check_that_names_it(monkeypatch: py
         packages.package_flaw.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["command", "url"])
 def test_secrets_are_in_no_dump_log_journal_error_or_repr(
     kind: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.support.command import Process
-from tests.support.hatchery import python, ran
+from tests.support.programs import python, ran
 
 WAIT_S = 60.0
 SHOP = """
@@ -73,6 +73,7 @@ def running(shop: Path, *options: str, until: str = "up, ") -> Iterator[tuple[Pr
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_client_over_standard_streams_drives_a_tree_whose_workers_print(shop: Path) -> None:
     words = command(shop, "--store", "memory:")
     server = StdioServerParameters(command=sys.executable, args=words, cwd=shop.parent, env=dict(os.environ))
@@ -88,6 +89,7 @@ def test_a_client_over_standard_streams_drives_a_tree_whose_workers_print(shop: 
     assert dumped.text.startswith("shop ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["eof", signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_it_ends_cleanly_with_its_tree(shop: Path, end: Any, transport: str) -> None:

@@ -161,6 +161,7 @@ LOST = [
 """Ends of a call of which nobody knows whether it was done."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", LOST)
 def test_a_call_whose_answer_is_lost_is_not_made_again_unless_its_tool_says_that_it_may_be(
     http: Http, how: str

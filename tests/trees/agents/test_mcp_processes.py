@@ -12,9 +12,9 @@ import pytest
 
 from actors.testing import settle
 from tests.support.command import out
-from tests.support.hatchery import python
 from tests.support.load import beside_others
 from tests.support.mcp_trees import call, command, eventually, is_alive, office
+from tests.support.programs import python
 from trees import start
 from trees.agents import MCP
 from trees.agents.secret_texts import SecretTexts
@@ -31,7 +31,6 @@ with start(office(MCP(command={command!r}, cwd=None))) as tree:
     print("up", flush=True)
     threading.Event().wait()
 """
-IMPORTS = ["mcp", "mcp.client.streamable_http"]
 ROOT = str(Path(__file__).parents[3])
 
 
@@ -80,7 +79,7 @@ def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tm
     mark = tmp_path / "pids"
     options = [*([option] if option else []), "--child", str(mark)]
     text = HOST.format(root=ROOT, command=command("--plain", *options))
-    with python("-c", text, imports=IMPORTS) as host:
+    with python("-c", text) as host:
         assert out(host).readline() == "up\n"
         pids = pids_of(mark)
         host.kill()
@@ -94,7 +93,7 @@ def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tm
 def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_path: Path) -> None:
     mark = tmp_path / "pids"
     text = HOST.format(root=ROOT, command=command("--plain", "--spins", "--child", str(mark)))
-    with python("-c", text, imports=IMPORTS) as host:
+    with python("-c", text) as host:
         try:
             pids = pids_of(mark)
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hatchery import python
+from tests.support.programs import python
 from tests.trees.agents.mortal_agents import STEPS
 
 ROOT = Path(__file__).parents[3]

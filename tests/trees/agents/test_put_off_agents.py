@@ -14,7 +14,7 @@ from openai import RateLimitError
 
 from actors import Later
 from tests.support.attempts import LONG_S
-from tests.support.hatchery import python
+from tests.support.programs import python
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from tests.trees.agents.put_off_agent import BUSY, REQUESTS, busy_agent, tree_of
 from trees import Report, Task, start
@@ -110,6 +110,7 @@ def test_a_tool_that_says_later_has_the_whole_attempt_begin_anew() -> None:
     assert busy.made[1] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_process_that_is_killed_when_it_comes_back_leaves_all_answers_to_the_next_one(tmp_path: Path) -> None:
     for dies, expected in (("yes", -signal.SIGKILL), ("no", 0)):

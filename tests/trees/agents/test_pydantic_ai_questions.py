@@ -107,6 +107,7 @@ def run(execute: Any, *answers: Any, rungs: tuple[Any, ...] = ()) -> tuple[Any, 
             return error.report, asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declare", [marked, asking, escalating])
 @pytest.mark.parametrize("output", [None, [str, DeferredToolRequests]])
 @pytest.mark.parametrize(

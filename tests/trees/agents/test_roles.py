@@ -26,7 +26,6 @@ from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.support.resuming import resumed_where_it_hung
-from tests.support.sizes import size
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
 from tests.trees.agents.openai_fakes import calls, says
 from trees import (
@@ -305,7 +304,7 @@ def test_an_override_of_an_agents_model_holds() -> None:
 
 # -- hard moments ------------------------------------------------------------------------------------------------
 
-MUCH = size(1_000_000, 100_000, 100_000)
+MUCH = 100_000
 """So many items, of ten characters each."""
 RUBBISH: dict[str, Any] = {
     "rubbish": "I would rather not",
@@ -329,6 +328,7 @@ FAILS_ONCE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("role", "first", "answer"), FAILS_ONCE.values(), ids=FAILS_ONCE)
 def test_a_model_that_fails_once_is_asked_again(role: str, first: Any, answer: Any) -> None:
     scripted = Scripted(first, answer)

@@ -98,6 +98,7 @@ def as_tools(turns: Turns) -> Any:
     return OpenAIAgent(agent("outer", outer, inner("a"), inner("b")), run_config=config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "wanted"),
     [(gathered, ["a is done", "b is done"]), (as_tools, "['a is done', 'b is done']")],

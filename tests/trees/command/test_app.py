@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import DRAWN, SHOP, WAIT_S, file, out, regrow, running, runtime, shop
-from tests.support.hatchery import python
+from tests.support.programs import python
 from trees import cli
 from trees.command.app import with_port
 from trees.command.target import TargetError, load
@@ -28,6 +28,7 @@ def test_check_draws_a_tree_without_starting_it(shop: Path) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, DRAWN, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["shop", "shop:TREE", "shop.py", "shop.py:TREE", "./shop.py"])
 def test_a_target_is_a_file_or_a_module_with_or_without_an_attribute(shop: Path, target: str) -> None:
     assert regrow("check", target, cwd=shop.parent).stdout == DRAWN
@@ -57,6 +58,7 @@ def test_a_declaration_that_is_wrong_while_it_is_imported_is_shown_the_same_way(
     assert [line.partition(":")[0] for line in checked.stderr.splitlines()] == ["shop.strategy", "shop.max_restarts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "target", "said"),
     [
@@ -161,6 +163,7 @@ def test_all_trees_of_a_process_are_shown_and_with_a_path_those_that_have_it() -
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["two"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -196,6 +199,7 @@ def test_without_its_dependencies_the_command_says_how_to_install_them(
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.slow
 def test_the_library_itself_imports_nothing_that_an_extra_brings() -> None:
     extras = "{'typer', 'rich', 'sqlalchemy', 'psycopg'}"
     program = f"import sys, trees, actors, trees.cli; sys.exit(bool({extras} & set(sys.modules)))"

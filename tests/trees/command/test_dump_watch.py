@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import WAIT_S, out, regrow, running, runtime, shop
-from tests.support.hatchery import started
+from tests.support.programs import started
 from trees.command.dump_watch import watch
 from trees.host.console import ConsoleError, ConsoleGoneError
 

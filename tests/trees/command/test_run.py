@@ -204,6 +204,7 @@ async def main(tree):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main", [SLEEPS, SLEEPS_ASYNC], ids=["sync", "async"])
 @pytest.mark.parametrize("started", [signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
 def test_a_main_that_waits_for_something_else_notices_that_the_root_gave_up(
@@ -275,6 +276,7 @@ def test_a_main_that_lacks_an_input_is_refused_before_anything_is_started(tmp_pa
     assert regrow("check", made).returncode == 0
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_tree_is_shown_live_and_the_dump_stays(shop: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "trees", "run", str(shop)]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import SHOP, WAIT_S, Process, file, out, regrow, runtime
-from tests.support.hatchery import started
+from tests.support.programs import started
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
 from trees.command.resume import store_choice
 from trees.store.database import Database

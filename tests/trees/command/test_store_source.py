@@ -77,6 +77,7 @@ def refused(error: pytest.ExceptionInfo[SourceError]) -> tuple[int, str]:
     return error.value.status, str(error.value)
 
 
+@pytest.mark.slow
 def test_a_fleet_is_all_roots_of_a_store_with_who_leads_each_and_their_tasks_and_questions(url: str) -> None:
     with fleet(url) as shop, closing(StoreSource(url)) as source, closing(StoreSource(url, "bank")) as bank:
         seen, tasks, asks = source.snapshot(), source.tasks(), source.questions()
@@ -281,6 +282,7 @@ def ended(tree: Tree, count: int) -> None:
         eventually(lambda handle=handle: handle.report is not None, handle.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "text", "ids"),
     [
@@ -396,6 +398,7 @@ def test_observe_prints_the_fleet_where_there_is_no_terminal(tmp_path: Path) -> 
     assert questions.endswith("bank is stuck. What now?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [

@@ -179,6 +179,7 @@ def test_a_journal_that_is_damaged_is_named_and_hides_no_other(url: str) -> None
     assert "It is damaged" in shown[2]
 
 
+@pytest.mark.slow
 def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['sqlalchemy'] = None; sys.argv = ['regrow', 'tasks', '--store', 'sqlite:///x.db']; "
@@ -195,6 +196,7 @@ def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) 
 # -- orders ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_task_is_given_another_priority_by_the_command(url: str) -> None:
     b = AsyncScriptedExecutable(Hang(), by="call")
     with start(spec_of(b), store=url) as tree:
@@ -230,6 +232,7 @@ def test_a_task_is_cancelled_by_the_command(url: str) -> None:
     assert "task t-1: has ended: cancelled. There is nothing to cancel." in again[2]
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_by_the_command_and_the_task_goes_on(postgres_url: str) -> None:
     with asking(postgres_url) as (tree, id_):
         code, said, _ = tasks(postgres_url, "respond", id_, "edit", '{"by": "hand"}', "--wait", "20")
@@ -278,6 +281,7 @@ def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) ->
     assert listed.endswith(f"waits until 'shop' takes it: respond {id_} approve\n")
 
 
+@pytest.mark.slow
 def test_the_list_has_what_was_ordered_and_waits_for_its_tree_and_nothing_that_was_carried_out(url: str) -> None:
     with asking(url):
         pass
@@ -295,6 +299,7 @@ def test_the_list_has_what_was_ordered_and_waits_for_its_tree_and_nothing_that_w
     assert "waits until" not in after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [

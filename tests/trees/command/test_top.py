@@ -258,6 +258,7 @@ def test_the_cursor_stays_on_its_child_while_others_come() -> None:
     walked(given, walk)
 
 
+@pytest.mark.slow
 def test_a_child_is_operated_once_that_is_confirmed() -> None:
     given = source()
 
@@ -276,6 +277,7 @@ def test_a_child_is_operated_once_that_is_confirmed() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_k_shows_a_stack_and_enter_shows_a_child_and_a_task() -> None:
     async def walk(top: Walked) -> None:
         top.to("shop/mail")
@@ -456,6 +458,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(place)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runtime")
 def test_a_tree_of_another_program_is_looked_at_and_operated_through_its_socket() -> None:
     given = source()
@@ -482,6 +485,7 @@ def test_a_tree_of_another_program_is_looked_at_and_operated_through_its_socket(
     assert given.subscribers == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runtime")
 def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwards(tmp_path: Path) -> None:
     shown: list[str] = []

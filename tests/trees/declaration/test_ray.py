@@ -97,6 +97,7 @@ def test_code_that_cannot_cross_is_refused_as_for_a_process(rules: dict[str, Any
         check(spec_of(**rules))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dispatch", ["ray", Ray(), Ray(num_cpus=0.5, resources={"tape": 1}, memory_mb=10)])
 def test_a_worker_in_a_cluster_can_be_declared(dispatch: Any) -> None:
     pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")

@@ -12,11 +12,10 @@ from loguru import logger
 from actors import Event
 from tests.support import process_work as there
 from tests.support.clusters import on_ray
-from tests.support.sizes import size
 from trees import HA, Retry, StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PARTS = 200
-POOL = size(8, 2, 2)
+POOL = 2
 TASK = "long"
 LEASE_S = 8.0
 

@@ -16,7 +16,6 @@ from random import Random
 
 import pytest
 
-from tests.support.sizes import size
 from trees.ha.candidate import Action, Candidate, CandidatePhase
 from trees.ha.ha_settings import HA
 from trees.store.lease_store import LeaseState
@@ -208,7 +207,8 @@ class World:
         self.at(self.now + self.random.expovariate(1 / 4.0), self.mishap)
 
 
-@pytest.mark.parametrize("seed", range(size(150, 50, 50)))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
 def test_whatever_goes_wrong_one_leads_at_a_time_and_in_the_end_somebody_does(seed: int) -> None:
     world = World(Random(seed))  # noqa: S311 - chance, not secrets
     for _ in range(3):
@@ -227,7 +227,7 @@ def test_whatever_goes_wrong_one_leads_at_a_time_and_in_the_end_somebody_does(se
     assert len(world.started) > begun, "nobody leads"
 
 
-@pytest.mark.parametrize("seed", range(size(50, 20, 20)))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_leader_that_dies_is_followed_within_the_lease_and_a_second(seed: int) -> None:
     world = World(Random(seed))  # noqa: S311 - chance, not secrets
     world.rough_s = 0.0

@@ -23,8 +23,6 @@ from trees.store.database import Database
 from trees.store.lease_store import LeaseState
 from trees.store.sql_lease import SqlLease, session_of
 
-pytestmark = pytest.mark.serial
-
 LEASE_S = 30.0
 WAIT_S = 0.3
 MakeRow = Callable[..., SqlLease]

@@ -374,7 +374,6 @@ def test_a_file_that_somebody_locks_ends_the_leader_before_its_lease_is_over(tmp
     b.stop()
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 def test_a_server_that_is_gone_ends_the_leader_and_when_it_is_back_somebody_leads(
     postgres: Cluster, postgres_url: str, works: Works

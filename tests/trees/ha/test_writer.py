@@ -34,6 +34,7 @@ class Unforeseen(BaseException):
     """What nobody catches."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["write", "waiting"])
 @pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), Unforeseen()])
 def test_a_leader_whose_writer_dies_gives_the_lease_up_and_the_next_one_leads(

@@ -22,7 +22,7 @@ import pytest
 from actors import RestartLimitError, StartError
 from actors.testing import Hang
 from tests.support.crew import LONG_S, doomed, faulty, meanwhile, running, shop
-from tests.support.hatchery import ran
+from tests.support.programs import ran
 from trees import start, start_async
 from trees.host.console import Console, ConsoleError, ConsoleRequest, ask, find, server, session
 from trees.host.console.place import folder, sweep

@@ -27,7 +27,6 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.orchestration.event_feed import Feed
 from tests.support.asking import LONG_S
-from tests.support.sizes import size
 from tests.support.steps import AlarmError, alarm, at_step
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
 from trees.host import event_follower, event_reading, journal_follower
@@ -35,7 +34,7 @@ from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower
 
 BEFORE = [TaskSubmitted, Planned, SubtaskQueued, SubtaskStarted, SubtaskStreamed]
-STRIDE = size(1, 13, 37)
+STRIDE = 37
 STORY = [*BEFORE, SubtaskSucceeded, TaskFinished]
 
 

@@ -19,7 +19,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, se
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import Cluster, postgres, postgres_url, sqlite_url, store_url
-from tests.support.hatchery import python, ran
+from tests.support.programs import python, ran
 from trees import (
     HA,
     StaticPlan,
@@ -72,6 +72,7 @@ def left_half_done(url: str) -> Iterator[ScriptedExecutable]:
 # -- what goes on ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_unfinished_goes_on_in_the_next_process_and_what_was_done_is_not_done_again(url: str) -> None:
     with left_half_done(url) as a:
         b = ScriptedExecutable("two", by="call")
@@ -456,6 +457,7 @@ def held() -> SupervisorSpec:
     return SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_ends_without_a_stop_loses_nothing_that_was_taken(url: str, tmp_path: Path) -> None:
     script = file(tmp_path, "leaves.py", LEAVES)
     left = ran("-W", "error", script, url, timeout=WAIT_S)

@@ -35,6 +35,7 @@ def take_over(url: str) -> None:
         take_token(connection, "p", "somebody else")
 
 
+@pytest.mark.slow
 def test_a_tree_whose_store_is_taken_over_ends_with_that_error(store_url: str) -> None:
     seen: list[Any] = []
     hang = Hang()

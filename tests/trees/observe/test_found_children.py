@@ -85,6 +85,7 @@ def test_a_pool_is_one_row_whatever_of_it_is_looked_for() -> None:
             assert found["found"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2, 3, 20, 500])
 @pytest.mark.parametrize("unfold", [(), ("shop/team",)])
 def test_no_more_rows_than_were_asked_for_are_looked_at_and_what_was_found_is_first(

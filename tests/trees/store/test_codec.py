@@ -24,7 +24,6 @@ from actors.tasks.model import shared_values, task_events
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import StoreError
 from tests.support.event_kinds import JOURNALLED_KINDS
-from tests.support.sizes import size
 from tests.support.stores import ended, succeeded
 from trees.store import batches, large_values, record_reader
 from trees.store.batches import LARGE, Batch, Change, ChangeKind
@@ -116,7 +115,7 @@ def same(left: Any, right: Any) -> bool:  # noqa: PLR0911 - a table
     return bool(left == right)
 
 
-@settings(max_examples=size(300, 60, 60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(records)
 def test_any_record_is_read_as_it_was_written(record: Event) -> None:
     kind, text = encode(record)
@@ -133,7 +132,7 @@ def test_any_record_is_read_as_it_was_written(record: Event) -> None:
 keyed = st.dictionaries(anything | st.integers() | st.none() | st.booleans(), values, max_size=3)
 
 
-@settings(max_examples=size(300, 60, 60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(values | keyed | st.lists(keyed), st.integers(1, 6), st.integers(1, 12), st.integers(0, 4))
 def test_what_is_made_text_in_parts_is_the_same_text(value: Any, nodes: int, chars: int, depth: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
@@ -146,6 +145,7 @@ def test_what_is_made_text_in_parts_is_the_same_text(value: Any, nodes: int, cha
     assert "".join(parts) == to_json(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [
@@ -167,7 +167,7 @@ def test_no_part_of_a_large_value_is_large(value: Any) -> None:
     assert len(parts) < 10 * len("".join(parts)) / shared_values.SMALL_CHARS + 10
 
 
-@settings(max_examples=size(200, 60, 60), deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("abc", max_size=20)), st.integers(1, 7))
 def test_pieces_are_cut_at_the_same_places_however_the_text_comes(parts: list[str], size: int) -> None:
     """A value has one set of rows: a process of an older version may have written some of them."""
@@ -185,6 +185,7 @@ def test_each_kind_can_be_made_with_anything_in_it(kind: type[Event]) -> None:
     assert built(kind).is_empty is False
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(records, min_size=1, max_size=5))
 def test_any_records_are_read_from_a_database_as_they_were_written(written: list[Event]) -> None:

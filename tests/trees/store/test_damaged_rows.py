@@ -149,6 +149,7 @@ def test_journals_that_are_damaged_when_it_starts_are_told_and_all_others_go_on(
                 _ = tree.task(name).status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*RECORDS, *SQLITE_ONLY])
 def test_the_journal_of_a_finished_task_that_is_damaged_while_it_runs_is_refused_by_its_own_name(
     name: str, store_url: str

@@ -134,6 +134,7 @@ def in_tables(connection: Connection) -> dict[str, list[Any]]:
     return {name: sorted(of, key=repr) for name, of in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_whichever_way_it_is_written_and_however_often_the_same_rows_are_there(name: str, store_url: str) -> None:
     found: dict[Any, Any] = {}
@@ -150,6 +151,7 @@ def test_whichever_way_it_is_written_and_however_often_the_same_rows_are_there(n
     assert {key: of == first for key, of in found.items()} == dict.fromkeys(found, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [TOKEN - 1, TOKEN + 1])
 @pytest.mark.parametrize("name", CASES)
 def test_behind_a_fence_that_is_lost_nothing_is_written(name: str, token: int, store_url: str) -> None:

@@ -15,8 +15,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from tests.support.hardening import eventually
-from tests.support.hatchery import ran
-from tests.support.sizes import size
+from tests.support.programs import ran
 from tests.support.stores import OWNER, PATIENCE_S, Opens, ended, kept, opens, queued, submitted, succeeded
 from tests.trees.store.test_migrations import execute
 from trees import Subtask
@@ -49,6 +48,7 @@ def at_hand(store: SqlStore, stream: str) -> list[Event]:
     return store._index.journals[stream]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "is_dropped"), KINDS.values(), ids=KINDS.keys())
 def test_what_no_state_depends_on_is_at_hand_until_it_is_kept(
     opens: Opens, make: Callable[[str], Event], *, is_dropped: bool
@@ -327,12 +327,13 @@ def megabytes(url: str, shape: str, count: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "values"), [("results", 1), ("inputs", 1), ("teams", 2)])
 def test_the_memory_of_unfinished_tasks_does_not_grow_with_what_their_journals_hold(
     tmp_path: Path, shape: str, values: int
 ) -> None:
     """Four times as many of them have so many more values of a megabyte each; a process may give back a part late."""
-    counts = size(20, 10, 10), size(80, 40, 40)
+    counts = 10, 40
     few, many = (megabytes(f"sqlite:///{tmp_path}/{count}.db", shape, count) for count in counts)
 
     assert many - few < values * (counts[1] - counts[0]) / 2, f"{counts[0]}: {few} MB; {counts[1]}: {many} MB"

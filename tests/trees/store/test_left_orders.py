@@ -89,6 +89,7 @@ def ended_with(
     return said
 
 
+@pytest.mark.slow
 @BEFORE
 def test_a_cancel_that_nobody_has_come_to_is_carried_out_by_the_next_process(
     store_url: str, before: Callable[[Tree, pytest.MonkeyPatch], None]

@@ -19,7 +19,7 @@ import pytest
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from tests.support.command import Process, out
-from tests.support.hatchery import python
+from tests.support.programs import python
 from tests.support.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
 from tests.trees.store.test_migrations import execute
 from trees.store import Keep, MemoryStore, SqlStore, open_store
@@ -79,6 +79,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "url", "said"),
     [

@@ -299,7 +299,6 @@ def test_what_is_deleted_goes_in_pieces_between_writes(
     eventually(lambda: watched.store.finished(OWNER) == [])
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 def test_a_file_that_much_goes_through_does_not_grow(
     watches: Watches, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

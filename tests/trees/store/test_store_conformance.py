@@ -51,11 +51,13 @@ def medium(store_url: str) -> Iterator[Medium]:
         yield Medium(again, leave)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=_named)
 def test_a_store_conforms(store: Store, check: Callable[[Store], None]) -> None:
     check(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", DURABLE_CHECKS, ids=_named)
 def test_a_durable_store_conforms(medium: Medium, check: Callable[[Medium], None]) -> None:
     check(medium)

@@ -15,8 +15,7 @@ from actors.model.events import InternalError
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreError
 from tests.support.databases import Cluster
-from tests.support.forks import LETS_FORKS_BE
-from tests.support.hatchery import ran
+from tests.support.programs import ran
 from tests.support.proxy import proxied
 from tests.support.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
 from trees.store import SqlStore, open_store
@@ -361,7 +360,7 @@ print("closed", flush=True)
 
 
 def test_the_child_of_a_fork_may_not_use_it_and_does_its_parent_no_harm(store_url: str) -> None:
-    done = ran("-c", LETS_FORKS_BE + FORKS, store_url, cwd=ROOT)
+    done = ran("-W", "ignore:This process:DeprecationWarning", "-c", FORKS, store_url, cwd=ROOT)
 
     assert (done.stdout, done.stderr) == ("10\nclosed\n", "")
     assert records_of(store_url) == [submitted("t"), *(queued("t", number) for number in range(5))]

@@ -139,6 +139,7 @@ def answered(url: str, after_s: float, *ids: str) -> SupervisorSpec:
     return spec
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_given_in_time_counts_although_the_tree_was_down_until_later(store_url: str) -> None:
     ids = [f"t{number}" for number in range(100)]  # more than an orchestrator carries out at a time
     spec = answered(store_url, -0.1, *ids)
@@ -146,6 +147,7 @@ def test_an_answer_that_was_given_in_time_counts_although_the_tree_was_down_unti
         assert [tree.task(id_).result(PATIENCE_S).results for id_ in ids] == [{"a": "this"}] * 100
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_given_too_late_is_none(store_url: str) -> None:
     spec = answered(store_url, 0.0, "t")
     with start(spec, store=store_url) as tree, pytest.raises(TaskFailedError, match="nobody answered in time"):

@@ -140,6 +140,7 @@ def test_nobody_is_told_of_an_end_before_the_task_can_be_removed(
     assert seen == [("running", None, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for_that_one(
     durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,6 @@ import actors
 from actors import ChildError, ChildStarted, UnknownPathError
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import LONG_S, Record, crash, doomed, faulty, running, shop
-from tests.support.sizes import size
 from tests.support.working import work_s
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 from trees.views.table import TableRow, aligned
@@ -346,10 +345,9 @@ def test_restoring_leaves_alone_a_handler_that_somebody_else_installed_since() -
 # -- a hundred thousand ------------------------------------------------------------------------------------
 
 
-MANY = size(100_000, 10_000, 10_000)
+MANY = 10_000
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 def test_a_pool_of_many_thousands_is_dumped_folded_in_under_a_second() -> None:
     with running(shop(WorkerSpec(id="parse", handle=str, pool=MANY))) as tree:
@@ -360,7 +358,6 @@ def test_a_pool_of_many_thousands_is_dumped_folded_in_under_a_second() -> None:
     assert took_s < 1.0 * MANY / 100_000 + 0.1
 
 
-@pytest.mark.serial
 @pytest.mark.slow
 def test_many_thousands_of_separate_children_are_dumped_in_a_few_seconds() -> None:
     with running(shop(*(WorkerSpec(id=f"w{number}", handle=str) for number in range(MANY)))) as tree:

@@ -5,7 +5,7 @@ All ways are tried in which the steps of the second can fall before and after th
 releases come in both orders. Nothing is expected but what must hold always: see ``invariants``.
 
 ``REGROW_OVERLAPS=all pytest tests/actors/supervision/ownership`` tries every cell in every way (some 15,000 trees);
-otherwise each cell is tried in one way, another one in each: in the whole (``tests.support.sizes``) with two kinds of
+otherwise each cell is tried in one way, another one in each: in the whole with two kinds of
 restart. A sample tries every third cell, in diagonals, with one kind of restart: every setting with a third of what
 happens meanwhile, and that with every third setting; what only pools have, with each.
 """
@@ -21,7 +21,6 @@ import pytest
 
 from tests.actors.supervision.ownership.invariants import check, check_end
 from tests.actors.supervision.ownership.stage import stage
-from tests.support.sizes import LEVEL
 
 ALL = os.environ.get("REGROW_OVERLAPS") == "all"
 
@@ -150,13 +149,12 @@ def chosen(found: list[list[str]], number: int, restart: str, one_in: int) -> li
     """All of them, or one that is another in each cell: over the table every kind of way is tried."""
     if ALL:
         return found
-    if LEVEL != "all" and number % one_in != one_in // 3 * ("permanent", "transient", "temporary").index(restart):
-        return []
-    if LEVEL == "all" and restart != "permanent" and number % 2 != (restart == "temporary"):
+    if number % one_in != one_in // 3 * ("permanent", "transient", "temporary").index(restart):
         return []
     return [found[number * 7 % len(found)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_whatever_happens_to_a_child_that_a_plan_has_everything_ends_and_nothing_runs_unlisted(

@@ -22,8 +22,8 @@ from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
 from tests.support.hardening import LONG_S, eventually
-from tests.support.hatchery import ran
 from tests.support.ports import free_port
+from tests.support.programs import ran
 from tests.support.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
@@ -227,7 +227,7 @@ def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port(monkeypatc
 
 HANGS = """
 import threading, urllib.request
-from tests.support.hatchery import ran
+from tests.support.programs import ran
 from tests.support.scripted_source import ScriptedSource
 from trees import Web
 from trees.observe.web.web_server import WebServer
@@ -249,6 +249,7 @@ if STOPS:
 """A call of the source, for example the restart of a child, never returns."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_call_that_never_returns_keeps_neither_its_page_nor_the_interpreter_from_ending(stops: bool) -> None:
     program = HANGS.replace("LONG_S", str(LONG_S)).replace("STOPS", str(stops))

@@ -264,6 +264,7 @@ def test_an_answer_that_cannot_be_stored_is_bad_input_and_its_question_stays_ope
     assert late.status_code in {404, 409}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True], ids=["in memory", "in SQLite"])
 @pytest.mark.parametrize("query", ["q=needle", "q=NEEDLE&status=succeeded", "status=failed", "q=f-7"])
 def test_a_search_of_finished_tasks_reads_whole_only_the_journals_of_those_that_it_finds(
