@@ -37,7 +37,6 @@ from actors import (
     Context,
     Done,
     EscalationAnswered,
-    EscalationRaised,
     Failed,
     SubtaskFailed,
     SubtaskRetrying,
@@ -50,6 +49,7 @@ from trees import (
     Breaker,
     Edit,
     Escalate,
+    Escalation,
     Failover,
     Reject,
     Report,
@@ -230,11 +230,8 @@ def order(tree: Tree, fail: str, answers: str) -> None:
     """Submit an order, answer its questions, and print its end."""
     inputs = {"customer": "cleo@example.org", "items": ["tea", "tea", "pot"], "fail": fail}
     handle = tree.submit(Task("order two teas and a pot", inputs=inputs))
-    for event in handle.events():
-        if isinstance(event, EscalationRaised):
-            ask(handle, event, answers)
-        elif isinstance(event, EscalationAnswered):
-            print(f"answered: {event.answer}", flush=True)
+    for question in handle.questions():
+        ask(handle, question, answers)
     try:
         report: Report | None = handle.result()
     except TaskFailedError as error:
@@ -253,18 +250,20 @@ def line(event: TaskEvent) -> str:
         return f"{event.path}/{event.subtask}: attempt {event.attempt} with {event.worker} failed: {event.error}"
     if isinstance(event, SubtaskFailed):
         return f"{event.path}/{event.subtask}: failed: {event.error}"
+    if isinstance(event, EscalationAnswered):
+        return f"{event.path}/{event.subtask}: a person answered: {event.answer}"
     if isinstance(event, Compensated):
         return f"{event.path}/{event.subtask}: undone by {event.worker}"
     return ""
 
 
-def ask(handle: TaskHandle, raised: EscalationRaised, answers: str) -> None:
+def ask(handle: TaskHandle, question: Escalation, answers: str) -> None:
     """Have a person answer, here or elsewhere."""
-    print(f"\n{raised.subtask}: {raised.question}")
+    print(f"\n{question.subtask}: {question.question}")
     if answers == ELSEWHERE:
-        print(f"answer it with: regrow tasks respond {raised.escalation} approve --store URL", flush=True)
+        print(f"answer it with: regrow tasks respond {question.id} approve --store URL", flush=True)
         return
-    handle.respond(raised.escalation, answer(answers))
+    handle.respond(question.id, answer(answers))
 
 
 def answer(answers: str) -> Answer:

@@ -32,7 +32,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from loguru import logger
 from pydantic import BaseModel, Field
 
-from actors import Context, Escalated, EscalationRaised
+from actors import Context, Escalated
 from trees import (
     Approve,
     Edit,
@@ -230,13 +230,12 @@ async def publish_one(client: httpx.AsyncClient, text: str) -> None:
     submitted = await client.post("/tasks", json={"text": text})
     id_ = submitted.json()["id"]
     print(f"\nPOST /tasks: {submitted.status_code} {len(text)} characters")
-    async for event in app.state.tree.task(id_).events():
-        if isinstance(event, EscalationRaised):
-            asked = (await client.get(f"/tasks/{id_}")).json()
-            print(f"GET /tasks/ID: {asked['status']}, {asked['escalations'][0]['question']}")
-            for said in ({"answer": "respond", "text": "notes"}, {"answer": "approve"}):
-                answered = await client.post(f"/escalations/{event.escalation}", json=said)
-                print(f"POST /escalations/ID {said['answer']}: {answered.status_code}")
+    async for question in app.state.tree.task(id_).questions():
+        asked = (await client.get(f"/tasks/{id_}")).json()
+        print(f"GET /tasks/ID: {asked['status']}, {asked['escalations'][0]['question']}")
+        for said in ({"answer": "respond", "text": "notes"}, {"answer": "approve"}):
+            answered = await client.post(f"/escalations/{question.id}", json=said)
+            print(f"POST /escalations/ID {said['answer']}: {answered.status_code}")
     await app.state.tree.task(id_)
     print(f"GET /tasks/ID: {(await client.get(f'/tasks/{id_}')).json() | {'id': 'ID'}}")
     stream = (await client.get(f"/tasks/{id_}/events")).text

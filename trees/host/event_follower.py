@@ -9,9 +9,10 @@ nobody holds any more is forgotten by whoever told it of news.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from actors.concurrency.shared_fields import first_of
 from actors.concurrency.weak_registry import WeakRegistry
@@ -24,6 +25,7 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower, Recall
 
+ReadT = TypeVar("ReadT")
 _INSTEAD: Final = "async for event in handle.events()"
 
 
@@ -198,6 +200,45 @@ class AsyncTaskEvents(AsyncIterator[TaskEvent]):
     async def aclose(self) -> None:
         """Read no more; whoever waits in ``__anext__`` hears that it is over."""
         self._reading.close()
+
+
+class Reading(Iterator[ReadT], AsyncIterator[ReadT]):
+    """One reading of something that the events of a task tell of; ``for`` and ``async for``. Begins when it is made.
+
+    A subclass has ``_read``, which takes it from an event, or None where an event tells of none.
+    """
+
+    def __init__(self, follower: JournalFollower, path: str, instead: str) -> None:
+        self._reading = EventReading(follower)
+        self._of_thread = BlockingTaskEvents(self._reading, path, instead)
+        self._of_loop = AsyncTaskEvents(self._reading)
+
+    @abstractmethod
+    def _read(self, event: TaskEvent) -> ReadT | None: ...
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ReadT:
+        while True:
+            if (found := self._read(next(self._of_thread))) is not None:
+                return found
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReadT:
+        while True:
+            if (found := self._read(await anext(self._of_loop))) is not None:
+                return found
+
+    def close(self) -> None:
+        """Read no more; whoever waits for what is next hears that it is over."""
+        self._reading.close()
+
+    async def aclose(self) -> None:
+        """Do as ``close``."""
+        self.close()
 
 
 class _Wakeup:

@@ -25,7 +25,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import EscalationError, TaskError, TaskTimeoutError, UnknownTaskError
+from actors.tasks.model.task_errors import TaskError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.delegation_calls import leave_task, reply_of, wait_for_task
@@ -35,8 +35,9 @@ from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntim
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.field_types import MAX_SECONDS
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
-from trees.host.answers import require_question, respond
+from trees.host.answers import respond_to
 from trees.host.event_follower import TaskEvents
+from trees.host.questions import Questions
 from trees.host.run_dump import view_run
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
@@ -280,20 +281,31 @@ class TaskHandle:
         state = port.states.get(task)
         return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
 
-    def respond(self, id: str, answer: Answer) -> None:
-        """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+    def questions(self) -> Questions:
+        """Its questions to people, and those of its teams, each once, as ``Escalation``; ``for`` and ``async for``.
+
+        The open ones come first, then each new one as it is asked: by a worker, a ladder, an undo, a planner, a
+        reviewer or a synthesizer. What was answered meanwhile is left out. It ends with the task, and when the tree is
+        stopped. ::
+
+            for question in handle.questions():
+                handle.respond(question.id, Approve())
 
         Raises:
-            EscalationError: it has no such open question, it was answered already, or this is no answer.
+            TreeDownError: while it is read: the tree has ended, and nobody had asked for that.
+            ActorStoppedError: as ``result``, while it is read.
         """
-        require_question(id)
-        ports = list(self._port.runtime.ports.values())
-        asked = ((port, question) for port in ports if (question := port.answers.question(id)) is not None)
-        port, question = next(asked, (self._port, None))
-        if question is None or not self._is_mine(port, question.task):
-            what = f"task {self.id} has no such open question: it was answered, its time is up, or it never was"
-            raise EscalationError(id, f"{what}. Look at handle.escalations; handle.events() begins with what is over")
-        respond(port, id, answer)
+        return Questions(self._port, self.id)
+
+    def respond(self, id: str | Escalation, answer: Answer) -> None:
+        """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
+
+        ``id`` is the question or its id. A question that has an equal answer already is left as it is.
+
+        Raises:
+            EscalationError: it has no such open question, it was answered otherwise, or this is no answer.
+        """
+        respond_to(self._port.runtime, id, answer, self.id)
 
     # -- looking -------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.ha.roles import Leadership, NotLeaderError
-from trees.host.answers import respond
+from trees.host.answers import port_of_question, respond_to
 from trees.host.task_api import TaskApi
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
@@ -264,18 +264,17 @@ class TaskSource:
         if kind is None:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
         refuse_standby(self._leadership)
-        ports = list(task_runtime_of(self._system).ports.values())
-        port = next((each for each in ports if each.answers.question(id) is not None), None)
-        if port is None:
-            raise SourceError(404, f"No question {id} is open: it was answered, or its task has ended.")
+        runtime = task_runtime_of(self._system)
+        port = port_of_question(runtime, id)
         given = {} if field is None else {field: value if field == "value" else text or ""}
         try:
-            respond(port, id, kind(**given))
+            respond_to(runtime, id, kind(**given))
         except EscalationError as error:
             raise SourceError(400 if error.is_unfit else 409, str(error)) from error
         except ActorsError as error:
             raise SourceError(400, str(error)) from error
-        self._operated(port.path, answer, by, id)
+        if port is not None:  # else it had this answer before
+            self._operated(port.path, answer, by, id)
         return {"version": VERSION, "ok": True}
 
 

@@ -7,8 +7,7 @@ once comes interleaved: ``handle.events()`` says which is whose.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Self
+from collections.abc import Iterator
 
 from actors.messaging.reply import Reply
 from actors.tasks.model.task_events import (
@@ -24,50 +23,26 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.event_follower import AsyncTaskEvents, BlockingTaskEvents
-from trees.host.event_reading import EventReading
+from trees.host.event_follower import Reading
 from trees.host.journal_follower import JournalFollower
 
 _ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
 
 
-class TextStream(Iterator[str], AsyncIterator[str]):
-    """One reading of the text of a task: ``for`` or ``async for``. Begins when it is made."""
+class TextStream(Reading[str]):
+    """One reading of the text of a task."""
 
     def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
         self._follower = _TextFollower(port, id_, subtask)
-        self._reading = EventReading(self._follower)
-        self._of_thread = BlockingTaskEvents(self._reading, port.path, "async for text in handle.stream()")
-        self._of_loop = AsyncTaskEvents(self._reading)
+        super().__init__(self._follower, port.path, "async for text in handle.stream()")
 
     @property
     def lost(self) -> int:
         """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
         return self._follower.lost
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> str:
-        return _text_of(next(self._of_thread))
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        return _text_of(await anext(self._of_loop))
-
-    def close(self) -> None:
-        """Read no more; whoever waits for the next text hears that it is over."""
-        self._reading.close()
-
-    async def aclose(self) -> None:
-        """Do as ``close``."""
-        self.close()
-
-
-def _text_of(event: TaskEvent) -> str:
-    return event.text if isinstance(event, SubtaskStreamed) else ""
+    def _read(self, event: TaskEvent) -> str | None:
+        return event.text if isinstance(event, SubtaskStreamed) else None
 
 
 class _TextFollower(JournalFollower):

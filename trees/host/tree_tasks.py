@@ -15,11 +15,11 @@ from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
+from actors.tasks.model.task_errors import StoreError, UnknownTaskError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.waits_across_trees import waiting
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
-from trees.host.answers import require_question, respond
+from trees.host.answers import respond_to
 from trees.host.batch import Batch, ItemT, OnError
 from trees.host.batch_targets import target_of
 from trees.host.bulk import checked_tasks, checked_tasks_async
@@ -219,18 +219,15 @@ class TreeTasks:
         found = [each for port in list(self._tasks.runtime.ports.values()) for each in port.answers.open_questions()]
         return sorted(found, key=lambda each: each.raised_at)
 
-    def respond(self, id: str, answer: Answer) -> None:
+    def respond(self, id: str | Escalation, answer: Answer) -> None:
         """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
 
+        ``id`` is the question or its id. A question that has an equal answer already is left as it is.
+
         Raises:
-            EscalationError: there is no such open question, it was answered already, or this is no answer.
+            EscalationError: there is no such open question, it was answered otherwise, or this is no answer.
         """
-        require_question(id)
-        for port in list(self._tasks.runtime.ports.values()):
-            if port.answers.question(id) is not None:
-                respond(port, id, answer)
-                return
-        raise EscalationError(id, "no such question is open. It was answered, its time is up, or its task has ended")
+        respond_to(self._tasks.runtime, id, answer)
 
     def map(
         self,

@@ -16,7 +16,7 @@ the table is one step of C. The orders:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from actors.tasks.journal.questions import Escalation
@@ -28,8 +28,8 @@ class GivenAnswers:
 
     def __init__(self, states: Callable[[], Mapping[str, TaskState]]) -> None:
         self._states = states
-        self._notes: dict[str, object] = {}
-        """By the id of the question."""
+        self._notes: dict[str, tuple[str, Any]] = {}
+        """By the id of the question: the answer, as its word and its value."""
 
     def __contains__(self, question: str) -> bool:
         """True where it was answered, and that is not recorded yet."""
@@ -50,10 +50,13 @@ class GivenAnswers:
         state = self._states().get(id_.rpartition(":")[0].rpartition(":")[0])
         return None if state is None else state.escalations.get(id_)
 
-    def note(self, question: str) -> bool:
-        """Note that it is being answered; False where it was answered, or has ended, meanwhile."""
-        own = object()
-        if self._notes.setdefault(question, own) is not own:
+    def noted(self, question: str) -> tuple[str, Any] | None:
+        """Return the answer that is on its way to a question; None: none is."""
+        return self._notes.get(question)
+
+    def note(self, question: str, answer: tuple[str, Any]) -> bool:
+        """Note the answer that it is being given; False where it was answered, or has ended, meanwhile."""
+        if self._notes.setdefault(question, answer) is not answer:
             return False
         if self._in_task(question) is None:
             self.forget(question)
