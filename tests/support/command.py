@@ -52,8 +52,6 @@ shop                one_for_one   supervisor     up to 3 restarts in 5 s
 ├─ parse ×3         permanent     handle parse   on the pool   counts
 └─ team             one_for_all   supervisor     up to 3 restarts in 5 s
    └─ helper        permanent     handle parse   on the pool
-
-worst case: the root gives up at crash 16 of one worker
 """
 
 WITH_MAIN = """

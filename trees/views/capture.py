@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -42,7 +42,6 @@ from trees.views.snapshot import (
     WorkerSnapshot,
 )
 from trees.views.stacks import stack_of_incarnation
-from trees.views.worst_case import crashes_to_give_up, share_of
 
 NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
 Room: TypeAlias = Callable[[str, int], int]
@@ -90,7 +89,6 @@ def capture(
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.abandoned_by_path),
         threads=system.pool.size,
-        crashes_to_give_up=look.worst_of(system.root) if room is None else None,
         **leading,
     )
 
@@ -319,18 +317,6 @@ class _Capture:
         """Stacks of the abandoned incarnations."""
         abandoned = [each for each in list(self.system.strays.incarnations) if each.mailbox.path == path]
         return tuple(stack for each in abandoned if (stack := stack_of_incarnation(each)) is not None)
-
-    def worst_of(self, child: Child) -> int | None:
-        """See ``TreeSnapshot.crashes_to_give_up``."""
-        recipe = child.spec.recipe
-        if not isinstance(recipe, SupervisorRecipe):
-            return 1
-        return crashes_to_give_up(recipe.limit.max_restarts, self._shares(self.children_of(child)))
-
-    def _shares(self, children: Iterable[Child]) -> Iterator[int | None]:
-        for child in children:
-            spec = child.spec
-            yield share_of(spec.restart.value, self.worst_of(child), parks=spec.park, supervisor=spec.is_supervisor)
 
 
 def _count(window: RestartWindow | None, now: float) -> int:

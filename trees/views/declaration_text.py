@@ -8,13 +8,11 @@ from trees.declaration.check_tasks import ORCHESTRATOR
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 from trees.views.table import TableRow, aligned, lines_before
-from trees.views.tree_text import worst_case_line
-from trees.views.worst_case import crashes_to_give_up, share_of
 
 
 def draw(spec: SupervisorSpec) -> str:
     """One line a child, pools folded: what it is, what it runs, and where. Arguments never show."""
-    return f"{aligned(_rows(spec, ('', '')))}\n\n{worst_case_line(_crashes(spec))}"
+    return aligned(_rows(spec, ("", "")))
 
 
 def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> Iterator[TableRow]:
@@ -59,19 +57,3 @@ def _common_facts(spec: Spec, *, under_tasks: bool = False) -> Iterator[str]:
         yield f"backoff from {spec.backoff.initial_s:g} to {spec.backoff.max_s:g} s"
     if spec.description:
         yield spec.description
-
-
-def _crashes(spec: Spec) -> int | None:
-    if isinstance(spec, WorkerSpec):
-        return 1
-    shares = (
-        share_of(
-            child.restart,
-            _crashes(child),
-            parks=parks(child, under_tasks=spec.tasks is not None),
-            supervisor=isinstance(child, SupervisorSpec),
-        )
-        for child in spec.children
-    )
-    orchestrator = () if spec.tasks is None else (1,)
-    return crashes_to_give_up(spec.max_restarts, (*orchestrator, *shares))

@@ -252,13 +252,6 @@ class TreeSnapshot(_Record):
     """Incarnations of the whole tree that were left to themselves and still run, by path."""
     threads: int
     """Threads of the pool now, stuck ones too."""
-    crashes_to_give_up: int | None
-    """How many crashes of one worker it takes, at most, until the root gives up; None: no crash can do that.
-
-    The product of ``max_restarts + 1`` over the levels above that worker: every supervisor on level 2 bears
-    ``max_restarts`` and gives up at the next, which is one restart for the level above, and comes back with an empty
-    window. Children that cannot use up a limit do not count (parking or temporary ones, supervisors not permanent).
-    """
 
 
 SupervisorSnapshot.model_rebuild()

@@ -225,14 +225,6 @@ def _footer(snapshot: TreeSnapshot, *, verbose: bool) -> Iterator[str]:
         yield "abandoned: " + ", ".join(f"{path} {count}" for path, count in snapshot.abandoned.items())
     if verbose:
         yield f"threads of the pool: {snapshot.threads}"
-        yield worst_case_line(snapshot.crashes_to_give_up)
-
-
-def worst_case_line(crashes: int | None) -> str:
-    """Render ``TreeSnapshot.crashes_to_give_up`` as a sentence."""
-    if crashes is None:
-        return "worst case: no crash of a worker can make the root give up"
-    return f"worst case: the root gives up at crash {crashes} of one worker"
 
 
 def _stacks(node: ShownNode) -> Iterator[str]:

@@ -129,7 +129,7 @@ def test_dump_with_stacks_shows_where_a_worker_stands(shop: Path) -> None:
         shown = regrow("dump", "--pid", process.pid, "--stacks", "--verbose")
 
     assert "actors.stopping(600)" in shown.stdout
-    assert "worst case" in shown.stdout
+    assert "threads of the pool: " in shown.stdout
 
 
 def test_a_signal_makes_a_run_write_its_dump_to_stderr(shop: Path) -> None:
