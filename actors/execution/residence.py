@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from actors.messaging.envelope import leaves
 from actors.messaging.mailbox import NOTHING
 from actors.model.raised import frames_of
 from actors.validation.validation_messages import type_phrase
@@ -100,7 +101,10 @@ class Residence:
             self.value = value
 
     async def leave(self, error: BaseException | None) -> None:
-        """Leave all that was entered, the last first; what that raises is raised here, but for ``error`` itself."""
+        """Leave all that was entered, the last first; what that raises is raised here, but for ``error`` itself.
+
+        A task group wraps the error that it is left with: a group of nothing but ``error`` is ``error`` itself.
+        """
         stack, self._stack = self._stack, None
         self.value = None
         if stack is None:
@@ -110,7 +114,8 @@ class Residence:
                 None if error is None else type(error), error, None if error is None else frames_of(error)
             )
         except BaseException as raised:
-            if raised is not error:
+            own = [] if error is None else list(leaves(error))
+            if not all(any(leaf is each for each in own) for leaf in leaves(raised)):
                 raise
 
 
