@@ -1,4 +1,4 @@
-"""Events of the breakers of workers: records that a store keeps beside the journals of tasks."""
+"""Events of the breakers of workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.model.record import record
 
 @record(frozen=True, slots=True)
 class BreakerChanged(Event):
-    """Count of the breaker of the worker at ``path``. Kept, so that a new orchestrator goes on from here."""
+    """The breaker of the worker at ``path`` has turned."""
 
     journalled: ClassVar[bool] = True
 
@@ -20,8 +20,6 @@ class BreakerChanged(Event):
     state: str  # closed, open or half_open
     failures: tuple[float, ...] = field(metadata=UNLOGGED)  # when, within the window
     opened_at: float | None = field(metadata=LOGGED_TIME)
-    ended: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
-    """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
 
 
 @record(frozen=True, slots=True)

@@ -213,10 +213,11 @@ class Breaker(SpecModel, frozen=True, kw_only=False):
     """When a worker gets no more work for a while."""
 
     failure_threshold: Annotated[int, Field(ge=1)] = 5
-    """Failures within ``window_s`` that open it, where they are at least ``failure_rate`` of the attempts that ended.
+    """Failures within ``window_s`` that open it, if they are at least ``failure_rate`` of the subtasks that ended.
 
-    Crashes, timeouts and exceptions count. An end that says that the request was at fault does not: ``Failed``,
-    ``Rejected``, a result of the wrong type, exceptions named in ``expected=``. The attempts of one subtask count once.
+    It counts how a subtask ended with the worker: a failure that a ``Retry`` mends is none. Crashes, timeouts and
+    exceptions count. An end that says that the request was at fault does not: ``Failed``, ``Rejected``, a result of
+    the wrong type, exceptions named in ``expected=``.
     """
     window_s: field_types.Period = 60.0
     """Seconds."""

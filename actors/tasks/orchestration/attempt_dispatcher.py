@@ -160,10 +160,7 @@ class AttemptDispatcher:
                     parts.delegation.met_dead_end(state, node, dead_end)
             else:
                 core.goes_on(node)
-            counted, turned = parts.breakers.ended(row, entry, outcome)
-            parts.deciding.ended(state, node, attempt, outcome, counted=counted)
-            if turned is not None and entry is not None:
-                parts.breakers.record(entry, turned)  # last: a breaker that lacks it finds it in the task's journal
+            parts.deciding.ended(state, node, attempt, outcome, partial(parts.breakers.ended, row, entry, outcome))
         else:
             parts.breakers.left(row, entry)
         if attempt.unrecorded is not NO_USAGE:

@@ -42,17 +42,26 @@ class Deciding:
         self._core, self._recording, self._lifecycle = core, recording, lifecycle
         self._is_wanted, self._paused = is_wanted, paused
 
-    def ended(self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, *, counted: bool) -> None:
-        """An attempt has ended; ``counted`` says whether its worker's breaker has counted that as a failure."""
+    def ended(
+        self, state: TaskState, node: SubtaskState, attempt: Attempt, outcome: Outcome, count: Callable[..., bool]
+    ) -> None:
+        """An attempt has ended.
+
+        ``count(is_left=...)`` tells the breaker of its worker, which counts no failure that is tried again there.
+        """
         if isinstance(outcome, Done):  # there is nothing to decide, and most end like this
+            count(is_left=True)
             said, used = attempt.code_outcome, attempt.take_used()
             done = (attempt.spec.worker, node.attempt, outcome.value, used, said.tokens, said.best_effort)
             self._recording.emit(state, task_events.SubtaskSucceeded, node.id, *done)
         else:
             began, used = attempt.started is not None, attempt.take_used()
-            end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used, counted)
+            end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used)
             facts, is_wanted = self._core.facts(), self._is_wanted(node)
-            self._recording.record(state, retries.after(state, node, end, outcome, facts, is_wanted=is_wanted))
+            following = retries.after(state, node, end, outcome, facts, is_wanted=is_wanted)
+            if count(is_left=not retries.goes_on_with(following, node)):
+                following = following.with_fields(counted=True)
+            self._recording.record(state, following)
         if state.task.budget is not None:
             self._lifecycle.look_at_budget(state)
         self._lifecycle.advance(state)

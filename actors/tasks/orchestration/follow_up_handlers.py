@@ -41,7 +41,6 @@ class FollowUpHandlers:
         """Look up who does what, once all of them are there."""
         self.parts = to = parts
         self._handlers = {
-            FollowUp.COUNT: lambda _, node: to.breakers.note(node),
             FollowUp.KNOW: to.delegation.track,
             FollowUp.PART: to.team_calls.parted,
             FollowUp.QUEUE: to.queue.push,

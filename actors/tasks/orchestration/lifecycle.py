@@ -83,9 +83,6 @@ class TaskLifecycle:
 
     def resume(self, state: TaskState) -> None:
         """A task from the journal: what it waits for is waited for again, and what was recorded last has its effect."""
-        for node in state.nodes.values():
-            if node.counted is not None:
-                self._later.carry_out(FollowUp.COUNT, state, node)
         if state.final is not None:
             self.over(state)
             return

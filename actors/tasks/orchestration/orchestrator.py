@@ -132,8 +132,11 @@ class Orchestrator(ManagedActor):
         """Take the workers over from the supervisor."""
         if snapshot.incarnation is not self.core.incarnation:
             return
+        before = self.core.port.workers
         for change in snapshot.workers:
-            self.parts.breakers.restore(self.core.workers.hear(change))
+            entry = self.core.workers.hear(change)
+            if entry is not None:
+                self.parts.breakers.take_over(entry, before.get(entry.id))
         self.core.port.workers = self.core.workers
         self.knows_workers = True
         started, begin = self.core.system.started, Begin(self.core.incarnation)
@@ -153,7 +156,6 @@ class Orchestrator(ManagedActor):
         for state in list(core.states.values()):
             self._resume(state)
         core.task = None
-        parts.breakers.resumed(core.workers)
         parts.handlers.drop_stale()
         parts.teams.take_over()
         parts.delegation.recheck_deadlocks()
@@ -349,8 +351,6 @@ class Orchestrator(ManagedActor):
         known = core.workers.get(change.spec.id)
         was, entry = known and known.executable, core.workers.hear(change)
         if entry is not None:
-            if entry is not known:
-                parts.breakers.restore(entry)
             if entry is not known or entry.executable is not was:
                 parts.queue.ready.reopen_all()
             if entry.is_team and entry.is_gone:

@@ -24,7 +24,6 @@ from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownT
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import MARK
 from actors.tasks.orchestration.attempt_table import AttemptTable
-from actors.tasks.orchestration.breaker_records import restore_breaker
 from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.delegation_calls import delegate, tools
 from actors.tasks.orchestration.fetching import Fetching
@@ -344,8 +343,6 @@ class OrchestratorPort:
             known = self.workers.get(entry.id)
             if known is not None and known.spec is entry.spec:
                 entry.attempts, entry.breaker = known.attempts, known.breaker
-            elif known is None:  # the orchestrator will take its breaker from there, too
-                restore_breaker(entry, self.runtime.store.read)
         return [entry.info(now) for entry in listed]
 
     # -- delegating ----------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def parts_of(core: OrchestratorCore) -> Parts:
     delegation = Delegation(core, recording, lifecycle, handlers.tell_result)
     teams = Teams(core, recording, lifecycle, queue, control, handlers)
     deciding = Deciding(core, recording, lifecycle, delegation.is_wanted, teams.paused)
-    breakers = BreakerRecords(core, recording, queue.reopen)
+    breakers = BreakerRecords(core, queue.reopen)
     handoff = AttemptHandoff(core, HandoffParts(recording, results, control, breakers, deciding, team_calls))
     dispatcher = AttemptDispatcher(
         core, DispatchParts(queue, control, handoff, recording, deciding, breakers, delegation, team_calls)

@@ -33,7 +33,6 @@ from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.event_base import AttemptEvent, Draft, give_metadata, give_times
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.task import NO_USAGE
-from actors.tasks.model.task_ids import BREAKER
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
@@ -113,9 +112,3 @@ class Recording:
         """As ``count``, of an attempt that goes on: kept as soon as it can be, not only with the next record of it."""
         self.count(attempt)
         self._runtime.flush(attempt.task)  # nobody waits for that
-
-    def emit_breaker(self, event: task_events.BreakerChanged) -> None:
-        """Record that a breaker has counted, or turned."""
-        self.core.store.replace(f"{BREAKER}{event.path}", self.core.path, event)
-        if type(event) is not task_events.BreakerChanged:
-            self.core.system.publish(event)

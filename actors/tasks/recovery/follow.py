@@ -24,7 +24,6 @@ from actors.tasks.model.task import SubtaskStatus
 class FollowUp(Enum):
     """Thing to be done about one subtask."""
 
-    COUNT = "note its last failure, which the breaker of its worker counts if that is not in the breaker's own journal"
     KNOW = "note that somebody has asked for it"
     PART = "have the team let go of it that it was given to"
     QUEUE = "put it in line"

@@ -35,8 +35,6 @@ class AttemptEnd(NamedTuple):
     """Why it was ended from outside."""
     usage: Usage
     """Usage that no record has yet."""
-    counted: bool
-    """The breaker of its worker has counted it."""
 
 
 class Facts(NamedTuple):
@@ -166,11 +164,16 @@ def climbed(
     return given_up(node, failure, end).with_fields(max_attempts=most)
 
 
+def goes_on_with(following: Draft, node: SubtaskState) -> bool:
+    """Return True if a subtask is tried again with the worker that it has failed with."""
+    return following.made is task_events.SubtaskRetrying and following.more["standing"].tried == node.standing.tried
+
+
 def given_up(node: SubtaskState, failure: Failure, end: AttemptEnd | None) -> Draft:
     """Nothing is left to try."""
     worker = end.worker if end is not None else node.worker
     number = _last_number(node, end)
-    said = (failure.kind.value, failure.text, _usage(end), end is not None and end.counted)
+    said = (failure.kind.value, failure.text, _usage(end))
     return draft(task_events.SubtaskFailed, node.id, worker, number, *said)
 
 
@@ -227,10 +230,9 @@ def _again(
         kind,
         text,
         due,
-        standing,
-        _usage(end),
-        feedback,
-        end is not None and end.counted,
+        standing=standing,
+        usage=_usage(end),
+        feedback=feedback,
     )
 
 
@@ -249,7 +251,6 @@ def _escalated(
         usage=_usage(end),
         kind=failure.kind.value,
         worker=end.worker if end is not None else None,
-        counted=end is not None and end.counted,
         state=failure.state,
         resumes=failure.resumes,
     )

@@ -3,16 +3,16 @@
 Comes in: that an attempt starts, and how it ended. Goes out: whether the next one is admitted. Three states: closed
 (work is admitted), open (none is, until the cooldown is over), half_open (one attempt at a time is let through: the
 probe). It opens on a number of failures within the window that is also a share of what ended there: bad input is not a
-bad worker. The attempts of one subtask count once, so whoever tells an end also says when that subtask's last failure
-was counted. The one who starts an attempt keeps its token until its end, so that a late end from before a trip is told
-apart from the end of the probe. This module must never import threads, a clock or Pykka.
+bad worker. What is tried again with the same worker is told as ``neutral``. The attempts of one subtask count once, so
+whoever tells an end also says when that subtask's last failure was counted. The one who starts an attempt keeps its
+token until its end, so that a late end from before a trip is told apart from the end of the probe. This module must
+never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from actors.tasks.model.policy import Breaker
 
@@ -67,8 +67,8 @@ class CircuitBreaker:
             self._probing = True
         return self._generation
 
-    def succeeded(self, token: int, now: float, counted: float | None = None) -> bool:
-        """End an attempt well; True when state or failures changed. A probe closes the breaker, failures forgotten.
+    def succeeded(self, token: int, now: float, counted: float | None = None) -> None:
+        """End an attempt well. A probe closes the breaker, failures forgotten.
 
         While it is closed a success forgets no failure: only the window does.
 
@@ -78,17 +78,15 @@ class CircuitBreaker:
             counted: when the last failure of the same subtask was counted; None: none was.
         """
         if token != self._generation:
-            return False
+            return
         if self._probing:
             self._turn("closed", None)
             self._closed_at, self.failures, self.ended = now, (), []
-            return True
-        if counted is None or not self._has_counted(counted, now):
+        elif counted is None or not self._has_counted(counted, now):
             self._note(now, failed=False)
-        return False
 
     def failed(self, token: int, now: float, counted: float | None = None) -> bool:
-        """End an attempt with a failure that counts; True when state or failures changed.
+        """End an attempt with a failure that counts; False if it is of before the breaker turned, or counted already.
 
         One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown. The
         arguments are those of ``succeeded``.
@@ -122,14 +120,13 @@ class CircuitBreaker:
         """Return True where so many of those that ended within the window have failed."""
         return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
 
-    def neutral(self, token: int, now: float) -> bool:  # noqa: ARG002 - the three ends are told in the same way
-        """End an attempt that says nothing of the worker: cancelled, preempted. False: no state and no failure changes.
+    def neutral(self, token: int) -> None:
+        """End an attempt that says nothing of the worker: cancelled, preempted, tried again with the same worker.
 
         A probe is given back: the next attempt is admitted at once.
         """
         if token == self._generation and self._probing:
             self._turn("half_open", self.opened_at)
-        return False
 
     def retry_in_s(self, now: float) -> float:
         """Seconds until the next attempt could be admitted; 0.0 when it would be now.
@@ -145,26 +142,6 @@ class CircuitBreaker:
         while now + wait < due:
             wait = math.nextafter(wait, math.inf)
         return wait
-
-    def restore(
-        self,
-        state: str,
-        failures: Iterable[float],
-        opened_at: float | None,
-        ended: Iterable[Iterable[float]] = (),
-    ) -> None:
-        """Go on from what a ``BreakerChanged`` kept. A probe that was under way is given back; no old token counts.
-
-        One of before there was ``ended`` knows only of failures.
-
-        Raises ``ValueError`` for a state that there is not.
-        """
-        known = {each: each for each in get_args(BreakerState)}
-        if state not in known:
-            raise ValueError(f"{state!r} is not a state of a breaker. Use one of {', '.join(known)}.")
-        self._turn(known[state], None if state == "closed" else opened_at)
-        self.failures = tuple(sorted(failures))[-self.policy.failure_threshold :]
-        self.ended = [list(each) for each in ended] or [[at, 1, 1] for at in self.failures]
 
     def _due(self) -> float:
         """When the cooldown is over. In half_open it is; an unknown moment is long ago."""

@@ -73,8 +73,6 @@ class RegistryEntry:
         self.is_async = isinstance(spec.recipe, WorkerRecipe) and spec.recipe.where is DispatcherKind.LOOP
         self.adapter: TypeAdapter[Any] | None = None if executable.output is None else TypeAdapter(executable.output)
         self.breaker = None if executable.breaker is None else CircuitBreaker(executable.breaker)
-        self.breaker_at = 0.0
-        """When something of it was recorded last, by an earlier incarnation of the orchestrator."""
         self.was_up = False
         """True once some of it has been seen running."""
         self.members: dict[str, State] = {}

@@ -12,7 +12,6 @@ from actors.testing import ManualClock, settle
 from tests.support.resuming import Books, NotingStore, crashed, report_of, settle_orchestrators
 from trees import (
     Approve,
-    Breaker,
     Budget,
     Escalate,
     EscalationError,
@@ -194,20 +193,3 @@ def test_an_undo_that_is_to_be_tried_again_keeps_its_time() -> None:
 
     assert books.counts == {("undo", "t/good/1/undo", 2, None): 1}
     assert report.compensated == ["good"]
-
-
-def test_a_breaker_that_is_open_stays_so_until_its_time_is_over() -> None:
-    breaker = Breaker(failure_threshold=1, window_s=1000.0, cooldown_s=100.0)
-    ladder = [Retry(max_attempts=3, initial_s=30.0, factor=1.0, max_s=30.0, jitter=0.0)]
-    down = Down(fails_first, "work", "t/w/1", 1, breaker=breaker, on_failure=ladder)
-    down.clock.advance(40.0)
-    with down.start() as tree:
-        settle(tree)
-        (row,) = tree.registry()
-        assert row.breaker == "open"
-        assert down.books.counts == {}
-        assert "breaker of w open, probe in 60 s" in tree.task("t").dump()
-        down.clock.advance(61.0)
-
-        assert report_of(tree, "t").results == {"w": "done in attempt 2"}
-        assert tree.registry()[0].breaker == "closed"

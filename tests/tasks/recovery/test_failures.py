@@ -9,7 +9,6 @@ from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecuta
 from tests.support.attempts import AT_ONCE, LONG_S, SLOWLY, no, run, shop
 from trees import (
     AttemptTimeoutError,
-    Breaker,
     Retry,
     Subtask,
     SubtaskFailed,
@@ -148,25 +147,6 @@ def test_a_workers_own_ladder_goes_before_that_of_its_supervisor() -> None:
     run(ONE, a, on_failure=[AT_ONCE.model_copy(update={"max_attempts": 9})])
 
     assert len(script.calls) == 2
-
-
-def test_a_workers_own_ladder_holds_also_where_its_breaker_had_put_it_off() -> None:
-    own = [Retry(max_attempts=4, initial_s=1.0, factor=1.0, jitter=0.0)]
-    breaker = Breaker(failure_threshold=1, cooldown_s=5.0)
-    script, a = worker("a", no, capabilities={"sell"}, on_failure=own, breaker=breaker)
-    with shop(CAN, a, on_failure=[]) as it:
-        it.submit()
-        it.handle.cancel()
-        it.submit()
-        before = it.events(SubtaskRetrying)
-        for _ in range(20):
-            it.advance(1.0)
-        report = it.report()
-        [failed] = it.events(SubtaskFailed)
-
-    assert before == []
-    assert (report.status, failed.attempt) == ("failed", 4)
-    assert len(script.calls) == 5
 
 
 def test_a_worker_that_is_parked_is_passed_over_for_its_backup() -> None:
