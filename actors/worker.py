@@ -153,7 +153,8 @@ def handle_recipe(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:
     """The recipe for ``handle=``."""
-    return _shared_recipe(FunctionWorker(function, args, kwargs), **rules)
+    stateless = rules.get("resource") is None
+    return _shared_recipe(FunctionWorker(function, args, kwargs), **rules, is_stateless=stateless)
 
 
 def execute_recipe(
@@ -197,6 +198,8 @@ def body_recipe(
 def process_recipe(inner: WorkerRecipe, code: ProcessCode) -> WorkerRecipe:
     """The recipe for ``dispatch="process"``: the host's half of a worker whose own half is made there.
 
+    The worker's own half tells a failed request from a crash. An error that it calls a failure is none of the host's.
+
     Args:
         inner: the recipe of the worker as it would run here.
         code: how its own half is made there.
@@ -209,6 +212,8 @@ def process_recipe(inner: WorkerRecipe, code: ProcessCode) -> WorkerRecipe:
         stops_plain=False,
         fails_plain=False,
         resource=None,
+        is_stateless=False,
+        crash_on_ask_error=False,
         has_lifespan=True,
         has_hooks=True,
         process=code,

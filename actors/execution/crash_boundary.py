@@ -360,8 +360,12 @@ class WorkerIncarnation(EndingIncarnation):
 
     def is_failure(self, error: BaseException) -> bool:
         """True if an exception that leaves the present handler is a failure of the request, and no crash."""
+        current, crashes_on_asks = CURRENT.get(), self.recipe.crash_on_ask_error
         kinds: tuple[type[BaseException], ...] = (Signal, *self.recipe.expected)
-        asks = None if self.recipe.crash_on_ask_error else CURRENT.get()
+        if self.recipe.is_stateless and current is not None and current.is_ask:
+            from_asks = crashes_on_asks and any(current.is_ask_error(leaf) for leaf in leaves(error))
+            kinds = kinds if from_asks else (Exception,)
+        asks = None if crashes_on_asks else current
         if is_caught_by(error, kinds):
             return True
         if asks is None or not asks.ask_errors:  # as most often: then only a group has something to be looked at

@@ -168,6 +168,11 @@ class CurrentMessage:
         return not (self.ended or self.incarnation.is_over)
 
     @property
+    def is_ask(self) -> bool:
+        """True if an asker gets what the handler returns or raises."""
+        return self.reply is not None and not self.reply.is_tell
+
+    @property
     def hops(self) -> int:
         """How many tells led here."""
         origin = self.origin

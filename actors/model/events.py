@@ -282,9 +282,11 @@ class DeadLetter(Event):
 
 @record(frozen=True, slots=True)
 class RequestFailed(Event):
-    """A handler answered with an error and lives: Failed, an expected type, or what its own ask failed with.
+    """A handler answered with an error and lives.
 
-    So does code that belongs to no worker: a planner, reviewer, synthesizer or undo. Its log line says where it raised.
+    The error is ``Failed``, of an expected type, what its own ask failed with, or any ``Exception`` of a function in an
+    ask. So does code that belongs to no worker: a planner, reviewer, synthesizer or undo. Its log line says where it
+    raised.
     """
 
     level: ClassVar[str] = "DEBUG"

@@ -208,6 +208,8 @@ class WorkerRecipe:
     bounds: MailboxLimit = UNBOUNDED
     expected: tuple[type[BaseException], ...] = ()
     crash_on_ask_error: bool = False
+    is_stateless: bool = False
+    """True for a function without a lifespan: an ``Exception`` that it raises in an ask is a failed request."""
     stall_s: float | None = None
     """Seconds without a sign of life after which an incarnation is taken to be hung; None: never."""
     origin: Any = None

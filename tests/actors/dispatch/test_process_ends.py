@@ -326,5 +326,5 @@ def test_an_error_whose_class_answers_for_its_attributes_crosses_with_its_type_a
         with pytest.raises(RemoteError, match="WatchfulError: said"):
             ask("watchful", timeout=LONG_S)
         assert ask(("echo", 7), timeout=LONG_S) == 7
-        assert tree.child("p/w").incarnation == 2
+        assert tree.child("p/w").incarnation == 1
         assert not [event for event in events if type(event) is InternalError]

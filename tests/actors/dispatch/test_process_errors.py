@@ -60,8 +60,7 @@ def test_a_stop_iteration_of_a_handler_is_itself_and_may_be_expected(dispatch: s
         assert tree.child("p/w").incarnation == 1
     with running(worker(dispatch=dispatch)) as (tree, ask):
         exits = Exits(tree)
-        with pytest.raises(StopIteration):
-            ask(("raise", StopIteration(5)))
+        tree.ref("p/w").tell(("raise", StopIteration(5)))
         assert type(exits.one().error) is StopIteration
 
 
