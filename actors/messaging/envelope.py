@@ -78,7 +78,7 @@ def message_type(body: object) -> str:
 class MessageContext:
     """Where a message came from; never changed once built."""
 
-    __slots__ = ("chain", "deadline", "hops", "lineage", "sender", "variables")
+    __slots__ = ("chain", "deadline", "hops", "lineage", "sender", "trail", "variables")
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class MessageContext:
         hops: int,
         lineage: tuple[str, ...] = (),
         variables: contextvars.Context | None = None,
+        trail: tuple[str, ...] = (),
     ) -> None:
         self.sender = sender
         """The path of the worker that sent it, or None for code outside the tree."""
@@ -102,6 +103,8 @@ class MessageContext:
         """Instructions of the tasks of those who wait: the same once more is refused."""
         self.variables = variables
         """Contextvars of the asker, for the handler; None: it has set none, or nobody asks."""
+        self.trail = trail
+        """Senders of the last tells that led here, once there are nearly ``max_hops`` of them."""
 
 
 Address: TypeAlias = "Mailbox | PoolAddress"

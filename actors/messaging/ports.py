@@ -55,7 +55,14 @@ class Addresses(Protocol):
 
     @property
     def max_hops(self) -> int:
-        """How many tells may follow from one another."""
+        """Tells that may follow from one another before that is suspected to be a recursion."""
+
+    @property
+    def refuse_tells(self) -> bool:
+        """True: one more tell is refused."""
+
+    def note_hops(self, chain: tuple[str, ...], hops: int, /) -> None:
+        """Say that there may be a recursion, if so many tells have led to each other."""
 
     @property
     def now(self) -> Callable[[], float]:

@@ -40,7 +40,7 @@ from actors.messaging.reply_after import EndReply, complete_after
 from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
-from actors.model.errors import UnknownPathError
+from actors.model.errors import HopLimitError, UnknownPathError
 from actors.model.spec import Reason
 from actors.validation.validation_messages import require_path, require_seconds
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from actors.messaging.inbox import PutResult
     from actors.messaging.ports import Host, Runnable
 
+TRAIL = 8
+"""Senders of tells that a ``RecursionSuspected`` shows."""
 FULL_WAIT_S = 5.0
 """How long a sender without a deadline waits for room in a full mailbox."""
 
@@ -255,7 +257,13 @@ class Ref(pykka.ActorRef[Any]):
             return None if variables is None else MessageContext(None, (), None, 0, (), variables)
         if current.incarnation.mailbox is self._target():
             return None  # a tell to oneself starts a new chain
-        return MessageContext(current.incarnation.mailbox.path, (), None, current.hops + 1, (), variables)
+        own, hops = current.incarnation.mailbox.path, current.hops + 1
+        trail: tuple[str, ...] = ()
+        if hops > self._system.max_hops - TRAIL:
+            origin = current.origin
+            trail = (*(origin.trail if origin is not None else ()), own)[-TRAIL:]
+            self._system.note_hops((*trail, self.path), hops)
+        return MessageContext(own, (), None, hops, (), variables, trail)
 
     def request(
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
@@ -283,6 +291,10 @@ class Ref(pykka.ActorRef[Any]):
             hops, lineage = (current.hops, ()) if above is None else (above.hops, above.lineage)
             timeout = None if deadline is None else deadline - now
             reply = Reply(box, own.path, timeout)
+            if hops > self._system.max_hops:
+                self._system.recursion_refused(self.path, (own, box), hops)
+                reply.fail(HopLimitError(self.path, hops, self._system.max_hops))
+                return reply, None
             origin = MessageContext(own.path, (), deadline, hops, lineage, caller_variables(CURRENT))
         if timeout is not None and not timeout > 0:  # also where it is nan
             reply.fail(reply.late())
@@ -303,7 +315,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def _put(self, envelope: Envelope) -> PutResult:
         origin = envelope[2]
-        if origin is not None and origin.hops > self._system.max_hops:
+        if origin is not None and self._system.refuse_tells and origin.hops > self._system.max_hops:
             self._system.recursion_refused(self.path, origin.chain, hops=origin.hops)
             return Refusal.HOPS
         return self._box.put(envelope)

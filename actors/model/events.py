@@ -302,7 +302,7 @@ class RequestFailed(Event):
 
 @record(frozen=True, slots=True)
 class RecursionRefused(Event):
-    """A request whose target waits for it, or a tell after too many tells."""
+    """A request whose target waits for it, or an ask, a task or a tell that comes after too many tells."""
 
     level: ClassVar[str] = "WARNING"
     chain: tuple[str, ...]
@@ -310,6 +310,19 @@ class RecursionRefused(Event):
     """How many tells and tasks had led to it."""
     max_hops: int | None = None
     """The hop limit, where that has refused it; None: its target waits for it."""
+
+
+@record(frozen=True, slots=True)
+class RecursionSuspected(Event):
+    """Many tells have led to each other in a row: ``max_hops`` of them, and at each doubling. This one is delivered."""
+
+    level: ClassVar[str] = "WARNING"
+    advice: ClassVar[str] = "If these workers are meant to tell each other for ever, use tell(..., detached=True)."
+    chain: tuple[str, ...]
+    """Addresses of the last tells, the oldest first."""
+    hops: int
+    """How many tells and tasks have led to it, with this one."""
+    max_hops: int
 
 
 @record(frozen=True, slots=True)

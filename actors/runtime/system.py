@@ -86,6 +86,7 @@ class System:
         seed: int | None = None,
         max_threads: int = 4096,
         max_hops: int = 64,
+        refuse_tells: bool = False,
         log_errors: event_log.ErrorsInLog = "text",
         on_host_loop: bool = False,
         loop_stall_s: float | None = 10.0,
@@ -98,6 +99,7 @@ class System:
         self.epoch = self.clock.wall() - self.now()
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
+        self.refuse_tells = refuse_tells
         self.letters = DeadLetterOffice(self)
         self.strays = AbandonedIncarnations(self.publish)
         reports = self.reports = DispatchReports(name, self.publish)
@@ -308,6 +310,12 @@ class System:
         """A request or a tell was refused."""
         limit = self.max_hops if hops > self.max_hops else None
         self.publish(events.RecursionRefused(path, (*(address.path for address in chain), path), hops, limit))
+
+    def note_hops(self, chain: tuple[str, ...], hops: int) -> None:
+        """Publish that there may be a recursion, at ``max_hops`` tells in a row and at each doubling."""
+        times, rest = divmod(hops, self.max_hops or 1)
+        if times and not rest and not times & (times - 1) and not self.refuse_tells:
+            self.publish(events.RecursionSuspected(chain[-1], chain, hops, self.max_hops))
 
     @property
     def abandoned_by_path(self) -> Counter[str]:

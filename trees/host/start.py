@@ -58,6 +58,7 @@ def start(
     seed: int | None = None,
     max_threads: int = 4096,
     max_hops: int = 64,
+    refuse_tells: bool = False,
     console: bool = False,
     store: str | Store | None = None,
     durability: Durability = "process",
@@ -75,7 +76,9 @@ def start(
         clock: the source of time; a ``ManualClock`` in tests. ``None``: the system's.
         seed: seed of everything that is random (jitter). ``None``: a new one.
         max_threads: threads of the pool for sync handlers, at most.
-        max_hops: tells that may follow from one another. One more is a dead letter.
+        max_hops: tells that may lead to each other in a row. With so many, and at each doubling, a
+            ``RecursionSuspected`` says who tells whom; an ask or a task after more of them is refused.
+        refuse_tells: ``True``: one tell more than ``max_hops`` is a dead letter, too.
         console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump``, ``top`` and
             ``observe`` show and operate the tree, with what its tasks are about.
         store: where the journals of its tasks are: ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute
@@ -97,8 +100,8 @@ def start(
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
     require_thread("start(...)", "async with start_async(...) as tree")
-    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, "tree",
-                      loop_stall_s, web, alerts)  # fmt: skip
+    options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
+                      ha, "tree", loop_stall_s, web, alerts)  # fmt: skip
     return _Launch(spec, options).run()
 
 
@@ -109,6 +112,7 @@ def start_async(
     seed: int | None = None,
     max_threads: int = 4096,
     max_hops: int = 64,
+    refuse_tells: bool = False,
     console: bool = False,
     store: str | Store | None = None,
     durability: Durability = "process",
@@ -128,8 +132,8 @@ def start_async(
     thread of its own. ``"host"``: they run on the loop that runs here, for clients and queues that belong to it. End
     the tree before that loop ends; with ``loop_stall_s`` a loop of the host is only reported.
     """
-    options = Options(clock, seed, max_threads, max_hops, console, store, durability, keep, log_errors, ha, loop,
-                      loop_stall_s, web, alerts)  # fmt: skip
+    options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
+                      ha, loop, loop_stall_s, web, alerts)  # fmt: skip
     return Starting(spec, options)
 
 
@@ -249,6 +253,7 @@ class _Launch:
                 seed=options.seed,
                 max_threads=options.max_threads,
                 max_hops=options.max_hops,
+                refuse_tells=options.refuse_tells,
                 log_errors=options.log_errors,
                 on_host_loop=options.loop == "host",
                 loop_stall_s=options.loop_stall_s,

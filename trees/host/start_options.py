@@ -55,6 +55,7 @@ class Options(SpecModel, frozen=True, kw_only=False):
     seed: int | None
     max_threads: Annotated[int, Field(ge=1)]
     max_hops: field_types.Count
+    refuse_tells: bool
     console: bool
     store: Annotated[Any, PlainValidator(_a_store)]
     durability: Durability

@@ -100,6 +100,7 @@ class WorkerSystem:
     """Surroundings of the one incarnation of this process."""
 
     max_hops = _MOST_HOPS
+    refuse_tells = False
 
     def __init__(self, path: str, calls: BackCallClient, place: Dispatcher) -> None:
         self.root_path = path.partition("/")[0]
@@ -150,6 +151,9 @@ class WorkerSystem:
 
     def publish(self, event: object) -> None:
         """Publish nothing: events are the host's."""
+
+    def note_hops(self, chain: tuple[str, ...], hops: int) -> None:
+        """Tell nobody: the host does."""
 
     def recursion_refused(self, path: str, chain: tuple[Address, ...], hops: int = 0) -> None:
         """Tell nobody: the host does."""

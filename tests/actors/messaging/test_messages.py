@@ -207,14 +207,14 @@ def test_a_tell_carries_no_deadline() -> None:
 # -- hops --------------------------------------------------------------------------------------------------
 
 
-def test_a_chain_of_tells_ends_at_the_hop_limit_as_a_dead_letter() -> None:
+def test_with_refuse_tells_a_chain_of_tells_ends_at_the_hop_limit_as_a_dead_letter() -> None:
     handled = []
 
     def pass_on(to: str, back: str) -> None:
         handled.append(to)
         tree.ref(back).tell(lambda: pass_on(back, to))
 
-    with start(root(worker("a"), worker("b")), max_hops=10) as tree:
+    with start(root(worker("a"), worker("b")), max_hops=10, refuse_tells=True) as tree:
         seen = Witness(tree)
         tree.ref("t/a").tell(lambda: pass_on("t/a", "t/b"))
         refused, letter = seen.wait(RecursionRefused), seen.wait(DeadLetter)
@@ -242,7 +242,7 @@ def test_a_tell_to_oneself_or_a_detached_one_begins_a_new_chain(way: str) -> Non
 
     handler = obey_async if way == "async" else None
     kinds = [worker("a", handler), worker("b", handler)] if handler else [worker("a"), worker("b")]
-    with start(root(*kinds), max_hops=5) as tree:
+    with start(root(*kinds), max_hops=5, refuse_tells=True) as tree:
         tree.ref("t/a").tell(again_async if handler else again)
         eventually(lambda: count == most)
 
