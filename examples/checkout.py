@@ -217,7 +217,7 @@ def main(tree: Tree, fail: str = "", answers: str = "") -> None:
     logger.disable("actors")  # what is logged is what is shown here
     order(tree, fail, answers)
     if fail == "payment":
-        print("\nThe second order tries the card once: then two orders have found it down, and its breaker opens.")
+        print("\nThe second order tries the card, too: then two orders have found it down, and its breaker opens.")
         order(tree, fail, answers)
         print("\nThe third order does not even try the card: the breaker is open.")
         order(tree, fail, answers)

@@ -90,7 +90,7 @@ class Totals:
 
 
 def parse(file: str) -> Record:
-    """Count what is in a file. Whatever goes wrong leaves the handler, and that is a crash of this parser."""
+    """Count what is in a file. Whatever goes wrong leaves the handler, and that is a crash of its parser."""
     source = Path(file).read_bytes()
     lines, functions, classes = len(source.splitlines()), 0, 0
     todo: list[Any] = [ast.parse(source, file)]
@@ -101,6 +101,14 @@ def parse(file: str) -> Record:
         for block in BLOCKS:
             todo.extend(getattr(node, block, ()))
     return Record(file, lines, functions, classes)
+
+
+class Parser(Worker):
+    """A parser. A plain function (handle=parse) would not crash: what it raises in an ask is a failed request."""
+
+    def on_receive(self, file: str) -> Record:
+        """Parse a file."""
+        return parse(file)
 
 
 class Reader(Worker):
@@ -188,11 +196,11 @@ def quiet() -> Iterator[None]:
         yield
 
 
-PARSE = WorkerSpec(id="parse", handle=parse, pool=PARSERS)
+PARSE = WorkerSpec(id="parse", actor=Parser, pool=PARSERS)
 ELSEWHERE = {
     place: WorkerSpec(
         id="parse",
-        handle=parse,
+        actor=Parser,
         pool=PARSERS,
         lifespan=quiet,
         dispatch=dispatch,
@@ -213,8 +221,8 @@ TREE = SupervisorSpec(
             # The default limit, 3 restarts in 5 s, is for workers that should not crash: the fourth broken file in a
             # row would take the tree down. Here a crash says something of the file and nothing of the parser, so the
             # budget is one restart for each file of a big folder that is broken throughout. on_exhausted="park" would
-            # be wrong: a parked parser leaves the same files to fewer parsers. (A service that expects bad input says
-            # expected=(SyntaxError, ...) instead: those are failed requests then, and nothing is restarted at all.)
+            # be wrong: a parked parser leaves the same files to fewer parsers. (A service that expects bad input uses a
+            # function, or says expected=(SyntaxError, ...): then those are failed requests, and nothing is restarted.)
             max_restarts=100_000,
             period_s=60.0,
             children=[PARSE],

@@ -84,7 +84,7 @@ def test_the_event_names_the_last_addresses_and_is_a_warning(capsys: pytest.Capt
     [line] = [line for line in capsys.readouterr().err.splitlines() if "RecursionSuspected" in line]
     assert line.startswith("WARNING")
     assert "s/c" in line
-    assert event.as_dict()["event"] == "recursion_suspected"
+    assert event.as_dict()["name"] == "recursion_suspected"
 
 
 def test_an_ask_and_a_task_after_more_than_max_hops_are_refused() -> None:

@@ -64,6 +64,13 @@ def fussy(item: int) -> int:
     return 2 * item
 
 
+class Fussy(Worker):
+    """A worker with state, which crashes over bad items: a function does not."""
+
+    def on_receive(self, item: int) -> int:
+        return fussy(item)
+
+
 class Careless(Worker):
     """A worker with state, which crashes over bad items, also with what is no ``Exception``."""
 
@@ -122,7 +129,7 @@ def _error_of(spec: SupervisorSpec) -> type[Exception]:
 
 def test_bad_items_cost_no_supervisor_its_restart_limit() -> None:
     """All defaults: three restarts in five seconds. An ask of the host's own that crashes still counts."""
-    with start(messages(handle=fussy, pool=2)) as tree:
+    with start(messages(actor=Fussy, pool=2)) as tree:
         found = dict(tree.map([3] * 50, "t/w"))
         with pytest.raises(ValueError, match="13"):
             tree.ref("t/w").ask(13)
@@ -137,7 +144,7 @@ def test_a_crash_over_an_item_restarts_its_siblings_where_the_strategy_says_so()
         id="t",
         strategy="one_for_all",
         max_restarts=0,
-        children=[WorkerSpec(id="w", handle=fussy), WorkerSpec(id="other", handle=double)],
+        children=[WorkerSpec(id="w", actor=Fussy), WorkerSpec(id="other", handle=double)],
     )
     with start(spec) as tree:
         dict(tree.map([3, 13], "t/w"))
