@@ -35,8 +35,8 @@ from time import monotonic
 from actors.model.clock import unstopped
 from tests.faults.candidate import LAYERS, TASK, WIDTH
 from tests.faults.fresh import KINDS, databases
+from tests.faults.proxy import Proxy
 from tests.support import programs
-from tests.support.proxy import Proxy
 from trees import TaskFinished
 from trees.store import SqlStore
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import readme, settings_tables
+from tests.project import settings_tables
+from tests.support import readme
 from tests.support.programs import python, started
 
 RUN_S = 110
@@ -85,7 +86,7 @@ def test_the_page_of_a_folder_lists_each_of_its_files_once() -> None:
 def test_the_tables_of_settings_say_what_the_docstrings_say() -> None:
     page = settings_tables.PAGE.read_text(encoding="utf-8")
 
-    assert settings_tables.written(page) == page, "run: python -m tests.support.settings_tables"
+    assert settings_tables.written(page) == page, "run: python -m tests.project.settings_tables"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import used_so_far
 from actors.tasks.model import task_events
 from tests.support.crew import faulty
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import (
     Failover,
     NoCapableWorkerError,

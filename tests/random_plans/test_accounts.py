@@ -12,7 +12,7 @@ import pytest
 from tests.random_plans.accounts import NEAR_S, Account, Grove, done_twice, parts_of, wrong_accounts
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
-from tests.support.resuming import Change, NotingStore
+from tests.tasks.resuming import Change, NotingStore
 from trees import Approve, Task, TaskError, TaskHandle, Tree, start
 
 SEEDS = range(0, 60, 6)

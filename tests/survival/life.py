@@ -18,8 +18,8 @@ from loguru import logger
 
 from actors import Event
 from actors.model.errors import ActorsError
-from tests.support.stores import PATIENCE_S
 from tests.survival.scene import Scene
+from tests.trees.store.stores import PATIENCE_S
 from trees import HA, RoleChanged, StorePaused, StoreResumed, Tree, start
 from trees.store import SqlStore
 

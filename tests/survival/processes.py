@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.programs import python, wait_until_stopped
-from tests.support.stores import PATIENCE_S
+from tests.trees.store.stores import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 

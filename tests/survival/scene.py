@@ -20,7 +20,7 @@ from actors import Context, Escalated, Failed, Worker
 from actors.tasks.model import task_events
 from actors.testing import Hang, ManualClock
 from tests.support.attempts import AT_ONCE
-from tests.support.stores import PATIENCE_S, kept
+from tests.trees.store.stores import PATIENCE_S, kept
 from trees import (
     Escalate,
     Plan,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from actors import ChildExited, ChildStarted, Event
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.stores import PATIENCE_S
 from tests.survival.cells import COLUMNS, ORCHESTRATOR, STANDBY, SUPERVISOR, WORKER, cell
 from tests.survival.processes import Notes
 from tests.survival.scene import ENDED, HELD, PATH, UNDOING, Scene, require_all
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.trees.store.stores import PATIENCE_S
 from trees import HA, Tree
 
 Begin = Callable[..., Tree]

@@ -26,11 +26,11 @@ from actors import Event
 from actors.model.clock import unstopped
 from tests.support.databases import Cluster
 from tests.support.hardening import eventually
-from tests.support.stores import PATIENCE_S
 from tests.survival.cells import POSTGRES, POWER, SQLITE, cell
 from tests.survival.disk import Disk, can_trace, under
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, PLANS, UNDOING, Scene, require_all
+from tests.trees.store.stores import PATIENCE_S
 from trees import Tree
 from trees.store import SqlStore, fenced_connection
 

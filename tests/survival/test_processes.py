@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 
 from actors.model.clock import unstopped
-from tests.support.stores import PATIENCE_S
 from tests.survival.cells import FROZEN, KILLED, MEMORY, POSTGRES, POWER, SQLITE, STANDBY, cell
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, UNDOING, Scene, require_all
+from tests.trees.store.stores import PATIENCE_S
 from trees import HA, StoreBusyError, Tree
 
 Begin = Callable[..., Tree]

@@ -18,10 +18,10 @@ from actors import TreeStopped
 from actors.model.clock import unstopped
 from tests.support.crew import Record
 from tests.support.databases import Cluster
-from tests.support.stores import PATIENCE_S
 from tests.survival.cells import FULL, MEMORY, POSTGRES, SQLITE, STANDBY, UNREACHABLE, cell
 from tests.survival.processes import Notes, Process
 from tests.survival.scene import AFTER, ENDED, HELD, UNDOING, Scene, require_all
+from tests.trees.store.stores import PATIENCE_S
 from trees import HA, LeaseLostError, StorePaused, StoreResumed, Tree
 
 Begin = Callable[..., Tree]

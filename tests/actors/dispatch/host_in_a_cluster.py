@@ -10,7 +10,7 @@ import sys
 import threading
 
 from actors import ChildExited
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
 from trees import Ray, SupervisorSpec, WorkerSpec, start
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
 from trees import SupervisorSpec, WorkerSpec, start
 
 

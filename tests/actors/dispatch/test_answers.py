@@ -16,8 +16,8 @@ import pytest
 from actors.dispatch.host.answer import Answer
 from actors.dispatch.host.forked_handle import ForkedHandle
 from actors.dispatch.remote import CHUNK, Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
+from tests.actors.dispatch.process_trees import running, worker
 from tests.support.hardening import LONG_S
-from tests.support.process_trees import running, worker
 from trees import WorkerSpec
 
 FRAME = Frame(Kind.RESULT, 1, 0, b"")

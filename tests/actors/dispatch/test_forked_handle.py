@@ -20,7 +20,7 @@ from actors.dispatch.host.forked_handle import ForkedHandle, ForkedPlace
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.remote import Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
 from actors.model.spec import Reason
-from tests.support.process_trees import running, spec_of, worker
+from tests.actors.dispatch.process_trees import running, spec_of, worker
 from trees import Process, start
 
 

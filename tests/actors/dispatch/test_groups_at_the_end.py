@@ -13,9 +13,9 @@ from actors.dispatch.groups import guarded_process, process_group
 from actors.dispatch.groups.process_group import GONE_PAUSES, runs_still
 from actors.dispatch.host import forked_handle
 from actors.supervision import child_control
+from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import LONG_S, eventually
-from tests.support.process_trees import Exits, running, spec_of, worker
 from trees import Command, WorkerSpec, start
 
 BROOD = 40

@@ -22,9 +22,9 @@ from actors import (
     Worker,
     WorkerCrashedError,
 )
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import running, spec_of, worker
 from tests.support.hardening import LONG_S, eventually
-from tests.support.process_trees import running, spec_of, worker
 from trees import Process, WorkerSpec
 from trees.declaration.check import check
 
@@ -123,7 +123,7 @@ def test_check_tells_of_a_module_whose_package_cannot_be_imported(
 
 
 def test_code_may_be_named_by_an_import_string() -> None:
-    with running(worker(handle="tests.support.process_workers:do")) as (_, ask):
+    with running(worker(handle="tests.actors.dispatch.process_workers:do")) as (_, ask):
         assert ask(21) == 42
 
 

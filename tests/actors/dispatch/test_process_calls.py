@@ -12,9 +12,9 @@ from actors import DeadLetter, NotPicklableError
 from actors.dispatch.remote import Frame, Kind, frame
 from actors.dispatch.worker import worker_main
 from actors.dispatch.worker.worker_main import Link
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import running, worker
 from tests.support.hardening import eventually
-from tests.support.process_trees import running, worker
 from trees import WorkerSpec
 
 

@@ -25,12 +25,12 @@ from actors import (
 )
 from actors.dispatch.host import forked_handle
 from actors.model.clock import monotonic
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
 from tests.actors.dispatch.test_process_group import runs
-from tests.support import process_workers as there
 from tests.support.command import out
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
-from tests.support.process_trees import Exits, running, spec_of, worker
 from tests.support.programs import python
 from trees import Backoff, Process, Tree, start
 

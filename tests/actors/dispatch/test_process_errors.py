@@ -23,9 +23,9 @@ from actors import (
 from actors.dispatch.remote import CAUSES, pack_error, rebuilt
 from actors.model.process_errors import RemoteTraceback
 from actors.model.raised import is_caught_by, origins_of
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import Exits, running, worker
 from tests.support.hardening import eventually
-from tests.support.process_trees import Exits, running, worker
 from trees import WorkerSpec
 
 NO_EXCEPTIONS = [SystemExit(7), KeyboardInterrupt(), asyncio.CancelledError("c"), GeneratorExit()]

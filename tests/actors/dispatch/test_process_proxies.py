@@ -8,9 +8,9 @@ import pytest
 from actors import RequestFailed, Worker
 from actors.model.process_errors import NotPicklableError
 from actors.testing import settle
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import running, worker
 from tests.support.hardening import LONG_S, Witness
-from tests.support.process_trees import running, worker
 from trees import Tree
 
 USER, TARGET = ("p/in_host", "p/in_process"), ("p/shown", "p/shown_there")

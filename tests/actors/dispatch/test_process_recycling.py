@@ -14,11 +14,11 @@ import actors
 from actors import ChildExited, ChildRestarting, ChildStarted, ChildStopAbnormal, ConfigError, DeadLetter, Failed
 from actors.supervision.child import ChildState
 from actors.testing import settle
-from tests.support import process_work
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import spec_of, worker
 from tests.support.crew import Record
 from tests.support.hardening import eventually
-from tests.support.process_trees import spec_of, worker
+from tests.tasks.execution import process_work
 from trees import Process, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.declaration.check import check
 

@@ -19,10 +19,10 @@ from actors.dispatch.host.fork_server import SERVERS
 from actors.dispatch.remote import dumped, loaded, packed
 from actors.dispatch.worker import worker_main
 from actors.testing import ManualClock
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
 from tests.actors.dispatch.test_process_group import runs
-from tests.support import process_workers as there
 from tests.support.hardening import eventually
-from tests.support.process_trees import Exits, running, spec_of, worker
 from trees import Process, WorkerSpec, start
 
 

@@ -30,12 +30,12 @@ from actors import (
     WorkerLostError,
 )
 from actors.model.process_errors import RemoteTraceback
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import Exits, spec_of
+from tests.actors.dispatch.process_trees import running as started
+from tests.actors.dispatch.process_trees import worker as placed
 from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
-from tests.support.process_trees import Exits, spec_of
-from tests.support.process_trees import running as started
-from tests.support.process_trees import worker as placed
 from trees import Ray, Tree, WorkerSpec, start
 from trees.views.snapshot import WorkerSnapshot
 

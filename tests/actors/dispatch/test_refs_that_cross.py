@@ -16,9 +16,9 @@ from actors.dispatch.remote import loaded
 from actors.dispatch.worker.back_calls import Paths
 from actors.messaging.crossing_refs import _TREES, adopt, crossed, mark_of
 from actors.model.weak_tables import WeakKeys
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
+from tests.actors.dispatch.process_trees import running, spec_of, worker
 from tests.support.hardening import eventually
-from tests.support.process_trees import running, spec_of, worker
 from trees import Tree, WorkerSpec, start
 
 

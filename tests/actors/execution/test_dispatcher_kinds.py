@@ -9,7 +9,7 @@ import pytest
 
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind
-from tests.support.targets import (
+from tests.actors.execution.targets import (
     Asynchronous,
     AsyncMachine,
     AsyncMethod,
@@ -50,7 +50,7 @@ ACCEPTED: dict[str, tuple[dict[str, Any], dict[str, DispatcherKind]]] = {
     "a partial of an async handler": ({"handle": functools.partial(async_handler)}, ON_THE_LOOP),
     "a worker with sync hooks": ({"actor": Plain}, EVERYWHERE),
     "a worker that made its base sync": ({"actor": Tamed}, EVERYWHERE),
-    "a worker by import string": ({"actor": "tests.support.targets:Bare"}, EVERYWHERE),
+    "a worker by import string": ({"actor": "tests.actors.execution.targets:Bare"}, EVERYWHERE),
     "a worker with an async hook": ({"actor": Asynchronous}, ON_THE_LOOP),
     "a worker with an async method": ({"actor": AsyncMethod}, ON_THE_LOOP),
     "a worker with both": ({"actor": Mixed}, {"loop": DispatcherKind.LOOP}),

@@ -30,8 +30,8 @@ from actors import (
 from actors.model.clock import monotonic
 from actors.model.spec import Reason
 from actors.testing import settle
+from tests.actors.execution.owning import PLACES, Books, async_lifespan, here, owner, sync_lifespan
 from tests.support.hardening import LONG_S, Gate, Witness, crash, eventually, tree_of, worker
-from tests.support.owning import PLACES, Books, async_lifespan, here, owner, sync_lifespan
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 EVERYWHERE = pytest.mark.parametrize("place", PLACES)

@@ -13,8 +13,8 @@ import pytest
 import actors
 from actors import ChildExited, InternalError, StartError, Worker
 from actors.model.spec import Reason
+from tests.actors.execution.owning import Books
 from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, tree_of, worker
-from tests.support.owning import Books
 from trees import WorkerSpec
 
 

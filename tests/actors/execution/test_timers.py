@@ -2,20 +2,16 @@
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.execution import timers as timers_module
 from actors.execution.timers import Timers
 from actors.model.clock import SystemClock
 from actors.testing import ManualClock
 from tests.support.hardening import LONG_S
-from tests.support.steps import at_step
 
 
 @pytest.fixture
@@ -153,52 +149,6 @@ def test_on_the_machines_clock_a_nearer_timer_overtakes_one_that_is_waited_for(f
     assert order == ["near", "far"]
 
 
-def test_a_look_in_the_middle_of_a_purge_does_not_sleep_past_what_is_due(failures: list[BaseException]) -> None:
-    clock, timers = SystemClock(), Timers("timers", SystemClock(), failed=failures.append)
-    slept, steps, number = list[float](), 1, 0
-    arrived, go, asleep = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
-    wake, fire_due = timers._wake, timers.fire_due
-
-    class Watched:
-        give = staticmethod(wake.give)
-
-        def sleep(self, seconds: float) -> bool:
-            slept.append(seconds)
-            asleep.set()
-            return wake.sleep(seconds)
-
-    def fire_and_stand() -> None:
-        fire_due()
-        arrived.release()
-        go.acquire(timeout=LONG_S)
-
-    def look() -> None:
-        go.release()
-        asleep.wait(0.02)  # in vain, where the look has to wait for the purge
-
-    timers._wake, timers.fire_due = Watched(), fire_and_stand  # type: ignore[assignment, method-assign]
-    timers.call_at(clock.now() + 1000.0, lambda: None)
-    timers.open()
-    while number < steps:
-        number += 1
-        assert arrived.acquire(timeout=LONG_S)  # between firing what is due and looking how long to sleep
-        asleep.clear()
-        timers._purge_at = 0  # whoever sets one purges
-        with at_step(number, look, {timers_module.__file__}) as seen:
-            timer = timers.call_at(clock.now() + 2000.0, lambda: None)
-        timer.cancel()  # the next purge drops it
-        steps = seen[0]
-        if number <= steps:
-            assert asleep.wait(LONG_S)
-            wake.give()
-    timers.fire_due = fire_due  # type: ignore[method-assign]
-    go.release()
-    timers.close(LONG_S)
-
-    assert number > 20
-    assert max(slept) <= 1000.0
-
-
 def test_timers_that_are_set_and_cancelled_one_after_the_other_wake_its_thread_once(
     failures: list[BaseException],
 ) -> None:
@@ -244,22 +194,3 @@ def test_its_thread_wakes_once_for_many_limits_that_were_cancelled_and_then_for_
 
     assert clock.now() - begun >= 2.2
     assert len(looks) < 100  # one for each that was sooner at first, and then at 2.0, 2.1 and 2.2; not for all 1,000
-
-
-def test_a_timer_that_is_set_while_the_thread_looks_how_long_to_sleep_is_not_slept_past(
-    failures: list[BaseException],
-) -> None:
-    clock, steps, number = SystemClock(), 1, 0
-    while number < steps:
-        number += 1
-        timers, woken = Timers("timers", clock, failed=failures.append), list[int]()
-        timers._wake = Mock(give=lambda woken=woken: woken.append(1))
-        timers.call_at(clock.now() + 1000.0, lambda: None)
-        timers._wakes_at = clock.now() - 1.0  # it has just slept
-        woken.clear()
-        own = partial(timers.call_at, clock.now() + 500.0, lambda: None)
-        with at_step(number, own, {timers_module.__file__}) as seen:
-            sleeps_until = timers._lock.look(timers._first_due)
-        steps = seen[0]
-        assert number > steps or woken or sleeps_until <= clock.now() + 500.0
-    assert number > 3

@@ -13,9 +13,9 @@ import pytest
 
 from actors import ActorStoppedError, ChildStarted, RequestFailed
 from actors.testing import ManualClock, settle
+from tests.actors.dispatch.process_workers import Knob
 from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
 from tests.support.operations import counted_here
-from tests.support.process_workers import Knob
 from trees import Backoff, Tree, start
 
 

@@ -16,8 +16,8 @@ from actors import ActorsError, ActorStoppedError, Failed, RecursionDetectedErro
 from actors.messaging import wait_graph
 from actors.messaging.envelope import CURRENT
 from actors.tasks.execution.off_loop import off_loop
+from tests.actors.dispatch.process_workers import answer_that_asks
 from tests.support.hardening import LONG_S, Gate, crash, obey, tree_of, worker
-from tests.support.process_workers import answer_that_asks
 from trees import WorkerSpec
 
 

@@ -17,7 +17,7 @@ from actors.execution.timers import Timer
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.testing import ManualClock, settle
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import Subtask, SupervisorSpec, TaskCancelledError, Tasks, WorkerSpec, start
 
 PATIENCE_S = 60.0

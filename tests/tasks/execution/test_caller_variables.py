@@ -13,7 +13,7 @@ import pytest
 from actors import Failed
 from tests.support.crew import LONG_S
 from tests.support.setting import setting
-from tests.support.task_crew import GOAL, team
+from tests.tasks.task_crew import GOAL, team
 from trees import (
     Retry,
     StaticPlan,

@@ -12,7 +12,7 @@ from actors import Escalated
 from actors.tasks.orchestration.attempt_control import AttemptControl
 from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
-from tests.support.dispatching import LONG_S, failure, heard, one, shop, single, until
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, until
 from trees import (
     Breaker,
     Escalate,

@@ -13,7 +13,7 @@ import pytest
 from actors.tasks.model import task_events
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE
-from tests.support.resuming import Change, NotingStore, records, report_of
+from tests.tasks.resuming import Change, NotingStore, records, report_of
 from trees import (
     Check,
     Escalate,

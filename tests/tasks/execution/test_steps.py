@@ -15,7 +15,7 @@ from actors import Escalated, Failed, Later, StepMismatchError, SubtaskStepped
 from actors.tasks.journal.local_lease import LocalLease
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop, spec_of
-from tests.support.late_store import LateStore
+from tests.tasks.late_store import LateStore
 from trees import Approve, Check, Escalate, Failover, LeaseLostError, Retry, Subtask, Task, Verdict, WorkerSpec, start
 
 ONE = (Subtask("x", worker="a"),)

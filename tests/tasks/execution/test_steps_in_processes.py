@@ -16,8 +16,8 @@ from actors.dispatch.remote import pack_error, rebuilt
 from actors.messaging.reply import Reply
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.model.outcome import InvalidResultError
-from tests.support import process_work as there
 from tests.support.hardening import eventually
+from tests.tasks.execution import process_work as there
 from trees import (
     Report,
     Retry,

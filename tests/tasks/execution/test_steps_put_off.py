@@ -10,7 +10,7 @@ import pytest
 from actors import Later
 from actors.tasks.model.outcome import PutOff
 from tests.support.attempts import LONG_S
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import Report, StaticPlan, Subtask, SubtaskRetrying, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 

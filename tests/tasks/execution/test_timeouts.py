@@ -12,8 +12,8 @@ import pytest
 from actors.model.events import Event
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.support.crew import Record
-from tests.support.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until
-from tests.support.puppet import Puppet
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until
+from tests.tasks.puppet import Puppet
 from trees import (
     Retry,
     TaskStatus,

@@ -21,11 +21,11 @@ from actors.execution.crash_boundary import WorkerIncarnation
 from actors.supervision import child_control
 from actors.supervision.child import Child
 from actors.supervision.child_control import ChildControl
+from tests.actors.dispatch.process_workers import OddError
 from tests.actors.dispatch.test_process_group import runs
-from tests.support import process_work as there
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
-from tests.support.process_workers import OddError
+from tests.tasks.execution import process_work as there
 from trees import (
     Breaker,
     Report,

@@ -17,7 +17,7 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import StoreError
 from tests.faults.cut_points import CuttingStore, World, WritingStore, essence, started
 from tests.support.event_kinds import JOURNALLED_KINDS
-from tests.support.resuming import but_undos, unclear
+from tests.tasks.resuming import but_undos, unclear
 from trees import Approve, Edit, Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec
 
 AT_MOST = 4

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from actors import Failed
-from tests.support.resuming import Books, Scenario, same_from_every_change
+from tests.tasks.resuming import Books, Scenario, same_from_every_change
 from trees import Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec
 
 SOON = Retry(max_attempts=3, initial_s=0.002, factor=1.0, max_s=0.002, jitter=0.0)

@@ -10,7 +10,7 @@ import pytest
 from actors import Failed, TreeDownError
 from actors.tasks.model import task_events
 from actors.testing import settle
-from tests.support.resuming import Books, NotingStore, crashed, report_of
+from tests.tasks.resuming import Books, NotingStore, crashed, report_of
 from trees import (
     Approve,
     Escalate,

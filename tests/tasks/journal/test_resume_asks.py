@@ -11,7 +11,7 @@ import pytest
 
 from actors import Event, Failed
 from tests.support.crew import LONG_S
-from tests.support.resuming import Books, NotingStore, Scenario, crashed, records, report_of, same_from_every_change
+from tests.tasks.resuming import Books, NotingStore, Scenario, crashed, records, report_of, same_from_every_change
 from trees import (
     Retry,
     StaticPlan,

@@ -9,7 +9,7 @@ import pytest
 
 from actors import Failed
 from actors.tasks.model import task_events
-from tests.support.resuming import Books, NotingStore, crashed, people, records, report_of
+from tests.tasks.resuming import Books, NotingStore, crashed, people, records, report_of
 from trees import (
     Approve,
     Edit,

@@ -11,7 +11,7 @@ from actors import Failed
 from actors.messaging.reply import Reply
 from actors.tasks.journal.store import decode
 from actors.testing import ManualClock
-from tests.support.resuming import Books, Change, Scenario, same_from_every_change, settle_orchestrators
+from tests.tasks.resuming import Books, Change, Scenario, same_from_every_change, settle_orchestrators
 from trees import Breaker, Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec
 
 AT_ONCE = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)

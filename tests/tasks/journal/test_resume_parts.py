@@ -13,7 +13,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.model import task_events
 from actors.tasks.model.store_events import TaskStranded
 from actors.testing import ManualClock, settle
-from tests.support.resuming import Books, Change, NotingStore, crashed, records, report_of
+from tests.tasks.resuming import Books, Change, NotingStore, crashed, records, report_of
 from trees import (
     Approve,
     Escalate,

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors import Failed
-from tests.support.resuming import Books, NotingStore, Scenario
+from tests.tasks.resuming import Books, NotingStore, Scenario
 from trees import Retry, StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Tasks, WorkerSpec
 
 

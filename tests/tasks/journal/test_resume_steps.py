@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors import Failed
-from tests.support.resuming import Books, Scenario, people, same_from_every_change
+from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
 from trees import (
     Approve,
     Check,

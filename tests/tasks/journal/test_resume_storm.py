@@ -9,13 +9,13 @@ import pytest
 from actors import Event
 from actors.messaging.reply import Reply
 from tests.faults.cut_points import Cut
-from tests.support.resuming import Books, Change, NotingStore, Scenario, same_from_every_change
 from tests.tasks.journal.test_recovery_late import Writer, writer
 from tests.tasks.journal.test_resume import Plain
 from tests.tasks.journal.test_resume_asks import Asking
 from tests.tasks.journal.test_resume_ends import Broken, Cancelled
 from tests.tasks.journal.test_resume_escalations import Asked, Reviewed, Undone
 from tests.tasks.journal.test_resume_teams import Teams
+from tests.tasks.resuming import Books, Change, NotingStore, Scenario, same_from_every_change
 from trees import SupervisorSpec
 
 __all__ = ["writer"]

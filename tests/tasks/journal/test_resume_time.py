@@ -9,7 +9,7 @@ import pytest
 
 from actors import Failed
 from actors.testing import ManualClock, settle
-from tests.support.resuming import Books, NotingStore, crashed, report_of, settle_orchestrators
+from tests.tasks.resuming import Books, NotingStore, crashed, report_of, settle_orchestrators
 from trees import (
     Approve,
     Budget,

@@ -25,7 +25,7 @@ from actors.tasks.model import task_events
 from actors.testing import settle
 from tests.support.attempts import LONG_S
 from tests.support.hardening import eventually
-from tests.support.resuming import Books, Change, NotingStore, Scenario, same_from_every_change
+from tests.tasks.resuming import Books, Change, NotingStore, Scenario, same_from_every_change
 from trees import Retry, StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 
 SOON = Retry(max_attempts=2, initial_s=0.001, factor=1.0, max_s=0.001, jitter=0.0)

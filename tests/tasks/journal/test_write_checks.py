@@ -14,7 +14,7 @@ from actors.tasks.model import task_events, write_checks
 from actors.tasks.model.task import Task, TaskStatus, Usage
 from actors.tasks.model.write_checks import checked, require_length
 from tests.support.event_kinds import JOURNALLED_KINDS
-from tests.support.stores import OWNER, PATIENCE_S, queued, submitted, succeeded
+from tests.trees.store.stores import OWNER, PATIENCE_S, queued, submitted, succeeded
 from tests.trees.store.test_codec import records
 from trees import Retry, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 

@@ -6,7 +6,7 @@ import pytest
 
 from actors.testing import settle
 from tests.support.asking import LONG_S, Stuck, assert_nothing_left, does, shop, team
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from trees import Reject, Retry, Subtask, SupervisorSpec, TaskCancelledError, Tree, WorkerSpec, start
 
 AT_ONCE = [Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)]

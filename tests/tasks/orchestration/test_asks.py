@@ -9,7 +9,7 @@ import pytest
 
 from actors.model.errors import ActorsError
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable, settle
-from tests.support.dispatching import LONG_S, one, shop, submitted
+from tests.tasks.dispatching import LONG_S, one, shop, submitted
 from trees import (
     StaticPlan,
     SubtaskFailedError,

@@ -17,7 +17,7 @@ from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record, faulty
 from tests.support.hardening import eventually
-from tests.support.resuming import Change, NotingStore
+from tests.tasks.resuming import Change, NotingStore
 from trees import (
     Report,
     StaticPlan,

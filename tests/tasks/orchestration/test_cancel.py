@@ -9,8 +9,8 @@ import pytest
 from actors import Later
 from actors.testing import AsyncScriptedExecutable, Hang, settle
 from tests.support.attempts import LONG_S, SLOWLY, Shop, no, shop
-from tests.support.late_store import LateStore
-from tests.support.scripted import CHAIN, ONE, loop, sync
+from tests.tasks.late_store import LateStore
+from tests.tasks.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Escalate,
     StaticPlan,

@@ -16,7 +16,7 @@ import pytest
 from actors import RecursionDetectedError
 from actors.testing import settle
 from tests.support.asking import LONG_S, assert_nothing_left, shop
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from trees import (
     Breaker,
     Failover,

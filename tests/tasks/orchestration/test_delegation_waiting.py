@@ -14,7 +14,7 @@ from actors.tasks.model.task_events import SubtaskStarted
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop, team
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from trees import (
     Subtask,
     TaskCancelledError,

@@ -20,7 +20,7 @@ from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.model.task_errors import DamagedJournalError
 from actors.tasks.model.task_events import SubtaskSucceeded, Synthesized, TaskSubmitted
 from tests.faults.cut_points import LONG_S, CuttingStore, World, started, twice
-from tests.support.dropping_store import DroppingStore
+from tests.tasks.orchestration.dropping_store import DroppingStore
 from trees import (
     Check,
     Last,

@@ -18,7 +18,7 @@ from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S
 from tests.support.hardening import eventually
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import Report, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, Tree, WorkerSpec, start
 from trees.store import MemoryStore
 

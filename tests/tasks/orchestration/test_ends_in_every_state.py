@@ -8,8 +8,8 @@ import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable
 from tests.support.hardening import eventually
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.outcomes import TWO, assert_alive, ended, one_worker, result_of
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.outcomes import TWO, assert_alive, ended, one_worker, result_of
 from trees import (
     Escalate,
     Plan,

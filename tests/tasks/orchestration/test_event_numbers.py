@@ -17,9 +17,9 @@ from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, Ta
 from actors.tasks.orchestration.event_numbers import STRIDE, first_after
 from tests.support.attempts import LONG_S
 from tests.support.hardening import eventually
-from tests.support.one_worker import held
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.resuming import Change, NotingStore
+from tests.tasks.orchestration.one_worker import held
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.resuming import Change, NotingStore
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
 from trees.host.journal_follower import JournalFollower
 from trees.store import Keep, MemoryStore

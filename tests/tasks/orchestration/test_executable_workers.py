@@ -10,7 +10,7 @@ import pytest
 
 from actors import Escalated, Failed, Later, Rejected, Worker
 from actors.testing import ScriptedExecutable
-from tests.support.one_subtask import one, report_of
+from tests.tasks.one_subtask import one, report_of
 from trees import (
     Done,
     Retry,

@@ -17,7 +17,7 @@ from actors.tasks.model.task import METADATA_CHARS
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskSubmitted
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.command import regrow, runtime
-from tests.support.dispatching import LONG_S, heard
+from tests.tasks.dispatching import LONG_S, heard
 from trees import (
     Check,
     Plan,

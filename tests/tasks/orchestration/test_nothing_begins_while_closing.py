@@ -11,7 +11,7 @@ from typing import Any
 import actors
 from actors.testing import settle
 from tests.support.asking import LONG_S, does
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 
 

@@ -21,9 +21,9 @@ from actors.testing import ManualClock
 from tests.faults.cut_points import Cut
 from tests.support.crew import faulty
 from tests.support.hardening import LONG_S, Gate, eventually
-from tests.support.resuming import Change, NotingStore, settle_orchestrators
 from tests.tasks.journal.test_resume_storm import hardy
 from tests.tasks.orchestration.test_asks_of_broken_off_attempts import FOUND, Desk, asked_again_at_6_of_10, asker, shop
+from tests.tasks.resuming import Change, NotingStore, settle_orchestrators
 from trees import Budget, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 DIES = pytest.mark.parametrize("dies", [False, True])

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from actors import ChildError, ConfigError
-from tests.support.dispatching import LONG_S
-from tests.support.one_worker import held, incarnation_of
-from tests.support.outcomes import one_worker, result_of
+from tests.tasks.dispatching import LONG_S
+from tests.tasks.orchestration.one_worker import held, incarnation_of
+from tests.tasks.outcomes import one_worker, result_of
 from trees import SupervisorSpec, TaskStatus, Tree, WorkerSpec, start
 
 PATH = "p/orchestrator"

@@ -11,8 +11,8 @@ import pytest
 
 from actors.tasks.orchestration.messages import Cancel, RunOnLoop, StepMade
 from tests.support.asking import LONG_S, Stuck, shop
-from tests.support.dispatching import until
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.dispatching import until
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import TaskCancelledError, Tree, WorkerSpec, start
 
 pytestmark = pytest.mark.usefixtures("quiet_log")

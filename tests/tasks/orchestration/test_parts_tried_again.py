@@ -16,8 +16,8 @@ from actors.tasks.orchestration.messages import Cancel, RunOnLoop, TimerFired
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.tasks.orchestration.teams import Teams
 from actors.tasks.planning.replanning import ReplanFeedback
-from tests.support.dispatching import until
-from tests.support.teams import AT_ONCE, LONG_S, above, team
+from tests.tasks.dispatching import until
+from tests.tasks.teams import AT_ONCE, LONG_S, above, team
 from trees import (
     Check,
     Plan,

@@ -16,7 +16,7 @@ from actors import RecursionDetectedError
 from actors.testing import settle
 from tests.support.asking import LONG_S, assert_nothing_left
 from tests.support.attempts import AT_ONCE
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import (
     Breaker,
     Check,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors import Context, Failed, Rejected
-from tests.support.dispatching import LONG_S, failure, one, shop
+from tests.tasks.dispatching import LONG_S, failure, one, shop
 from trees import (
     Breaker,
     Budget,

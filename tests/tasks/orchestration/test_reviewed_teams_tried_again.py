@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.support.asking import LONG_S, does, shop
-from tests.support.teams import AT_ONCE
+from tests.tasks.teams import AT_ONCE
 from trees import Check, Failover, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, WorkerSpec, start
 
 

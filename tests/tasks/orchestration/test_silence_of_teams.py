@@ -12,8 +12,8 @@ import pytest
 
 from actors import Escalated, Later
 from actors.testing import ManualClock
-from tests.support.dispatching import LONG_S, failure, heard, one, shop, submitted, until
-from tests.support.puppet import Puppet
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, submitted, until
+from tests.tasks.puppet import Puppet
 from trees import Approve, Escalate, Retry, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
 IDLE_S = 5.0

@@ -9,7 +9,7 @@ import pytest
 
 from actors import Worker
 from actors.model.errors import StartError
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 WAIT_S = 60.0

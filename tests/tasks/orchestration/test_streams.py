@@ -31,8 +31,8 @@ from actors.tasks.model.task_events import (
 from actors.tasks.orchestration import stream_relay, unkept_events
 from actors.testing import ManualClock, settle
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.one_worker import ONE, TWO, spec_of
-from tests.support.resuming import NotingStore
+from tests.tasks.orchestration.one_worker import ONE, TWO, spec_of
+from tests.tasks.resuming import NotingStore
 from trees import Keep, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
 from trees.host.journal_follower import JournalFollower
 

@@ -17,7 +17,7 @@ from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.testing import ScriptedExecutable
-from tests.support.stores import kept
+from tests.trees.store.stores import kept
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.host import submission
 from trees.host.submission import Submission

@@ -28,8 +28,8 @@ from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
-from tests.support.one_worker import ONE, TWO, held, incarnation_of, spec_of
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.orchestration.one_worker import ONE, TWO, held, incarnation_of, spec_of
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import (
     Report,
     SupervisorSpec,

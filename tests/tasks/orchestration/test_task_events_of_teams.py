@@ -15,8 +15,8 @@ from actors.tasks.model import task_events
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.resuming import NotingStore
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.resuming import NotingStore
 from trees import (
     Escalate,
     Respond,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.one_worker import TWO, held, spec_of
+from tests.tasks.orchestration.one_worker import TWO, held, spec_of
 from trees import (
     Plan,
     Subtask,

@@ -9,7 +9,7 @@ import pytest
 from actors.model.errors import ConfigError, Escalated
 from actors.tasks.model.task_ids import BREAKER, NEW_IDS, OLD_IDS, is_part_of, part_id, require_own, whole_of
 from tests.support.hardening import eventually
-from tests.support.stores import PATIENCE_S
+from tests.trees.store.stores import PATIENCE_S
 from trees import Escalate, Plan, Respond, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 

@@ -9,8 +9,8 @@ import pytest
 from actors import Failed
 from actors.tasks.model.task_events import SubtaskStarted, TaskPaused, TaskResumed
 from actors.testing import ManualClock, settle
-from tests.support.dispatching import heard, until
-from tests.support.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, nested, run, team
+from tests.tasks.dispatching import heard, until
+from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, nested, run, team
 from trees import (
     Breaker,
     Budget,

@@ -18,7 +18,7 @@ from actors.tasks.model.task_events import TaskSubmitted
 from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually, in_thread
-from tests.support.resuming import settle_orchestrators
+from tests.tasks.resuming import settle_orchestrators
 from trees import (
     Approve,
     Escalate,

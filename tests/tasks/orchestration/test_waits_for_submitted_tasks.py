@@ -13,7 +13,7 @@ from actors import RecursionDetectedError, carry
 from actors.messaging.reply import Reply
 from actors.testing import settle
 from tests.support.asking import LONG_S, assert_nothing_left, does
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, TaskTimeoutError, Tree, WorkerSpec, start
 
 

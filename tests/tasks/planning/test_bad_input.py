@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors.validation.introspection import is_async
-from tests.support.outcomes import TWO, assert_alive, ended, raises, result_of, said_of
+from tests.tasks.outcomes import TWO, assert_alive, ended, raises, result_of, said_of
 from trees import (
     KeywordPlanner,
     NoCapableWorkerError,

@@ -11,7 +11,7 @@ import pytest
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.planning.capability_planner import CapabilityPlanner
-from tests.support.planned import refused
+from tests.tasks.planning.planned import refused
 from tests.tasks.planning.test_planners import row
 from trees import NoCapableWorkerError, SupervisorSpec, Tasks, WorkerSpec, start
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.tasks.model.task_events import Planned, PlanRefused
 from actors.testing import FakeModel, ScriptedExecutable
-from tests.support.planned import GOOD, refused, tree_of
+from tests.tasks.planning.planned import GOOD, refused, tree_of
 from trees import (
     Budget,
     BudgetExceededError,

@@ -10,7 +10,7 @@ import pytest
 
 from actors.testing import FakeModel, Hang, ManualClock, settle
 from tests.support.ids import stable
-from tests.support.planned import GOOD, refused, tree_of
+from tests.tasks.planning.planned import GOOD, refused, tree_of
 from trees import (
     CapabilityPlanner,
     ModelPlanner,

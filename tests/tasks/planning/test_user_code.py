@@ -17,7 +17,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.execution.prompt import prompt_of
 from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S
-from tests.support.dispatching import one, until
+from tests.tasks.dispatching import one, until
 from trees import (
     ModelPlanner,
     ModelSynthesizer,

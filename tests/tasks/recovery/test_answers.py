@@ -11,7 +11,7 @@ from actors import Escalated, Failed
 from actors.tasks.model.policy import Answer
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, Shop, shop
-from tests.support.resuming import Books, Scenario, people, same_from_every_change
+from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
 from trees import (
     Approve,
     Check,

@@ -13,11 +13,11 @@ from actors.tasks.journal.effect_record import EffectRecord
 from actors.tasks.model.task_events import Compensated, SubtaskStarted, TaskFinished
 from actors.testing import ManualClock, settle
 from tests.support.crew import Record
-from tests.support.dispatching import until
 from tests.support.hardening import Gate
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.resuming import settle_orchestrators
-from tests.support.teams import LONG_S, above, does, fails, run, team
+from tests.tasks.dispatching import until
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.resuming import settle_orchestrators
+from tests.tasks.teams import LONG_S, above, does, fails, run, team
 from trees import (
     Approve,
     Budget,

@@ -15,8 +15,8 @@ from actors.tasks.orchestration.crash_guard import CrashGuard
 from actors.tasks.orchestration.teams import Teams
 from actors.testing import AsyncScriptedExecutable, Hang
 from tests.support.hardening import eventually
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.resuming import NotingStore
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.resuming import NotingStore
 from trees import (
     Done,
     Escalate,

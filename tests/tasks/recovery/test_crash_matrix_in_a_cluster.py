@@ -17,7 +17,7 @@ import pytest
 from actors import StartError
 from tests.support.clusters import START_S, on_ray
 from tests.support.crew import LONG_S, Record, running, shop
-from tests.support.mortal import Stillborn
+from tests.tasks.recovery.mortal import Stillborn
 from tests.tasks.recovery.test_crash_matrix import RESTARTS, STRATEGIES, Crash, assert_dump_shows
 from tests.tasks.recovery.test_crash_matrix_in_processes import (
     FAILED,

@@ -22,7 +22,7 @@ from actors.dispatch.host.fork_server import SERVERS
 from actors.testing import settle
 from tests.support.crew import LONG_S, Record, running, shop
 from tests.support.hardening import eventually
-from tests.support.mortal import Mortal, Stillborn
+from tests.tasks.recovery.mortal import Mortal, Stillborn
 from tests.tasks.recovery.test_crash_matrix import (
     RESTARTS,
     STRATEGIES,

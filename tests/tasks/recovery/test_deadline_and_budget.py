@@ -11,7 +11,7 @@ from actors.tasks.model.task import NO_USAGE
 from actors.tasks.model.task_events import TaskEnding
 from actors.testing import Hang, ScriptedExecutable, Slow
 from tests.support.attempts import LONG_S, SLOWLY, no, shop
-from tests.support.scripted import CHAIN, ONE, loop, sync
+from tests.tasks.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Budget,
     BudgetExceededError,

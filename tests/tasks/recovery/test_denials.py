@@ -10,7 +10,7 @@ import pytest
 
 from actors import Escalated
 from actors.tasks.journal.fold import fold
-from tests.support.dispatching import failure, until
+from tests.tasks.dispatching import failure, until
 from trees import (
     Breaker,
     Escalate,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actors.tasks.model import task_events
-from tests.support.deadly import Deadly
-from tests.support.resuming import NotingStore, records
+from tests.tasks.recovery.deadly import Deadly
+from tests.tasks.resuming import NotingStore, records
 from trees import Escalate, Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 WAIT_S = 60.0

@@ -15,9 +15,9 @@ import pytest
 from actors import Failed
 from actors.tasks.model import task_events
 from tests.support.attempts import LONG_S
-from tests.support.deadly import Deadly
-from tests.support.orchestrators import kill_orchestrator
-from tests.support.resuming import NotingStore, records
+from tests.tasks.orchestrators import kill_orchestrator
+from tests.tasks.recovery.deadly import Deadly
+from tests.tasks.resuming import NotingStore, records
 from trees import (
     Approve,
     Plan,

@@ -16,10 +16,10 @@ from actors.tasks.orchestration.handoff import AttemptHandoff
 from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.orchestration.team_calls import TeamCalls
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
-from tests.support.dispatching import failure, until
-from tests.support.orchestrators import BugError, kill_orchestrator
-from tests.support.outcomes import one_worker, result_of
-from tests.support.teams import LONG_S, Stuck, above, team
+from tests.tasks.dispatching import failure, until
+from tests.tasks.orchestrators import BugError, kill_orchestrator
+from tests.tasks.outcomes import one_worker, result_of
+from tests.tasks.teams import LONG_S, Stuck, above, team
 from trees import NoCapableWorkerError, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.store import MemoryStore
 

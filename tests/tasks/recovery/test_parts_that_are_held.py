@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 
 from actors.tasks.orchestration.registry_feed import RegistryFeed
-from tests.support.dispatching import LONG_S, by_goal, heard, until
+from tests.tasks.dispatching import LONG_S, by_goal, heard, until
 from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from actors import Escalated, Failed, Later
 from actors.testing import AsyncScriptedExecutable, Hang
-from tests.support.reviewing import AS_THEY_ARE
+from tests.tasks.reviewing import AS_THEY_ARE
 from trees import (
     CapabilityPlanner,
     Check,

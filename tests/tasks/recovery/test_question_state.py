@@ -14,7 +14,7 @@ from loguru import logger
 from actors import Escalated, Failed
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, shop
-from tests.support.resuming import Books, Scenario, people, same_from_every_change
+from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
 from trees import (
     Approve,
     Check,

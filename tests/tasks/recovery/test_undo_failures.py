@@ -8,7 +8,7 @@ import pytest
 from actors import Failed
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, ManualClock, settle
 from tests.support.attempts import LINE, LONG_S, SLOWLY, Shop, bad, no, shop, undoable
-from tests.support.dispatching import heard, until
+from tests.tasks.dispatching import heard, until
 from trees import (
     Approve,
     Compensated,

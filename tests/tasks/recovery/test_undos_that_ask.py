@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors import Escalated
-from tests.support.dispatching import LONG_S, failure, one, shop, until
+from tests.tasks.dispatching import LONG_S, failure, one, shop, until
 from trees import (
     Approve,
     Check,

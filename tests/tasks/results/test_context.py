@@ -12,7 +12,7 @@ from actors.tasks.execution.context import Context
 from actors.tasks.model.task_events import SubtaskProgressed
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, InTurn, ManualClock, ScriptedExecutable
 from tests.support.crew import Record
-from tests.support.dispatching import LONG_S, one, shop, single
+from tests.tasks.dispatching import LONG_S, one, shop, single
 from trees import (
     Check,
     Failover,

@@ -16,7 +16,7 @@ from actors import ConfigError, Escalated
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.model.outcome import plain_text
 from actors.validation.json_form import LostInJsonError, json_form, json_form_as
-from tests.support.one_subtask import one, report_of
+from tests.tasks.one_subtask import one, report_of
 from trees import Edit, Escalate, EscalationError, EscalationRaised, StaticPlan, Subtask, Task, start
 
 HALVES = "\ud83d\ude00"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from actors.tasks.model.task_events import Synthesized
 from actors.testing import FakeModel, Hang, ScriptedExecutable
 from tests.support.ids import stable
-from tests.support.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
+from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
 from trees import (
     Done,
     Last,

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors.tasks.model.task_events import SubtaskSucceeded
-from tests.support.outcomes import TWO, ended, one_worker, raises, said_of
+from tests.tasks.outcomes import TWO, ended, one_worker, raises, said_of
 from trees import (
     Report,
     Retry,

@@ -9,7 +9,7 @@ import pytest
 
 from actors.tasks.model.task_events import Reviewed
 from actors.testing import FakeModel, Hang, ScriptedExecutable
-from tests.support.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
+from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
 from trees import (
     Check,
     Plan,

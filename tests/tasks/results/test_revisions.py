@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from actors import Failed
 from tests.support.asking import LONG_S, run
 from tests.support.attempts import AT_ONCE
-from tests.support.resuming import Books, Scenario, same_from_every_change
+from tests.tasks.resuming import Books, Scenario, same_from_every_change
 from trees import (
     Check,
     ModelPlanner,

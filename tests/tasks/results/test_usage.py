@@ -16,7 +16,7 @@ from actors import Escalated, Failed, Later, Rejected, Worker
 from actors.tasks.model import task_events
 from tests.support.attempts import AT_ONCE, LONG_S, run, shop
 from tests.support.hardening import eventually
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import (
     Budget,
     BudgetExceededError,

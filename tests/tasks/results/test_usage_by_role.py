@@ -15,7 +15,7 @@ from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.model_call import report_usage
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import (
     Budget,
     BudgetExceededError,

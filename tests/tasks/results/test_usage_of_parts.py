@@ -13,7 +13,7 @@ from actors.tasks.model.task_events import UsageTold
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record
 from tests.support.hardening import eventually
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import (
     Report,
     StaticPlan,

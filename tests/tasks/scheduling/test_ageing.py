@@ -11,7 +11,7 @@ import pytest
 
 from actors import ConfigError
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock
-from tests.support.dispatching import LONG_S, heard, kinds, one, shop, submitted
+from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 SINGLE = StaticPlan([Subtask("a", worker="w")])

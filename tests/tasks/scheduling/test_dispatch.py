@@ -15,7 +15,7 @@ from actors.testing import (
     ManualClock,
     ScriptedExecutable,
 )
-from tests.support.dispatching import LONG_S, heard, one, shop, starts, submitted
+from tests.tasks.dispatching import LONG_S, heard, one, shop, starts, submitted
 from trees import Report, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])

@@ -10,7 +10,7 @@ import pytest
 from actors import Reply
 from actors.tasks.model.task_events import SubtaskStarted
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
-from tests.support.dispatching import LONG_S, heard, one, shop, submitted, until
+from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted, until
 from trees import Breaker, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
 
 

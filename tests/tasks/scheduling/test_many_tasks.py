@@ -12,8 +12,8 @@ import pytest
 from actors import Escalated
 from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S
-from tests.support.dispatching import one, shop, submitted, until
 from tests.support.operations import counted_here, counted_on_loop
+from tests.tasks.dispatching import one, shop, submitted, until
 from trees import (
     Escalate,
     Respond,

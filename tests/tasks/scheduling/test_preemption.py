@@ -9,7 +9,7 @@ import pytest
 from actors.tasks.model.task_events import SubtaskPreempted, TaskPaused, TaskResumed
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable
 from tests.support.crew import Record
-from tests.support.dispatching import LONG_S, heard, kinds, one, shop, submitted
+from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
 from trees import Breaker, Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 SHORT = {"slot": 1, "worker": 10}

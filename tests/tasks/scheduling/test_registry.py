@@ -9,7 +9,7 @@ import pytest
 
 from actors.tasks.model.executable import Catalogue
 from actors.testing import ScriptedExecutable, settle
-from tests.support.one_subtask import Found, one, report_of
+from tests.tasks.one_subtask import Found, one, report_of
 from trees import (
     Breaker,
     Plan,

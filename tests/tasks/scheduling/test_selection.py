@@ -8,7 +8,7 @@ from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.selection import choose_worker, put_off
 from actors.tasks.scheduling.worker_registry import RegistryEntry
-from tests.support.staffing import Office, spec
+from tests.tasks.scheduling.staffing import Office, spec
 
 A, X = LaneKey("a"), LaneKey(None, "x")
 

@@ -14,7 +14,7 @@ from actors.testing import (
     ScriptedExecutable,
     settle,
 )
-from tests.support.dispatching import LONG_S, kinds, one, shop, submitted
+from tests.tasks.dispatching import LONG_S, kinds, one, shop, submitted
 from trees import Breaker, Failover, Retry, SupervisorSpec, TaskFailedError, WorkerSpec, start
 
 AT_ONCE = Retry(max_attempts=2, initial_s=0.0, max_s=0.0, jitter=0.0)

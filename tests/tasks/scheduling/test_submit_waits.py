@@ -17,8 +17,8 @@ from actors import BlockingAskError, ChildStarted
 from actors.messaging.reply import Reply
 from actors.testing import ScriptedExecutable, settle
 from tests.support.databases import sqlite_url
-from tests.support.late_store import LateStore
-from tests.support.orchestrators import kill_orchestrator
+from tests.tasks.late_store import LateStore
+from tests.tasks.orchestrators import kill_orchestrator
 from trees import (
     StaticPlan,
     StoreError,

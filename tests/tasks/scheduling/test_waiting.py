@@ -7,7 +7,7 @@ from typing import Any
 from actors import Escalated
 from actors.testing import Hang
 from tests.support.crew import LONG_S
-from tests.support.dispatching import one, shop, until
+from tests.tasks.dispatching import one, shop, until
 from trees import Escalate, Respond, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from actors.messaging.mailbox import Mailbox
 from actors.tasks.scheduling.ready_queue import LaneKey
-from tests.support.staffing import Office, spec
+from tests.tasks.scheduling.staffing import Office, spec
 
 A, X = LaneKey("a"), LaneKey(None, "x")
 

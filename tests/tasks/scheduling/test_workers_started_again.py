@@ -11,7 +11,7 @@ import pytest
 
 from actors import StartError, Worker
 from tests.support.crew import crash
-from tests.support.dispatching import LONG_S, failure, heard, one, shop, submitted
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, submitted
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
 

@@ -19,8 +19,9 @@ from actors import ChildExited, ConfigError, StartError
 from actors.tasks.model.task_events import SubtaskProgressed
 from actors.testing import ManualClock
 from tests.support.crew import Record
-from tests.support.mcp_server import server
-from tests.support.mcp_trees import (
+from tests.support.ports import free_port
+from tests.trees.agents.mcp_server import server
+from tests.trees.agents.mcp_trees import (
     AT_ONCE,
     call,
     command,
@@ -32,8 +33,7 @@ from tests.support.mcp_trees import (
     office,
     row,
 )
-from tests.support.plain_mcp_server import DEATHS
-from tests.support.ports import free_port
+from tests.trees.agents.plain_mcp_server import DEATHS
 from trees import (
     Backoff,
     Plan,

@@ -11,7 +11,7 @@ import mcp_types
 import pytest
 
 from actors import ChildRestarting, StartError
-from tests.support.mcp_trees import call, failure, office
+from tests.trees.agents.mcp_trees import call, failure, office
 from trees import start
 from trees.agents import MCP
 from trees.agents.mcp_messages import message_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from actors import ChildExited, Event, StartError
-from tests.support.mcp_trees import eventually, is_alive
+from tests.trees.agents.mcp_trees import eventually, is_alive
 from trees import SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP, mcp_session
 

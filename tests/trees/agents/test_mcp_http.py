@@ -14,7 +14,7 @@ import pytest
 
 from actors import StartError
 from actors.tasks.model.task_events import SubtaskRetrying
-from tests.support.mcp_trees import call, failure, office
+from tests.trees.agents.mcp_trees import call, failure, office
 from trees import Backoff, Retry, start
 from trees.agents import MCP
 

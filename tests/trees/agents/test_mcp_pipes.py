@@ -16,7 +16,7 @@ from actors import ChildRestarting
 from actors.dispatch.groups.process_group import GROUPS
 from actors.model.clock import unstopped
 from tests.support.crew import LONG_S, Record
-from tests.support.mcp_trees import call, command, eventually, is_alive, office
+from tests.trees.agents.mcp_trees import call, command, eventually, is_alive, office
 from trees import Plan, Subtask, Task, start
 from trees.agents import MCP, mcp_process, mcp_session
 from trees.agents.mcp_pipes import CHUNK, ReadingPipe, WritingPipe

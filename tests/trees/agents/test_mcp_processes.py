@@ -13,8 +13,8 @@ import pytest
 from actors.testing import settle
 from tests.support.command import out
 from tests.support.load import beside_others
-from tests.support.mcp_trees import call, command, eventually, is_alive, office
 from tests.support.programs import python
+from tests.trees.agents.mcp_trees import call, command, eventually, is_alive, office
 from trees import start
 from trees.agents import MCP
 from trees.agents.secret_texts import SecretTexts
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at pro
 HOST = """
 import sys, threading
 sys.path.insert(0, {root!r})
-from tests.support.mcp_trees import office
+from tests.trees.agents.mcp_trees import office
 from trees import start
 from trees.agents import MCP
 with start(office(MCP(command={command!r}, cwd=None))) as tree:

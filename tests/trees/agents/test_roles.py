@@ -25,7 +25,7 @@ from pydantic_ai.profiles import ModelProfile
 from actors.model.errors import ConfigError
 from actors.tasks.model.task_events import StepRetrying
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.resuming import resumed_where_it_hung
+from tests.tasks.resuming import resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
 from tests.trees.agents.openai_fakes import calls, says
 from trees import (

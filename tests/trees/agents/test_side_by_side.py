@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
 
 from tests.support.attempts import LONG_S
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.agents import OpenAIAgent

@@ -29,7 +29,7 @@ from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import (
     Approve,
     Breaker,

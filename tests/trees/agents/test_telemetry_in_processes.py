@@ -17,7 +17,7 @@ from actors import CallbackRaised
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.testing import settle
 from tests.support.attempts import LONG_S
-from tests.support.traced_work import (
+from tests.trees.agents.traced_work import (
     Names,
     Unrebuilt,
     asks_in_a_span,

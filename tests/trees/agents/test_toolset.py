@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from actors.tasks.model.executable import ToolInfo
-from tests.support.mcp_server import server
-from tests.support.mcp_trees import AT_ONCE, command, eventually, office
+from tests.trees.agents.mcp_server import server
+from tests.trees.agents.mcp_trees import AT_ONCE, command, eventually, office
 from trees import NoCapableWorkerError, Plan, Subtask, Task, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP, toolset
 from trees.agents.mcp_toolset import Toolset

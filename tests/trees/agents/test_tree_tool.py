@@ -22,7 +22,7 @@ from actors.model.errors import Failed
 from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
-from tests.support.late_store import LateStore
+from tests.tasks.late_store import LateStore
 from trees import (
     Last,
     Retry,

@@ -20,7 +20,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from tests.support.attempts import LONG_S
-from tests.support.resuming import NotingStore, resumed_where_it_hung
+from tests.tasks.resuming import NotingStore, resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import StaticPlan, Subtask, SubtaskStepped, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.agents import OpenAIAgent, PydanticAI

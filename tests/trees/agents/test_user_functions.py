@@ -23,7 +23,7 @@ from pydantic_ai.models.test import TestModel
 
 from actors import ref
 from actors.testing import Hang, ManualClock, settle
-from tests.support.dispatching import until
+from tests.tasks.dispatching import until
 from tests.trees.agents.one_agent import result_of, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import (

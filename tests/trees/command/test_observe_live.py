@@ -18,7 +18,7 @@ from actors.runtime.handle import system_of
 from actors.testing import ScriptedExecutable, settle
 from tests.support.command import runtime
 from tests.support.crew import LONG_S, faulty
-from tests.support.stores import asked
+from tests.trees.store.stores import asked
 from trees import Escalate, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.command.consoles import the_socket
 from trees.command.top.app import Top

@@ -16,7 +16,7 @@ from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
 from tests.support.hardening import eventually
-from tests.support.stores import asked
+from tests.trees.store.stores import asked
 from trees import (
     HA,
     Escalate,

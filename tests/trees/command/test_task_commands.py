@@ -17,7 +17,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.command import WAIT_S, regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
-from tests.support.stores import asked
+from tests.trees.store.stores import asked
 from trees import (
     Check,
     Escalate,

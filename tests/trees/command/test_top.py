@@ -18,7 +18,7 @@ from textual.widgets import Button, DataTable, Input, Static
 from tests.support.asking import LONG_S
 from tests.support.command import SHOP, file, regrow
 from tests.support.hardening import eventually
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees.command.top import picture
 from trees.command.top.app import Top
 from trees.command.top.screens import AnswerScreen, ConfirmScreen, TextScreen, goes_with_answer

@@ -11,7 +11,7 @@ import pytest
 
 from actors.model.errors import ConfigError, DepthError, Problem
 from actors.worker import Worker
-from tests.support.targets import (
+from tests.actors.execution.targets import (
     Abstract,
     Bare,
     Machine,
@@ -52,7 +52,10 @@ def test_a_right_tree_has_no_problems() -> None:
             children=[
                 WorkerSpec(id="ledger", actor=Plain, kwargs={"path": "ledger.db"}),
                 WorkerSpec(
-                    id="mailer", actor="tests.support.targets:Asynchronous", restart="transient", significant=True
+                    id="mailer",
+                    actor="tests.actors.execution.targets:Asynchronous",
+                    restart="transient",
+                    significant=True,
                 ),
                 WorkerSpec(id="stock", actor=Stock),
             ],
@@ -211,7 +214,7 @@ def test_the_root_cannot_be_significant() -> None:
 def test_an_import_string_names_any_code(which: str, target: str) -> None:
     args = (None,) if target == "Machine.method" else ()
 
-    assert of_worker(**{which: f"tests.support.targets:{target}", "args": args}) == []
+    assert of_worker(**{which: f"tests.actors.execution.targets:{target}", "args": args}) == []
 
 
 @pytest.mark.parametrize("which", ["actor", "run", "handle"])
@@ -240,8 +243,8 @@ def test_a_broken_module_is_imported_once_for_all_who_name_it(tmp_path: Path, mo
     [
         (Machine, "expected an actor class, got the class Machine"),
         (OtherRuntime, "expected an actor class, got the class OtherRuntime"),
-        ("tests.support.targets:body", "expected an actor class, got a function"),
-        ("tests.support.targets:A_TEXT", "expected an actor class, got a str"),
+        ("tests.actors.execution.targets:body", "expected an actor class, got a function"),
+        ("tests.actors.execution.targets:A_TEXT", "expected an actor class, got a str"),
         (Abstract, "the class Abstract is abstract"),
     ],
 )
@@ -253,7 +256,7 @@ def test_an_actor_must_be_a_concrete_worker_or_threading_actor(target: Any, what
 
 @pytest.mark.parametrize("which", ["run", "handle"])
 def test_an_import_string_of_code_must_name_a_callable(which: str) -> None:
-    (problem,) = of_worker(**{which: "tests.support.targets:A_TEXT"})
+    (problem,) = of_worker(**{which: "tests.actors.execution.targets:A_TEXT"})
 
     assert (problem.path, problem.what) == (f"shop/w.{which}", "a str cannot be called")
 
@@ -266,7 +269,7 @@ def test_a_body_that_is_a_generator_is_refused_since_calling_it_runs_nothing(tar
 
 
 @pytest.mark.parametrize("which", ["run", "handle"])
-@pytest.mark.parametrize("target", [Plain, Stock, "tests.support.targets:Plain"])
+@pytest.mark.parametrize("target", [Plain, Stock, "tests.actors.execution.targets:Plain"])
 def test_an_actor_class_given_as_a_function_is_told_as_such(which: str, target: Any) -> None:
     (problem,) = of_worker(**{which: target})
 

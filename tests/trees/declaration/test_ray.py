@@ -11,7 +11,7 @@ import pytest
 
 import trees.declaration.ray as declared
 from actors import ConfigError
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
 from trees import Ray, SupervisorSpec, WorkerSpec
 from trees.declaration.check import require_valid as check
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from actors.worker import Worker
-from tests.support.ids import stable
-from tests.support.targets import (
+from tests.actors.execution.targets import (
     Asynchronous,
     AsyncMachine,
     Machine,
@@ -25,6 +24,7 @@ from tests.support.targets import (
     async_handler,
     body,
 )
+from tests.support.ids import stable
 from trees.declaration.kinds import KINDS, kind_of
 from trees.declaration.resolve import ResolveError, async_names, is_async, resolve
 from trees.declaration.specs import WorkerSpec, kind_fields
@@ -46,8 +46,8 @@ def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
 
 
 def test_an_import_string_gives_the_object_and_anything_else_is_given_back() -> None:
-    assert resolve("tests.support.targets:body") is body
-    assert resolve("tests.support.targets:Machine.method") is Machine.method
+    assert resolve("tests.actors.execution.targets:body") is body
+    assert resolve("tests.actors.execution.targets:Machine.method") is Machine.method
     assert resolve(body) is body
 
 

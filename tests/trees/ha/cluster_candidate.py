@@ -10,8 +10,8 @@ import sys
 from loguru import logger
 
 from actors import Event
-from tests.support import process_work as there
 from tests.support.clusters import on_ray
+from tests.tasks.execution import process_work as there
 from trees import HA, Retry, StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PARTS = 200

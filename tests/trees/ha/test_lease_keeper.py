@@ -18,7 +18,7 @@ from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from actors.tasks.orchestration.task_runtime import TaskRuntime, attach
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, shop
-from tests.support.task_crew import idle
+from tests.tasks.task_crew import idle
 from trees import (
     Plan,
     PlanRefused,

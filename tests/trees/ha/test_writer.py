@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stores import OWNER, PATIENCE_S
+from tests.trees.store.stores import OWNER, PATIENCE_S
 from trees import HA, StaticPlan, StoreError, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 LEASE_S = 60.0

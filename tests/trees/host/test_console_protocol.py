@@ -19,7 +19,7 @@ import pytest
 from actors.model.errors import ActorsError, UnknownPathError
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees.host.console import Console, ConsoleError, ConsoleRequest, ConsoleSource, ask, server, session, stream
 from trees.host.console.client import exchange
 from trees.host.console.protocol import LONGEST_REQUEST, PROTOCOL, request_line

@@ -27,9 +27,7 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.orchestration.event_feed import Feed
 from tests.support.asking import LONG_S
-from tests.support.steps import AlarmError, alarm, at_step
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
-from trees.host import event_follower, event_reading, journal_follower
 from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower
 
@@ -393,21 +391,3 @@ def test_the_end_waits_for_what_was_streamed_until_then(
         assert reader.ended() == [str]
         assert reader.found == ["said"]
         hold.set()
-
-
-def test_an_exception_at_any_instruction_of_a_reading_leaves_it_free_repeats_nothing_and_loses_one_at_most() -> None:
-    """One that is just handed out: a real signal is looked at at calls only, and there is none at that place."""
-    files = {each.__file__ or "" for each in (event_follower, event_reading, journal_follower)}
-    with spoken() as (speaker, handle):
-        speaker.may_end.set()
-        handle.result(LONG_S)
-        whole, number, more = list(handle.events()), 1, True
-        while more:
-            reading, found = iter(handle.events()), []
-            with at_step(number, alarm, files) as seen, suppress(AlarmError):
-                for event in reading:
-                    found.append(event)  # noqa: PERF402 - so much of them has been found when it is cut short
-            found += reading
-            assert found == [event for event in whole if event in found]
-            assert len(found) >= len(whole) - 1
-            more, number = seen[0] >= number, number + STRIDE

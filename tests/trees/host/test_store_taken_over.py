@@ -13,7 +13,7 @@ from actors.runtime import system
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
-from tests.support.late_store import LateStore
+from tests.tasks.late_store import LateStore
 from trees import LeaseLostError, StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees import start_async as begin
 from trees.store import SqlStore

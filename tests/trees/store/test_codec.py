@@ -24,7 +24,7 @@ from actors.tasks.model import shared_values, task_events
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.model.task_errors import StoreError
 from tests.support.event_kinds import JOURNALLED_KINDS
-from tests.support.stores import ended, succeeded
+from tests.trees.store.stores import ended, succeeded
 from trees.store import batches, large_values, record_reader
 from trees.store.batches import LARGE, Batch, Change, ChangeKind
 from trees.store.schema import metadata

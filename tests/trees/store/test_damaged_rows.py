@@ -20,7 +20,7 @@ from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from actors.tasks.model.task_ids import BREAKER
 from tests.support.hardening import eventually
-from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
+from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
 from tests.trees.store.test_migrations import execute
 from trees import (
     HA,

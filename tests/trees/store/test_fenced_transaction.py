@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
+from tests.faults.proxy import proxied
 from tests.support.databases import Cluster
-from tests.support.proxy import proxied
-from tests.support.stores import (
+from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
     Heard,

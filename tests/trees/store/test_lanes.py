@@ -12,7 +12,7 @@ import pytest
 from actors.messaging.reply import Reply
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
-from tests.support.stores import (
+from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
     Heard,

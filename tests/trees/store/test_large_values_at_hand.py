@@ -16,7 +16,7 @@ from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from tests.support.hardening import eventually
 from tests.support.programs import ran
-from tests.support.stores import OWNER, PATIENCE_S, Opens, ended, kept, opens, queued, submitted, succeeded
+from tests.trees.store.stores import OWNER, PATIENCE_S, Opens, ended, kept, opens, queued, submitted, succeeded
 from tests.trees.store.test_migrations import execute
 from trees import Subtask
 from trees.store import SqlStore, large_values

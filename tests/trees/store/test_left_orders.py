@@ -19,8 +19,8 @@ from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
-from tests.support.dispatching import heard, until
-from tests.support.stores import asked
+from tests.tasks.dispatching import heard, until
+from tests.trees.store.stores import asked
 from trees import (
     Approve,
     Escalate,

@@ -20,7 +20,7 @@ from actors.model.errors import ConfigError
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from tests.support.command import Process, out
 from tests.support.programs import python
-from tests.support.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
+from tests.trees.store.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
 from tests.trees.store.test_migrations import execute
 from trees.store import Keep, MemoryStore, SqlStore, open_store
 
@@ -229,7 +229,7 @@ def test_two_trees_on_one_file_in_one_process_do_not_take_each_others_locks_away
 
 HOLDER = """
 import json, sys
-from tests.support.stores import kept, submitted
+from tests.trees.store.stores import kept, submitted
 from trees.store import open_store
 store = open_store(sys.argv[1], root="p")
 store.create("t", "p", submitted("t"))

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from actors.testing import Hang, InTurn, ManualClock, ScriptedExecutable, settle
-from tests.support.dispatching import LONG_S, one, shop
-from tests.support.steps import at_step
-from tests.support.stores import OWNER, submitted
+from tests.tasks.dispatching import LONG_S, one, shop
+from tests.trees.store.stores import OWNER, submitted
 from trees import Keep, SupervisorSpec, Task, TaskCancelledError, Tasks, UnknownTaskError, WorkerSpec, start
-from trees.store import MemoryStore, memory
+from trees.store import MemoryStore
 
 
 def done(_task: object, _context: object) -> str:
@@ -126,28 +125,3 @@ def test_a_task_that_goes_on_is_not_among_the_finished_until_it_ends_again() -> 
 
     assert went_on == (["a"], ["b"])
     assert store.finished(OWNER) == ["a"]
-
-
-@pytest.mark.parametrize("changes", ["finish", "go on", "finish, go on", "go on, finish"])
-def test_a_task_that_ends_or_goes_on_while_one_looks_how_it_stands_is_there_at_every_step(changes: str) -> None:
-    do = {"finish": lambda store: store.finish("a"), "go on": lambda store: store.append("a", submitted("a"))}
-    number = 0
-    while True:
-        number += 1
-        store = MemoryStore()
-        store.create("a", OWNER, submitted("a"))
-        if changes.startswith("go on"):
-            store.finish("a")
-
-        def change(store: MemoryStore = store) -> None:
-            for each in changes.split(", "):
-                do[each](store)
-
-        with at_step(number, change, {memory.__file__}) as seen:
-            standing = store.standing("a")
-
-        if seen[0] < number:  # it was through before
-            break
-        assert standing is not None, number
-        assert standing.owner == OWNER
-    assert number > 10

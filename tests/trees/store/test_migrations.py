@@ -18,7 +18,17 @@ from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_ids import BREAKER
 from tests.support.databases import Cluster
 from tests.support.hardening import eventually
-from tests.support.stores import OWNER, PATIENCE_S, ended, kept, opened, opened_and_closed, queued, refusal, submitted
+from tests.trees.store.stores import (
+    OWNER,
+    PATIENCE_S,
+    ended,
+    kept,
+    opened,
+    opened_and_closed,
+    queued,
+    refusal,
+    submitted,
+)
 from trees import Respond, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import Keep, SqlStore
 from trees.store.schema import leases, tokens

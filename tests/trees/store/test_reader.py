@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from actors.tasks.model.store_events import JournalDamaged
 from actors.tasks.model.task_errors import StoreError
-from tests.support.stores import OWNER, Heard, Opens, counted, kept, opens, queued, submitted
+from tests.trees.store.stores import OWNER, Heard, Opens, counted, kept, opens, queued, submitted
 from trees.store import SqlStore
 from trees.store.database import Database
 from trees.store.remote_commands import post, waiting

@@ -14,7 +14,7 @@ from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, se
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 from tests.support.hardening import eventually
-from tests.support.stores import asked, kept, opened
+from tests.trees.store.stores import asked, kept, opened
 from tests.trees.store.test_damaged_rows import begun, damage, done
 from trees import (
     Escalate,

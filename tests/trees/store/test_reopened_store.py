@@ -10,7 +10,7 @@ from sqlalchemy import update
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from actors.tasks.model.task_events import TaskSubmitted
-from tests.support.stores import (
+from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
     Heard,

@@ -18,7 +18,7 @@ from actors.tasks.model.store_events import StorePaused
 from actors.testing import ManualClock
 from tests.support.databases import Cluster
 from tests.support.hardening import eventually
-from tests.support.stores import OWNER, PATIENCE_S, Heard, ended, kept, submitted, succeeded
+from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, ended, kept, submitted, succeeded
 from trees.store import Keep, SqlStore
 from trees.store import sql as module
 from trees.store.journal_index import FinishedStream, JournalIndex

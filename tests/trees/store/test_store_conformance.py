@@ -1,4 +1,4 @@
-"""What every store does, whatever it is made of: the suite of ``tests.support.store_conformance``, on each of them."""
+"""What every store does, whatever it is made of: the suite of ``store_conformance``, on each of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from actors.tasks.journal.store import DurableStore, Store
 from tests.faults.cut_points import CuttingStore, WritingStore
-from tests.support.store_conformance import CHECKS, DURABLE_CHECKS, Medium
-from tests.support.stores import OWNER, kept, submitted, succeeded
+from tests.trees.store.store_conformance import CHECKS, DURABLE_CHECKS, Medium
+from tests.trees.store.stores import OWNER, kept, submitted, succeeded
 from trees.store import MemoryStore, SqlStore, open_store
 
 IN_MEMORY: dict[str, Callable[[], Store]] = {

@@ -14,10 +14,10 @@ from actors.model.errors import ActorsError
 from actors.model.events import InternalError
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreError
+from tests.faults.proxy import proxied
 from tests.support.databases import Cluster
 from tests.support.programs import ran
-from tests.support.proxy import proxied
-from tests.support.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
+from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
 from trees.store import SqlStore, open_store
 from trees.store.remote_commands import RemoteCommand
 
@@ -80,7 +80,7 @@ def test_a_file_that_another_process_locks_pauses_it_until_that_lets_go(sqlite_u
 DISK_FULL = """
 import resource, sys
 from actors.tasks.model.store_events import StorePaused, StoreResumed
-from tests.support.stores import Heard, kept, submitted, succeeded
+from tests.trees.store.stores import Heard, kept, submitted, succeeded
 from trees.store import open_store
 store = open_store(sys.argv[1], root="p")
 store.listener = heard = Heard()
@@ -319,7 +319,7 @@ def test_a_table_that_somebody_locks_pauses_it_until_that_lets_go(postgres: Clus
 FORKS = """
 import os, sys
 from actors.tasks.model.task_errors import StoreError
-from tests.support.stores import kept, queued, submitted
+from tests.trees.store.stores import kept, queued, submitted
 from trees.store import open_store
 store = open_store(sys.argv[1], root="p")
 store.create("t", "p", submitted("t"))

@@ -11,7 +11,7 @@ from actors.model.clock import SystemClock
 from actors.model.errors import Escalated
 from actors.tasks.model.task_events import SubtaskRetrying
 from tests.support.hardening import eventually
-from tests.support.stores import OWNER, PATIENCE_S, ended, kept, submitted
+from tests.trees.store.stores import OWNER, PATIENCE_S, ended, kept, submitted
 from tests.trees.store.test_migrations import execute
 from trees import (
     Escalate,

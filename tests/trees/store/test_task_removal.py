@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import queue
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -17,14 +16,12 @@ from actors.messaging.reply import Reply
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.tasks.orchestration import orchestrator_port
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.tasks.scheduling.worker_registry import RegistrySnapshot
 from tests.support.hardening import eventually
-from tests.support.steps import at_step
-from tests.support.stores import OWNER, PATIENCE_S, ended, kept, opened, submitted, succeeded
+from tests.trees.store.stores import OWNER, PATIENCE_S, ended, kept, opened, submitted, succeeded
 from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
@@ -138,45 +135,6 @@ def test_nobody_is_told_of_an_end_before_the_task_can_be_removed(
         tree.remove_task("t")
 
     assert seen == [("running", None, False)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
-def test_whoever_removes_a_task_as_its_end_is_shown_and_begins_another_waits_for_that_one(
-    durable: bool, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number, steps = 0, 1
-    taken: queue.SimpleQueue[int] = queue.SimpleQueue()
-    anew: list[Any] = []
-
-    def begin_anew(id_: str) -> None:
-        if not removing.acquire(blocking=False):
-            return  # the orchestrator has it: whoever removes a task waits
-        removing.release()
-        with suppress(NotRemovableError, UnknownTaskError):
-            tree.remove_task(id_)
-            anew.append(tree.submit(Task("anew", id=id_)))
-
-    def keep(self: OrchestratorPort, report: Any, *rest: Any) -> None:
-        if report.goal == "anew":
-            return real(self, report, *rest)
-        with at_step(number, lambda: apart(begin_anew, report.task_id), {orchestrator_port.__file__}) as seen:
-            real(self, report, *rest)
-        taken.put(seen[0])
-        return None
-
-    real = OrchestratorPort.keep
-    monkeypatch.setattr(OrchestratorPort, "keep", keep)
-    with start(tree_of(lambda _, context: context.goal), store=store_url if durable else None) as tree:
-        removing = tree._system.services["tasks"].removing.looking
-        while number <= steps:
-            number += 1
-            assert tree.run(Task("go", id=f"t{number}"), PATIENCE_S).results == {"s": "go"}
-            steps = taken.get(timeout=PATIENCE_S)
-        assert anew
-        for handle in anew:
-            assert handle.result(PATIENCE_S).results == {"s": "anew"}
-            assert handle.status == "succeeded"
 
 
 WAYS: dict[str, Callable[[Tree, Task], Any]] = {

@@ -12,7 +12,7 @@ import pytest
 from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import UnknownTaskError
 from tests.support.hardening import eventually
-from tests.support.stores import OWNER, PATIENCE_S, kept, opened, submitted
+from tests.trees.store.stores import OWNER, PATIENCE_S, kept, opened, submitted
 from tests.trees.store.test_damaged_rows import damage, done
 from tests.trees.store.test_task_removal import rows_of
 from trees import (

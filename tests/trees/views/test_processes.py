@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.mcp_trees import command, eventually
+from tests.trees.agents.mcp_trees import command, eventually
 from trees import SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP
 from trees.views.capture import process_of

@@ -11,7 +11,7 @@ import pytest
 
 from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S, Record, running
-from tests.support.task_crew import GOAL, done, failing, holding, submitted, team
+from tests.tasks.task_crew import GOAL, done, failing, holding, submitted, team
 from trees import (
     Check,
     Edit,

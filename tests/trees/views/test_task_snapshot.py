@@ -14,8 +14,8 @@ from actors import Failed
 from actors.tasks.journal.task_state import TaskState
 from actors.testing import Hang, settle
 from tests.support.crew import LONG_S, Record, meanwhile, running
-from tests.support.task_crew import GOAL, done, holding, idle, submitted, team
 from tests.support.working import work_s
+from tests.tasks.task_crew import GOAL, done, holding, idle, submitted, team
 from trees import (
     Retry,
     StaticPlan,

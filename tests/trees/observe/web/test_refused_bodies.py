@@ -14,7 +14,7 @@ import pytest
 
 from actors.execution.daemon_executor import DaemonExecutor
 from tests.support.asking import LONG_S
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees.observe.source import SourceError
 from trees.observe.web import request_reading
 from trees.observe.web.access import Access

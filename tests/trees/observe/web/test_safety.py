@@ -20,7 +20,7 @@ import pytest
 
 from actors.execution.daemon_executor import DaemonExecutor
 from tests.support.hardening import eventually
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees import Web
 from trees.observe.source import SourceError
 from trees.observe.web import access as access_module

@@ -24,7 +24,7 @@ from tests.browser.shop import Shop
 from tests.support.hardening import LONG_S, eventually
 from tests.support.ports import free_port
 from tests.support.programs import ran
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
 from trees.observe.source import SourceKind
@@ -228,7 +228,7 @@ def test_the_page_ends_with_the_tree_tells_its_end_and_frees_its_port(monkeypatc
 HANGS = """
 import threading, urllib.request
 from tests.support.programs import ran
-from tests.support.scripted_source import ScriptedSource
+from tests.trees.observe.scripted_source import ScriptedSource
 from trees import Web
 from trees.observe.web.web_server import WebServer
 

@@ -18,7 +18,18 @@ import pytest
 from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.store import DurableStore, Store, StreamState
 from actors.tasks.model.task_events import SubtaskProgressed
-from tests.support.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, queued, settled, submitted, succeeded
+from tests.trees.store.stores import (
+    OWNER,
+    PATIENCE_S,
+    Heard,
+    counted,
+    ended,
+    kept,
+    queued,
+    settled,
+    submitted,
+    succeeded,
+)
 
 
 @dataclass(frozen=True, slots=True)

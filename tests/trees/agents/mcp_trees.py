@@ -97,6 +97,6 @@ def of_kind(kind: str, stack: contextlib.ExitStack, *, plain: bool = False) -> A
         return MCP(command=command(*(["--plain"] if plain else [])))
     if kind == "url":
         return MCP(url=stack.enter_context(http_server()))
-    from tests.support.mcp_server import server  # noqa: PLC0415 - loaded where there is one
+    from tests.trees.agents.mcp_server import server  # noqa: PLC0415 - loaded where there is one
 
     return MCP(server())

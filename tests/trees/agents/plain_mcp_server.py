@@ -1,7 +1,7 @@
 """An MCP server of a few tools that speaks the protocol by hand: its process is up in a tenth of a second.
 
 For tests of what happens to the process. With the package ``mcp`` it takes a second of work until it is up. Its tools
-do what those of the same name in ``tests.support.mcp_server`` do.
+do what those of the same name in ``tests.trees.agents.mcp_server`` do.
 """
 
 from __future__ import annotations

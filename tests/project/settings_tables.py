@@ -1,6 +1,6 @@
 """Writes the tables of settings in ``trees/README.md`` from the docstrings of the fields.
 
-    python -m tests.support.settings_tables          rewrites the tables between their markers; a test compares
+    python -m tests.project.settings_tables          rewrites the tables between their markers; a test compares
 
 A table stands between ``<!-- settings: NAME -->`` and ``<!-- end -->``. NAME is a class of ``trees``, or ``start``.
 """

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.support.resuming import NotingStore
+from tests.tasks.resuming import NotingStore
 from trees import SupervisorSpec, Task, start
 
 SLOW_S = 0.15

@@ -3,7 +3,7 @@
 What it does wrong is said by its arguments: ``--rubbish`` on stdout first, ``--slow SECONDS`` to start, ``--dies``
 before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own, ``--apart`` in a
 session of its own. With ``--plain`` it answers without the package ``mcp``, whose import takes a second of work
-(``tests.support.plain_mcp_server``).
+(``tests.trees.agents.plain_mcp_server``).
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def main() -> None:
         server().run("streamable-http", port=given.port)
         return
     if given.plain:
-        sys.path.insert(0, str(Path(__file__).parents[2]))
-        from tests.support.plain_mcp_server import serve  # noqa: PLC0415 - only then
+        sys.path.insert(0, str(Path(__file__).parents[3]))
+        from tests.trees.agents.plain_mcp_server import serve  # noqa: PLC0415 - only then
 
         serve(given.deaths)
     else:

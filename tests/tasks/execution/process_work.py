@@ -13,7 +13,7 @@ import anyio.to_thread
 
 import actors
 from actors.dispatch.ray import node_here
-from tests.support.process_workers import Explosive, OddError, below, spin
+from tests.actors.dispatch.process_workers import Explosive, OddError, below, spin
 from trees import Done, Usage
 
 

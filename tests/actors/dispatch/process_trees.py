@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from actors import ChildExited
-from tests.support import process_workers as there
+from tests.actors.dispatch import process_workers as there
 from tests.support.hardening import LONG_S, eventually
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
