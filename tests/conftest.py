@@ -8,6 +8,7 @@ import inspect
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from loguru import logger
 
 from actors.messaging.ref import Ref
+from actors.messaging.reply import Reply
+from actors.runtime.system import System
 from actors.testing import Hang, ScriptedExecutable, no_stray_actors, settle
 from actors.testing.leak_check import leaving_nothing_behind
 from tests.support.clusters import cluster
@@ -103,6 +106,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_is_left(no_stray_actors: None) -> None:
     """Every test is checked for stray trees, actors and threads."""
+
+
+def _asleep(system: System) -> set[str]:
+    """Paths of workers that are idle though a message waits for them, and that nobody has woken."""
+    boxes = [child.mailbox for child in list(system.children.values())]
+    return {box.path for box in boxes if box.queue and box.idle is not None and box.roused != box.runs}
+
+
+@pytest.fixture(autouse=True)
+def _nobody_sleeps_while_a_message_waits() -> Iterator[None]:
+    """Each tree is looked at when it is told to stop: a lost wake-up shows as a message that nobody takes."""
+    slept: set[str] = set()
+    stop = System.stop
+
+    def looks(system: System) -> Reply:
+        if asleep := _asleep(system):
+            time.sleep(0.1)  # who has put a message may be just about to wake its worker
+            slept.update(asleep & _asleep(system))
+        return stop(system)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(System, "stop", looks)
+        yield
+    assert not slept, f"messages wait, and nobody was woken: {slept}"
 
 
 @pytest.fixture(autouse=True)
