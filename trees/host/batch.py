@@ -43,7 +43,7 @@ from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
-from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget
+from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget, id_of_key
 from trees.host.submission import came
 
 ItemT = TypeVar("ItemT")
@@ -105,7 +105,12 @@ class Batch(Generic[ItemT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
 
     def __init__(
-        self, target: MessageTarget | TaskTarget, items: Items[ItemT], on_error: OnError, progress: Progress | None
+        self,
+        target: MessageTarget | TaskTarget,
+        items: Items[ItemT],
+        on_error: OnError,
+        progress: Progress | None,
+        key: Callable[[ItemT], str] | None = None,
     ) -> None:
         self._closed = True  # what fails below leaves nothing to close
         self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
@@ -113,6 +118,7 @@ class Batch(Generic[ItemT]):
         self._progress = _progress_of(progress)
         self._total = len(items) if isinstance(items, Sized) else None
         self._target = target
+        self._key = _key_of(key, target)
         self._arrivals = Arrivals()
         self._under_way = UnderWay()
         self._first = math.inf
@@ -247,7 +253,12 @@ class Batch(Generic[ItemT]):
             self._end = StopIteration()
             return
         try:
-            self._pending = (item, self._target.prepared(item))
+            id_ = None if self._key is None else id_of_key(self._key(item), item)
+        except Exception as error:  # noqa: BLE001 - as one of the iterator of the items: raised when all is handed out
+            self._end = error
+            return
+        try:
+            self._pending = (item, self._target.prepared(item, id_))
         except Exception as error:  # noqa: BLE001 - nothing can be given for it
             self._failed(item, error)
 
@@ -378,6 +389,18 @@ def _known(on_error: Any) -> OnError:
     if not is_one_of({"keep", "raise"}, on_error):
         raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
     known: OnError = on_error
+    return known
+
+
+def _key_of(key: Any, target: MessageTarget | TaskTarget) -> Callable[[Any], Any] | None:
+    if key is None:
+        return None
+    known: Callable[[Any], Any] = key
+    require_callback("map: key:", key, "Give a function of an item that returns a text")
+    if isinstance(target, MessageTarget):
+        what = f"map: key= makes the id of a task, and {target.path} takes messages, which are recorded nowhere"
+        raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
+    target.has_keys = True
     return known
 
 

@@ -13,7 +13,7 @@ its time begins        when its handler begins                    when its attem
 its time is up         the ask has failed; a worker that still    its attempt is ended, and its ladder decides
                        handles it is replaced, uncounted
 it raises              a crash, which counts in no window          a failed attempt: its ladder decides
-nobody wants it        what waits is not handled                   the task is cancelled
+nobody wants it        what waits is not handled                   the task is cancelled; one with a key goes on
 =====================  =========================================  ===============================================
 
 Messages of others may wait before an item: another batch on the same pool, say. So an item that has not begun goes on
@@ -23,11 +23,14 @@ worker came up.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final
 
@@ -46,13 +49,15 @@ from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
-from actors.tasks.model.task_ids import require_own
+from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.model.task_ids import MARK, require_own
 from actors.tasks.orchestration.delegation_calls import join_task
 from actors.tasks.orchestration.messages import Cancel
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.spec_model import copy_with
-from actors.validation.validation_messages import require_seconds, value_phrase
+from actors.validation.validation_messages import TASK_ID, require_seconds, value_phrase
 from trees.host.bulk import own_copy
 from trees.host.task_api import TaskApi
 
@@ -168,7 +173,7 @@ class MessageTarget(_InTree):
         room = box.bounds.capacity if isinstance(box, (PoolAddress, Mailbox)) else None
         return max(1, min(each for each in (members, room, self._most) if each is not None))
 
-    def prepared(self, item: Any) -> Any:
+    def prepared(self, item: Any, _id: str | None = None) -> Any:
         """The item itself."""
         return item
 
@@ -245,10 +250,14 @@ class TaskTarget(_InTree):
         self._port = port
         self._system = port.system
         self._plan = None if subtask is None else Plan([subtask])
+        self.has_keys = False
+        """True: the ids of its tasks are made of keys. What was given goes on when its batch is left."""
         self.limit = AHEAD * port.settings.max_parallel if max_in_flight is None else max_in_flight
 
-    def prepared(self, item: Any) -> Task:
+    def prepared(self, item: Any, id_: str | None = None) -> Task:
         """Make a task of an item, with an id: so it may be submitted again, and starts nothing twice.
+
+        ``id_`` is that of its key; None: it has none.
 
         Raises:
             ConfigError: no JSON can be made of it.
@@ -256,23 +265,44 @@ class TaskTarget(_InTree):
         if isinstance(item, Task):
             require_own(item.id)
             own = own_copy(item)
+            if id_ is not None:
+                own = copy_with(own, id=id_)
             return own if own.plan is not None or self._plan is None else copy_with(own, plan=self._plan)
         inputs = {ITEM: item}
         if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
             inputs.update(item)
-        return Task(_words(item), inputs=inputs, plan=self._plan, id=token_hex(6))
+        return Task(_words(item), inputs=inputs, plan=self._plan, id=id_ or token_hex(6))
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
         submission = self._api.submission_of([prepared], self.path, joined=True)
         with waiting(submission.across):
-            return self._given(item, prepared, submission.run(), submission.across)
+            new = submission.run()
+            if self.has_keys and not new:
+                self._require_same(prepared)
+            return self._given(item, prepared, new, submission.across)
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
         submission = self._api.submission_of([prepared], self.path, joined=True)
         with waiting(submission.across):
-            return self._given(item, prepared, await submission.arun(), submission.across)
+            new = await submission.arun()
+            if self.has_keys and not new:
+                await asyncio.to_thread(self._require_same, prepared)
+            return self._given(item, prepared, new, submission.across)
+
+    def _require_same(self, task: Task) -> None:
+        """Refuse the result of other work: the key of an item is the id of a task that somebody else does.
+
+        Raises:
+            TaskError: it is.
+        """
+        id_ = str(task.id)
+        first = self._port.runtime.store.firsts([id_]).get(id_)
+        if isinstance(first, TaskSubmitted) and (first.path, _aims_of(first.spec)) != (self.path, _aims_of(task)):
+            had = " ".join(_aims_of(first.spec)) or first.path
+            what = f"map: task {id_!r} was given to {had} before, so it cannot be the key of an item here"
+            raise TaskError(f"{what}. Give each step keys of its own: key=lambda item: f'summary-{{item}}'")
 
     def _given(self, item: Any, task: Task, new: Mapping[str, Reply], across: TaskWaits | None) -> GivenItem:
         id_ = str(task.id)
@@ -281,7 +311,7 @@ class TaskTarget(_InTree):
             done.when_done(across.enter())
 
         def drop() -> None:
-            if not done.done:
+            if not done.done and not self.has_keys:
                 self._port.tell(Cancel(id_, "its batch was given up"))
 
         try:
@@ -304,6 +334,29 @@ class TaskTarget(_InTree):
             drop()
 
         return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
+
+
+def id_of_key(key: Any, item: Any) -> str:
+    """Return the id of the task of an item: its key, or if that has other letters than an id, a text made of it.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is empty.
+    """
+    if not isinstance(key, str):
+        what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
+        raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
+    if not key:
+        raise ValueError(f"map: key: the text for the item {value_phrase(item)} is empty. Give each item a key")
+    if re.fullmatch(TASK_ID, key) and MARK not in key:
+        return key
+    words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
+    return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _aims_of(task: Task) -> tuple[str, ...]:
+    """Return who is to do the subtasks of its plan; nothing where a planner makes that."""
+    return tuple(each.worker or each.capability or "" for each in task.plan.subtasks) if task.plan is not None else ()
 
 
 def _joined(wait: Reply, done: Reply) -> Reply:

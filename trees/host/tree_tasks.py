@@ -238,6 +238,7 @@ class TreeTasks:
         on_error: OnError = "keep",
         progress: Callable[..., object] | None = None,
         max_in_flight: int | None = None,
+        key: Callable[[ItemT], str] | None = None,
     ) -> Batch[ItemT]:
         """Give each item to a worker, and yield ``(item, result or error)`` for each, as they end.
 
@@ -259,15 +260,18 @@ class TreeTasks:
                 raises is not called again (``CallbackRaised``).
             max_in_flight: items given at a time, at most. ``None``: as many as its target works on at once, and of
                 tasks four times ``max_parallel``. Messages are never given beyond the members of a pool.
+            key: ``key(item)`` is a text that makes the id of the item's task: an item whose key is known is not done
+                again, also after a kill, if the tree has a store. Its result or error is that of then. Equal keys are
+                one task. What was given goes on when the loop is left. ``None``: every item is a new task.
 
         Raises:
             UnknownPathError: there is no such path, worker or capability.
             TaskError: it is a supervisor without ``tasks=``.
-            TypeError, ValueError: an argument is wrong.
+            TypeError, ValueError: an argument is wrong; while iterating, a key is no text, or empty.
             TreeDownError: while iterating, when all that was taken is accounted for: the whole tree is down.
         """
         target = target_of(self._tasks, to, timeout_s, max_in_flight)
-        return Batch(target, items, on_error, progress)
+        return Batch(target, items, on_error, progress, key)
 
     def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
         if not in_time:
