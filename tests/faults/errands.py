@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -152,6 +153,8 @@ def main() -> None:
     url, path = sys.argv[1:]
     logger.remove()
     spec = tree_of(Effects(path))
+    for name in ("trees.store.sql", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql.psycopg"):
+        importlib.import_module(name)  # so that the life that is measured, and cut short, is that of the tree
     print("ready", flush=True)
     sys.stdin.readline()
     with start(spec, store=url) as tree:
