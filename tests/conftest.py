@@ -17,11 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from loguru import logger
 
-from actors.messaging.ref import Ref
-from actors.messaging.reply import Reply
+from actors import Ref, Reply
 from actors.runtime.system import System
-from actors.testing import Hang, ScriptedExecutable, no_stray_actors, settle
-from actors.testing.leak_check import leaving_nothing_behind
+from actors.testing import Hang, ScriptedExecutable, leaving_nothing_behind, no_stray_actors, settle
 from tests.support.clusters import cluster
 from tests.support.databases import postgres, postgres_url, sqlite_url, store_url
 

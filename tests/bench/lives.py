@@ -9,8 +9,7 @@ from typing import Any
 
 import pykka
 
-from actors import Event
-from actors.model.events import ChildStarted
+from actors import ChildStarted, Event
 from tests.bench.sides import CRASH, Built, Raw, Started, echo, fragile, logs_to_nowhere, tree_of
 from tests.bench.table import Row, Size, compare, micros
 from trees import SupervisorSpec, WorkerSpec, start

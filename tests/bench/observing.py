@@ -22,9 +22,8 @@ from actors.testing import settle
 from tests.bench.onlookers import Onlookers, onlookers
 from tests.bench.sides import CRASH, ENDLESS, echo, fragile, logs_to_nowhere
 from tests.bench.table import Measure, Row, Size, count, limit, micros, overheads, percent
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import Alert, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.observe import alerts as shipped
-from trees.observe.alerts import Alert
 
 WAIT_S = 120.0
 METERED, TRACED, PAGES = "metrics and alerts", "traces", "ten pages"

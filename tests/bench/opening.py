@@ -15,14 +15,13 @@ from contextlib import closing
 from pathlib import Path
 from time import perf_counter
 
-from actors.model.events import Event
+from actors import Event
 from actors.tasks.journal.codec import encode
 from actors.tasks.model import task_events
-from actors.tasks.model.task import Plan, Task, TaskStatus
 from actors.tasks.model.task_ids import NEW_IDS
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import QUICK, Row, Size, limit, seconds
-from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
 from trees.store import Keep, SqlStore, open_store
 
 ROOT = "bench"

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from actors.messaging.reply import Reply
+from actors import Reply
 from actors.testing import settle
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import Row, Size, count, kibi, limit, micros, times

@@ -11,14 +11,12 @@ import statistics
 from collections.abc import Iterator
 from time import perf_counter
 
-from actors import Event
-from actors.tasks.execution.context import Context
-from actors.tasks.model.task_events import SubtaskSucceeded
+from actors import Context, Event
 from actors.testing import settle
 from tests.bench import graphs
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import Measure, Row, Size, compare, limit, micros, times
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import StaticPlan, Subtask, SubtaskSucceeded, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store.retention import Durability
 
 WAIT_S = 300.0

@@ -12,9 +12,9 @@ from urllib.parse import urljoin
 import pytest
 
 from tests.browser.shop import Shop
+from trees import Web
 from trees.observe.source import Source
 from trees.observe.web.opening import open_page
-from trees.observe.web.web_settings import Web
 
 TOKEN = "of-the-tests-and-nothing-else"  # noqa: S105 - it opens the server of one test
 WIDE = {"width": 1280, "height": 800}

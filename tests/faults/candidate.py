@@ -15,9 +15,8 @@ from typing import Any
 
 from loguru import logger
 
-from actors import Event
+from actors import ActorsError, Event
 from actors.model.clock import unstopped
-from actors.model.errors import ActorsError
 from trees import (
     HA,
     RoleChanged,

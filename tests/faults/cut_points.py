@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from actors import Event, Failed
-from actors.messaging.reply import Reply
+from actors import Event, Failed, Reply
 from actors.tasks.journal.store import Store, StreamState, decode, encode
 from actors.tasks.model import task_events
 from actors.testing import settle

@@ -17,8 +17,7 @@ import sys
 
 from loguru import logger
 
-from actors import Context, Escalated, EscalationRaised, Event
-from actors.model.errors import Failed
+from actors import Context, Escalated, EscalationRaised, Event, Failed
 from trees import (
     Approve,
     Escalate,

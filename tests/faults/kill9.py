@@ -30,11 +30,10 @@ from typing import Any
 from actors import Event
 from actors.tasks.journal.fold import fold
 from actors.tasks.model import task_events
-from actors.tasks.model.task import SubtaskStatus
-from actors.tasks.model.task_errors import StoreError
 from tests.faults.errands import PAID, TASK
 from tests.faults.fresh import KINDS, databases
 from tests.support import programs
+from trees import StoreError, SubtaskStatus
 from trees.store import SqlStore
 
 ROOT = Path(__file__).parents[2]

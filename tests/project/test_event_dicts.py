@@ -12,28 +12,31 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type
 
 import pytest
 
-from actors import ChildExited, ChildRestarting, Escalated, Event, EventsLost
-from actors.model.errors import Problem
+from actors import ChildExited, ChildRestarting, Escalated, Event, EventsLost, Problem
 from actors.model.event_dict import VERSION, to_plain
 from actors.model.event_metadata import NO_CONTENT
 from actors.model.events import Reason
-from actors.tasks.model.store_events import StorePaused
-from actors.tasks.model.task import Plan, Subtask, Task
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import (
+from actors.tasks.model.task_events import LadderPosition
+from actors.testing import ManualClock, settle
+from tests.support.event_kinds import OUR_KINDS
+from trees import (
     BreakerOpened,
     EscalationRaised,
-    LadderPosition,
+    Plan,
+    StoreError,
+    StorePaused,
+    Subtask,
     SubtaskFailed,
     SubtaskProgressed,
     SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
     TaskEvent,
     TaskFinished,
     TaskSubmitted,
+    WorkerSpec,
+    start,
 )
-from actors.testing import ManualClock, settle
-from tests.support.event_kinds import OUR_KINDS
-from trees import SupervisorSpec, WorkerSpec, start
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
 CONTENT = {"spec", "plan", "value", "output", "question", "rerun", "feedback", "lineage"}

@@ -13,23 +13,13 @@ from loguru import logger
 
 import actors
 import trees
-from actors.model.events import (
-    ChildRestarting,
-    Event,
-    InternalError,
-    LoopBlocked,
-    journalled_kind,
-    kinds,
-    measured_by,
-    metric_of,
-    require_journalled,
-)
+from actors import ChildRestarting, Event, InternalError, LoopBlocked
+from actors.model.events import journalled_kind, kinds, measured_by, metric_of, require_journalled
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model.breaker_events import BreakerChanged
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from actors.tasks.model.write_checks import checked
 from tests.support.event_kinds import OUR_KINDS
+from trees import StoreError, SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from trees.store import MemoryStore, SqlStore
 
 SPANS = {"incarnation", "task", "attempt"}

@@ -17,12 +17,11 @@ import pytest
 from actors.messaging.envelope import CURRENT
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model import task_events as records
-from actors.tasks.model.task_events import TaskEvent
 from actors.tasks.orchestration.handoff import AttemptHandoff
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from tests.faults.task_ledger import Ledger
 from tests.faults.task_soak import TaskSoak
-from trees import TaskStatus
+from trees import TaskEvent, TaskStatus
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 SECONDS = 2.0

@@ -14,11 +14,9 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
-from actors.tasks.model.report import Report
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from tests.random_plans.declared import Job, Run, Sub
 from tests.random_plans.world import CLEAN, Act, World
-from trees import Tree
+from trees import Report, SubtaskStatus, TaskStatus, Tree
 
 ENDS = (
     task_events.SubtaskSucceeded,

@@ -14,20 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 
-from actors import ChildError
-from actors.messaging.reply import Reply
+from actors import ChildError, Event, InternalError, Reply
 from actors.model.clock import monotonic
-from actors.model.events import Event, InternalError
 from actors.supervision.supervisor_incarnation import Ping
 from actors.tasks.model.policy import Answer
-from actors.tasks.model.task_errors import EscalationError
-from actors.tasks.model.task_events import SubtaskSucceeded
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, settle
 from tests.random_plans import checks
 from tests.random_plans.declared import Hand, Job, Move, Run, Sub, runs
 from tests.random_plans.world import BoomError, Hold, World, spec_of
-from trees import Approve, Edit, Reject, Respond, Task, TaskHandle, Tree, start
+from trees import Approve, Edit, EscalationError, Reject, Respond, SubtaskSucceeded, Task, TaskHandle, Tree, start
 
 pytestmark = pytest.mark.usefixtures("quiet_log")
 PLANS = int(os.environ.get("REGROW_PLANS", "40"))

@@ -18,15 +18,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from actors import (
     ActorStoppedError,
     ChildError,
+    ChildExited,
     DeadLetter,
+    Event,
+    InternalError,
     ParkedError,
     Reply,
     RestartLimitError,
     StartError,
+    SupervisorGaveUp,
     TreeDownError,
     UnknownPathError,
 )
-from actors.model.events import ChildExited, Event, InternalError, SupervisorGaveUp
 from actors.testing import ManualClock, settle
 from tests.random_walks.declared import PLACES, RESTARTS, roots
 from tests.random_walks.model import Child, Decl, Model, Sup

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from actors.model.events import ChildStarted, Event
+from actors import ChildStarted, Event
 from actors.tasks.orchestration.messages import TimerFired
 from actors.testing import ManualClock, ScriptedExecutable, settle
 from trees import (

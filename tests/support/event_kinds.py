@@ -12,7 +12,8 @@ from pathlib import Path
 
 import actors
 import trees
-from actors.model.events import Event, kinds
+from actors import Event
+from actors.model.events import kinds
 
 _DECLARES = re.compile(r"^class \w+\((\w*Event)\):", re.MULTILINE)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from actors.messaging.reply import Reply
+from actors import Reply
 from tests.support.crew import LONG_S
 from trees import Tree
 

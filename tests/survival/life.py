@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 from loguru import logger
 
-from actors import Event
-from actors.model.errors import ActorsError
+from actors import ActorsError, Event
 from tests.survival.scene import Scene
 from tests.trees.store.stores import PATIENCE_S
 from trees import HA, RoleChanged, StorePaused, StoreResumed, Tree, start

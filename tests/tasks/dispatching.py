@@ -7,12 +7,23 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.reply import Reply
+from actors import Reply
 from actors.tasks.model.policy import Rung
-from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted
 from actors.tasks.orchestration.messages import TimerFired
 from tests.support.crew import until
-from trees import Plan, Report, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec
+from trees import (
+    Plan,
+    Report,
+    Subtask,
+    SubtaskEvent,
+    SubtaskStarted,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+)
 
 LONG_S = 60.0
 

@@ -6,10 +6,9 @@ import threading
 import time
 from typing import Any
 
-from actors.messaging.reply import Reply
-from actors.model.events import Event
+from actors import Event, Reply
 from actors.tasks.journal.store import DurableStore
-from actors.tasks.model.task_errors import StoreError
+from trees import StoreError
 from trees.store import MemoryStore
 
 

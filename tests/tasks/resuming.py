@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import trees as task_events
 from actors import Event
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.store import Store, decode, encode
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model import task_events
 from actors.tasks.model.task_ids import BREAKER
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S, essence, require_whole, twice

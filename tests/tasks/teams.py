@@ -7,7 +7,6 @@ import threading
 from typing import Any
 
 from actors import Failed
-from actors.tasks.model.task_events import TaskSubmitted
 from tests.support.asking import LONG_S, does, run
 from tests.support.attempts import AT_ONCE
 from trees import (
@@ -15,6 +14,7 @@ from trees import (
     Subtask,
     SupervisorSpec,
     Tasks,
+    TaskSubmitted,
     Tree,
     WorkerSpec,
 )

@@ -12,17 +12,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from loguru import logger
 
-from actors import ActorStoppedError, ChildExited, CommandOutput, CommandOutputLost, ProcessDiedError, StartError
+from actors import (
+    ActorStoppedError,
+    ChildExited,
+    CommandOutput,
+    CommandOutputLost,
+    ProcessDiedError,
+    StartError,
+    SystemClock,
+)
 from actors.dispatch.command.command_incarnation import CommandIncarnation
 from actors.dispatch.command.command_process import CommandProcess
 from actors.dispatch.groups.process_group import GROUPS
 from actors.dispatch.groups.process_reader import READER
-from actors.model.clock import SystemClock, monotonic
 from actors.testing import ManualClock
 from tests.actors.dispatch.test_process_group import runs
 from tests.support.crew import meanwhile, until

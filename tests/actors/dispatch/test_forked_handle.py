@@ -19,7 +19,6 @@ from actors.dispatch.host import forked_handle
 from actors.dispatch.host.forked_handle import ForkedHandle, ForkedPlace
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.dispatch.remote import Frame, FrameReader, Kind, dumped, frame, loaded, parts_of
-from actors.model.spec import Reason
 from tests.actors.dispatch.process_trees import running, spec_of, worker
 from trees import Process, start
 
@@ -101,7 +100,7 @@ def test_a_start_that_is_called_off_leaves_no_socket(when: str) -> None:
     async def scenario() -> None:
         is_early = when == "before there is an object"  # nobody could tell that to stop, so it looks itself
         life: Any = SimpleNamespace(mailbox=SimpleNamespace(path="p/w"), system=None, was_killed=False)
-        life.order = Reason.SHUTDOWN if is_early else None
+        life.order = "shutdown" if is_early else None
         handles: list[ForkedHandle] = []
 
         def handle(owner: Any) -> ForkedHandle:
@@ -116,7 +115,7 @@ def test_a_start_that_is_called_off_leaves_no_socket(when: str) -> None:
         if when == "after it":
             await asyncio.sleep(0)
         if not is_early:
-            life.order = Reason.SHUTDOWN
+            life.order = "shutdown"
             half.tell_to_stop()
         with suppress(ChildProcessError):  # the server may have been too quick
             await entering

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -24,7 +25,6 @@ from actors import (
     WorkerCrashedError,
 )
 from actors.dispatch.host import forked_handle
-from actors.model.clock import monotonic
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
 from tests.actors.dispatch.test_process_group import runs

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors import RequestFailed, Worker
-from actors.model.process_errors import NotPicklableError
+from actors import NotPicklableError, RequestFailed, Worker
 from actors.testing import settle
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import running, worker

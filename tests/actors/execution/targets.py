@@ -8,7 +8,7 @@ from typing import Any
 
 import pykka
 
-from actors.worker import Worker
+from actors import Worker
 
 A_TEXT = "no code"
 

@@ -1,7 +1,6 @@
 """The hazards of Pykka 4.5 that concern the process: threads, the registry, fork, and the interpreter's exit."""
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pykka
@@ -11,7 +10,6 @@ from actors import (
     ActorStoppedError,
     ChildExited,
     DeadLetter,
-    InternalError,
     RecursionDetectedError,
     StartError,
     TreeStopped,
@@ -147,58 +145,6 @@ class NoThread(threading.Thread):
     def start(self) -> None:
         NoThread.refused += 1
         raise RuntimeError("can't start new thread")
-
-
-@BOTH
-def test_a_worker_whose_thread_cannot_be_started_is_a_failed_start_and_no_zombie(
-    kind: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Row 22: on a thread of its own."""
-    with tree_of(worker("ok")) as tree:
-        settle(tree)
-        with monkeypatch.context() as patch:
-            patch.setattr("actors.execution.pinned_thread.threading.Thread", NoThread)
-            with pytest.raises(StartError) as caught:
-                tree.start_child("t", worker("w", kind, dispatch="thread"))
-
-        assert isinstance(caught.value.__cause__, RuntimeError)
-        assert [child.id for child in tree.which_children("t")] == ["ok"]
-        assert tree.start_child("t", worker("w", kind, dispatch="thread")).ask("later") == "later"
-
-
-def test_a_pool_that_gets_no_more_threads_serves_with_those_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row 22: on the pool."""
-    gate = Gate()
-    with tree_of(worker("w", pool=4)) as tree:
-        seen = Witness(tree)
-        settle(tree)
-        with monkeypatch.context() as patch:
-            patch.setattr("actors.execution.pool.PoolThread.start", NoThread.start)
-            replies = [tree.ref(f"t/w#{n}").ask(gate, timeout=LONG_S, block=False) for n in range(4)]
-            gate.wait_reached()
-            gate.open.set()
-            answers = [reply.get() for reply in replies]
-
-        assert answers == ["through"] * 4
-        assert not [event for event in seen.of(InternalError) if not isinstance(event.error, RuntimeError)]
-
-
-@pytest.mark.parametrize("ends", [False, True], ids=["the machine gives no more", "the interpreter ends"])
-def test_a_thread_that_is_refused_because_the_interpreter_ends_is_no_internal_error(
-    monkeypatch: pytest.MonkeyPatch, *, ends: bool
-) -> None:
-    """From Python 3.12 on no thread can be started when a tree that was left running is stopped: it needs none."""
-    told: list[BaseException] = []
-    with tree_of(worker("w")) as tree:
-        settle(tree)
-        pool = tree._system.pool
-        monkeypatch.setattr(pool, "_failed", told.append)
-        with monkeypatch.context() as patch:
-            patch.setattr(threading, "main_thread", lambda: SimpleNamespace(is_alive=lambda: not ends))
-            assert not pool._starts(NoThread())
-        pool._report_refusal()
-
-    assert [type(error) for error in told] == ([] if ends else [RuntimeError])
 
 
 def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

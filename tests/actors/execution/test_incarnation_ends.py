@@ -5,15 +5,13 @@ import dataclasses
 import gc
 import threading
 import weakref
+from time import monotonic
 from typing import Any
 
 import pykka
 import pytest
 
-from actors import CallbackRaised, ChildExited, InternalError, Worker, ref
-from actors.concurrency.failed_frames import clear_own
-from actors.execution.crash_boundary import WorkerIncarnation
-from actors.model.clock import monotonic
+from actors import CallbackRaised, InternalError, Worker, ref
 from tests.support.hardening import BOTH, LONG_S, Gate, Witness, crash, eventually, tree_of, worker
 from tests.support.programs import ran
 
@@ -150,46 +148,6 @@ def test_a_class_that_was_made_for_one_worker_is_freed_with_it() -> None:
 
 
 @pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
-@pytest.mark.parametrize("step", ["_work", "_survives", "next_work", "context_for_run"])
-def test_what_leaves_the_crash_boundary_is_a_crash(monkeypatch: pytest.MonkeyPatch, dispatch: str, step: str) -> None:
-    broken = threading.Event()
-    real = getattr(WorkerIncarnation, step)
-
-    def breaks(self: Any, *args: Any) -> Any:
-        if broken.is_set() and self.mailbox.path == "t/w":
-            broken.clear()
-            raise SystemError("a bug of ours")
-        return real(self, *args)
-
-    monkeypatch.setattr(WorkerIncarnation, step, breaks)
-
-    async def echo_async(message: Any) -> Any:
-        return echo(message)
-
-    def echo(message: Any) -> Any:
-        if message == "crash":
-            raise ValueError(message)
-        return message
-
-    target = echo_async if dispatch == "loop" else echo
-    with tree_of(worker("w", target, dispatch=dispatch)) as tree:
-        seen = Witness(tree)
-        assert tree.ref("t/w").ask("up", timeout=5) == "up"
-        eventually(lambda: life_is_idle(tree))
-        broken.set()
-        tree.ref("t/w").tell("crash" if step == "_survives" else "message")
-        assert isinstance(seen.wait(InternalError).error, SystemError)
-        assert isinstance(seen.wait(ChildExited).error, SystemError)
-        assert tree.ref("t/w").ask("again", timeout=5) == "again"
-        assert tree.child("t/w").incarnation == 2
-
-
-def life_is_idle(tree: Any) -> bool:
-    box = tree._system.boxes["t/w"]
-    return box.idle is not None and box.idle.running_on is None
-
-
-@pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
 def test_a_callback_that_raises_is_an_event_and_hurts_nobody(dispatch: str) -> None:
     gate = Gate()
 
@@ -279,41 +237,6 @@ def test_a_locals_finalizer_does_not_hold_up_the_restart(kind: type[Any]) -> Non
             assert monotonic() - began < LONG_S / 2
         finally:
             gate.open.set()
-
-
-def test_an_asker_that_fails_with_the_error_of_another_does_not_cut_off_the_others_last_hook() -> None:
-    log: list[str] = []
-    go_on = threading.Event()
-
-    class Leaf(Worker):
-        async def on_receive(self, message: Any) -> Any:
-            if message == "boom":
-                raise ValueError(message)
-            return message
-
-        async def on_failure(self, *_: object) -> None:
-            try:
-                await asyncio.to_thread(go_on.wait, LONG_S)
-                log.append("cleaned up")
-            except BaseException as error:
-                log.append(repr(error))
-                raise
-
-    async def middle(message: Any) -> Any:
-        return await ref("t/leaf").ask_async(message)
-
-    def sync_middle(message: Any) -> Any:
-        return ref("t/leaf").ask(message)
-
-    with tree_of(worker("leaf", Leaf), worker("middle", middle), worker("sync", sync_middle)) as tree:
-        for number, asker in enumerate(("t/middle", "t/sync"), start=1):
-            go_on.clear()
-            with pytest.raises(ValueError, match="boom") as caught:
-                tree.ref(asker).ask("boom", timeout=5)
-            clear_own(caught.value.__traceback__)
-            go_on.set()
-            assert tree.ref("t/leaf").ask("hello", timeout=5) == "hello"
-            assert log == ["cleaned up"] * number
 
 
 # -- the interpreter ---------------------------------------------------------------------------------------

@@ -1,15 +1,8 @@
 """Nothing of a tree keeps the interpreter from ending, whatever still runs while it ends."""
 
-import threading
-from time import monotonic
-from unittest import mock
-
 import pytest
 
-from actors.concurrency import thread_state
-from actors.messaging import reply
-from actors.messaging.reply import Reply
-from tests.support.hardening import LONG_S, python
+from tests.support.hardening import python
 
 STUBBORN = """
 import asyncio
@@ -95,24 +88,3 @@ def test_what_runs_while_the_interpreter_ends_does_not_keep_it(code: str) -> Non
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "left"
-
-
-@pytest.mark.parametrize("timeout_s", [None, LONG_S])
-def test_nobody_waits_while_the_interpreter_ends(timeout_s: float | None) -> None:
-    begun = monotonic()
-
-    with mock.patch.object(reply.sys, "is_finalizing", return_value=True):
-        assert not Reply().wait(timeout_s)
-
-    assert monotonic() - begun < LONG_S
-
-
-def test_no_thread_is_started_while_the_interpreter_ends() -> None:
-    thread = threading.Thread(target=print)
-    with (
-        mock.patch.object(thread_state.sys, "is_finalizing", return_value=True),
-        pytest.raises(RuntimeError, match="interpreter"),
-    ):
-        thread_state.start_thread(thread)
-
-    assert thread.ident is None

@@ -235,7 +235,7 @@ def test_a_stop_overtakes_the_backlog(kind: type[Any]) -> None:
         stopped()
 
         assert handled == []
-        assert tree._system.dead_letters == {"stopped": 100}
+        assert tree.snapshot().dead_letters == {"stopped": 100}
 
 
 @BOTH
@@ -252,7 +252,7 @@ def test_a_blocked_actor_is_abandoned_and_the_stop_goes_on_with_the_rest(kind: t
         in_order = tree.stop(LONG_S)
         for gate in gates:
             gate.open.set()
-        eventually(lambda: not tree._system.abandoned_by_path)
+        eventually(lambda: not tree.snapshot().abandoned)
 
     assert in_order
     assert stopped == ["urn:regrow:t/last", "urn:regrow:t/first"]

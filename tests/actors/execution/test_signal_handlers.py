@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ActorsError
+from actors import ActorsError
 from trees import Mailbox, SupervisorSpec, Tree, WorkerSpec, start
 
 ROUNDS = 40

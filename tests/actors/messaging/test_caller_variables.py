@@ -15,8 +15,6 @@ import pytest
 
 import actors
 from actors import Worker
-from actors.messaging.caller_variables import caller_variables
-from actors.messaging.envelope import CURRENT
 from actors.testing import settle
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
@@ -168,15 +166,6 @@ def test_nothing_of_a_callers_variables_is_held_once_it_has_its_answer() -> None
         tree.ref("r/see").ask(1)
         gc.collect()
         assert left() is None
-
-
-def test_a_caller_that_has_set_nothing_costs_no_copy() -> None:
-    assert contextvars.Context().run(caller_variables, CURRENT) is None
-    inside = contextvars.Context()
-    inside.run(CURRENT.set, None)
-    assert inside.run(caller_variables, CURRENT) is None, "the library's own variable is none of a caller's"
-    inside.run(REQUEST.set, "mine")
-    assert inside.run(caller_variables, CURRENT) is not None
 
 
 @pytest.mark.parametrize("place", ["pool", "loop"])

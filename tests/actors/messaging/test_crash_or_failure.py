@@ -8,11 +8,9 @@ from loguru import logger
 
 from actors import (
     ActorStoppedError,
-    ChildAbandoned,
     ChildExited,
     ChildRestarting,
     ChildStarted,
-    EventsLost,
     Failed,
     Ignore,
     LoopBlocked,
@@ -24,7 +22,6 @@ from actors import (
     SubscriberDropped,
     WorkerCrashedError,
 )
-from actors.runtime import event_bus
 from actors.testing import settle
 from tests.support.hardening import (
     BOTH,
@@ -34,7 +31,6 @@ from tests.support.hardening import (
     Witness,
     crash,
     eventually,
-    in_thread,
     kind_with,
     obey_async,
     root,
@@ -260,26 +256,6 @@ def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else() -> None:
         assert len(seen.of(SubscriberDropped)) == 1
 
 
-def test_a_subscriber_that_is_slow_loses_its_oldest_events_and_is_told_how_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_bus, "BACKLOG", 5)
-    gate, got = Gate(), []
-    with tree_of(worker("w")) as tree:
-        tree.subscribe(lambda event: (gate(), got.append(event)))
-        tree.ref("t/w").tell(crash)
-        gate.wait_reached()
-        for _ in range(10):
-            tree.ref("t/w").tell(crash)
-        eventually(lambda: tree.child("t/w").restarts == 11)
-        gate.open.set()
-        eventually(lambda: len(got) >= 7)
-        settle(tree)
-        lost = [event for event in got if isinstance(event, EventsLost)]
-
-        assert sum(event.count for event in lost) + len(got) - len(lost) == 33
-
-
 def test_a_subscriber_that_has_left_hears_no_more() -> None:
     with tree_of(worker("w")) as tree:
         seen = Witness(tree)
@@ -341,21 +317,6 @@ def test_a_pool_says_once_that_its_cap_is_near() -> None:
 
         assert [event.max_threads for event in seen.of(PoolNearCap)] == [20]
         assert seen.of(PoolNearCap)[0].threads >= 16
-
-
-def test_an_abandoned_worker_is_counted_until_its_thread_comes_back() -> None:
-    gate = Gate()
-    with tree_of(worker("w", shutdown="brutal_kill")) as tree:
-        seen = Witness(tree)
-        tree.ref("t/w").tell(gate)
-        gate.wait_reached()
-        in_thread(lambda: tree.terminate_child("t/w"))()
-        event, counted = seen.wait(ChildAbandoned), dict(tree._system.abandoned_by_path)
-        gate.open.set()
-        eventually(lambda: not tree._system.abandoned_by_path)
-
-        assert (event.path, event.abandoned, counted) == ("t/w", 1, {"t/w": 1})
-        assert tree._system.boxes["t/w"].abandoned == 0
 
 
 def test_logger_disable_silences_everything() -> None:

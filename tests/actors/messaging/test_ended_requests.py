@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -24,7 +22,6 @@ from actors import (
     ReplyTimeoutError,
     carry,
 )
-from actors.messaging.envelope import CURRENT
 from actors.testing import ManualClock, settle
 from tests.support.hardening import (
     LONG_S,
@@ -33,7 +30,6 @@ from tests.support.hardening import (
     Witness,
     crash,
     eventually,
-    gone,
     in_thread,
     kind_with,
     obey_async,
@@ -42,16 +38,6 @@ from tests.support.hardening import (
     worker,
 )
 from trees import Tree, WorkerSpec, start
-
-
-class Marked:
-    """A message that a test can look for afterwards: it is handled by calling it."""
-
-    def __init__(self, act: Callable[[], Any]) -> None:
-        self._act = act
-
-    def __call__(self, *_: object) -> Any:
-        return self._act()
 
 
 class MarkedError(Exception):
@@ -180,10 +166,6 @@ def raise_marked() -> None:
     raise MarkedError
 
 
-def raise_exit() -> None:
-    raise SystemExit
-
-
 @contextmanager
 def busy(tree: Tree) -> Iterator[None]:
     """While the target is busy with something else."""
@@ -192,70 +174,6 @@ def busy(tree: Tree) -> Iterator[None]:
     gate.wait_reached()
     yield
     gate.open.set()
-
-
-@contextmanager
-def as_it_is(tree: Tree) -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def down(tree: Tree) -> Iterator[None]:
-    tree.terminate_child("t/b")
-    yield
-    tree.restart_child("t/b")
-
-
-@contextmanager
-def deleted(tree: Tree) -> Iterator[None]:
-    tree.terminate_child("t/b")
-    tree.delete_child("t/b")
-    tree.start_child("t", worker("b", Ours))
-    yield
-
-
-ENDS = {
-    "a reply": (as_it_is, lambda: "fine"),
-    "an error": (as_it_is, raise_marked),
-    "no Exception": (as_it_is, raise_exit),
-    "a timeout in the queue": (busy, lambda: "never"),
-    "a target that is down": (down, lambda: "never"),
-    "a target that was added again": (deleted, lambda: "fine"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("place", "way"), PLACES)
-def test_a_request_leaves_nothing_behind_however_it_ended(place: Any, way: Any) -> None:
-    left = {}
-    with tree_of(worker("a", Ours), worker("b", Ours), worker("loop", obey_async)) as tree:
-        for end, (while_, act) in ENDS.items():
-            with while_(tree):
-                message = Marked(act)
-                left[end] = weakref.ref(message)
-                place(tree, way, message)
-                del message
-            settle(tree)
-
-        eventually(lambda: gone(*left.values()), f"the end of {[end for end, ref in left.items() if ref()]}")
-        eventually(lambda: errors_alive() == 0, "the end of their errors")
-        for path in ("t/a", "t/b", "t/loop"):
-            box = tree._system.boxes[path]
-            assert (box.depth, box.waiters) == (0, ())
-        assert fresh(tree)
-
-
-def fresh(tree: Tree) -> bool:
-    """Whether the next request has an ancestry, a deadline and errors of nobody else."""
-
-    def look(*_: object) -> Any:
-        current = CURRENT.get()
-        return [address.path for address in current.waiting()], current.ask_errors, current.origin.deadline
-
-    return [tree.ref(f"t/{id_}").ask(look, timeout=None) for id_ in ("a", "b")] == [
-        (["t/a"], None, None),
-        (["t/b"], None, None),
-    ]
 
 
 # -- who has gone ------------------------------------------------------------------------------------------
@@ -300,19 +218,6 @@ def test_an_await_of_a_reply_that_is_cancelled_leaves_its_message_to_be_handled(
         tree.ref("t/b").tell(gate)
 
         assert asyncio.run(host(tree)) == "handled"
-
-
-def test_a_reply_that_is_polled_by_awaits_keeps_none_of_them() -> None:
-    reply = actors.Reply()
-
-    async def host() -> None:
-        for _ in range(20):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(reply, 0.001)
-
-    asyncio.run(host())
-
-    assert not reply._callbacks
 
 
 # -- a body, a task, a thread ------------------------------------------------------------------------------
@@ -368,28 +273,6 @@ def test_code_that_asks_and_catches_for_ever_keeps_no_error(place: str) -> None:
             task.get_loop().call_soon_threadsafe(task.cancel)
 
 
-def test_a_long_handler_remembers_only_its_last_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.messaging.envelope.MAX_ASK_ERRORS", 10)
-
-    def poll(_: object) -> None:
-        for _ in range(100):
-            try:
-                tree.ref("t/bad").ask("m")
-            except MarkedError:
-                continue
-        tree._system.bus.flush(LONG_S)
-        alive.append(errors_alive())
-        tree.ref("t/bad").ask("m")
-
-    alive: list[int] = []
-    with tree_of(worker("a", Ours), worker("bad", lambda _: raise_marked(), expected=(MarkedError,))) as tree:
-        with pytest.raises(MarkedError):
-            tree.ref("t/a").ask(poll)
-
-        assert alive[0] <= 15
-        assert tree.child("t/a").incarnation == 1  # the last one is its own still
-
-
 # -- what a request gives to code that it starts -----------------------------------------------------------
 
 
@@ -442,28 +325,6 @@ def in_background(function: Callable[[], None]) -> None:
     threading.Thread(target=function, daemon=True).start()
 
 
-def test_while_the_handler_runs_its_tasks_and_threads_stand_for_it() -> None:
-    async def handle() -> list[Any]:
-        current = CURRENT.get()
-        inside = [asyncio.create_task(look_async()), asyncio.to_thread(look), asyncio.to_thread(carry(look))]
-        return [current.origin.deadline, *await asyncio.gather(*inside)]
-
-    def look() -> Any:
-        current = CURRENT.get()
-        with pytest.raises(RecursionDetectedError):
-            tree.ref("t/a").ask("me")
-        return current.origin.deadline
-
-    async def look_async() -> Any:
-        return await asyncio.to_thread(look)
-
-    with tree_of(worker("a", obey_async)) as tree:
-        deadlines = tree.ref("t/a").ask(handle, timeout=LONG_S)
-
-    assert len(deadlines) == 4
-    assert len(set(deadlines)) == 1
-
-
 def test_an_abandoned_handler_stands_for_nobody() -> None:
     """Its asker was answered, its successor is free, and what it asks for late is asked by nobody: its code ends."""
     gate, ends, heard = Gate(), [], []
@@ -503,45 +364,6 @@ def test_a_stop_of_the_tree_by_what_a_handler_left_behind_is_no_recursion() -> N
         in_background(carried)
 
         assert ended.wait(LONG_S)
-
-
-@pytest.mark.parametrize("outcome", ["a result", "an error"])
-@pytest.mark.parametrize("deadline", [None, LONG_S])
-@pytest.mark.parametrize("where", ["thread", "pool", "loop"])
-def test_a_request_is_over_before_its_asker_is_told(where: Any, deadline: float | None, outcome: str) -> None:
-    """The other order: whoever had the answer found the request still under way, and code that it left refused."""
-    left: list[Callable[[], Any]] = []
-    found: list[tuple[bool, ...]] = []
-
-    def under_way() -> bool:
-        return CURRENT.get().in_request  # type: ignore[union-attr]
-
-    def leave() -> str:
-        left[:] = [carry(under_way), partial(contextvars.copy_context().run, under_way)]
-        assert all(each() for each in left)
-        if outcome == "an error":
-            raise Failed("no")
-        return "done"
-
-    def leave_on_thread(*_: object) -> str:
-        assert known.wait(LONG_S)
-        return leave()
-
-    async def leave_on_loop(*_: object) -> str:
-        assert await asyncio.to_thread(known.wait, LONG_S)
-        return leave()
-
-    target = leave_on_loop if where == "loop" else leave_on_thread
-    known = threading.Event()
-    with tree_of(worker("a", target, dispatch=where)) as tree:
-        asked = tree.ref("t/a").ask("go", timeout=deadline, block=False)
-        asked.add_done_callback(lambda: found.append(tuple(each() for each in left)))  # called where it is answered
-        known.set()
-        with suppress(Failed):
-            asked.get()
-        settle(tree)
-
-    assert found == [(False, False)]
 
 
 # -- whose error it is -------------------------------------------------------------------------------------
@@ -655,24 +477,6 @@ def test_a_group_of_own_errors_is_a_crash_where_those_are() -> None:
 
 
 # -- other trees -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("inner_clock", [None, ManualClock])
-@pytest.mark.parametrize("outer_clock", [None, ManualClock])
-def test_a_deadline_crosses_into_another_tree_as_the_seconds_that_are_left(outer_clock: Any, inner_clock: Any) -> None:
-    def clock_of(kind: Any) -> Any:
-        return kind() if kind is not None else None
-
-    def look() -> float:
-        return CURRENT.get().origin.deadline - inner._system.now()
-
-    with (
-        start(root(worker("o")), clock=clock_of(outer_clock)) as outer,
-        start(root(worker("i")), clock=clock_of(inner_clock)) as inner,
-    ):
-        left = outer.ref("t/o").ask(lambda: inner.ref("t/i").ask(look, timeout=100), timeout=LONG_S)
-
-    assert 0 < left <= LONG_S
 
 
 def test_a_circle_over_two_trees_is_recursion() -> None:

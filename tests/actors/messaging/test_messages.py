@@ -1,22 +1,17 @@
 """Messages: ancestry and recursion, deadlines, the hop limit, and what becomes of what nobody takes."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from actors import (
-    DeadLetter,
     RecursionDetectedError,
     RecursionRefused,
-    ReplyTimeoutError,
     carry,
 )
-from actors.messaging.envelope import CURRENT
-from actors.runtime.event_log import describe
-from actors.testing import ManualClock, settle
+from actors.testing import settle
 from tests.support.hardening import LONG_S, Ours, Witness, eventually, in_thread, obey_async, root, tree_of, worker
 from trees import SupervisorSpec, Tree, WorkerSpec, start
 
@@ -79,20 +74,6 @@ def test_the_chain_goes_along_into_a_plain_thread_that_it_is_carried_to() -> Non
         assert recursion(tree, "t/a", handle) == ("t/a", "t/a")
 
 
-def test_a_carried_callable_may_run_in_many_threads_at_once() -> None:
-    barrier = threading.Barrier(3)
-
-    def where() -> str:
-        barrier.wait(LONG_S)
-        return CURRENT.get().incarnation.mailbox.path
-
-    with tree_of(worker("a")) as tree:
-        carried = tree.ref("t/a").ask(lambda: carry(where))
-        results = [in_thread(carried) for _ in range(3)]
-
-        assert [result() for result in results] == ["t/a"] * 3
-
-
 def test_a_cycle_through_proxies_is_recursion() -> None:
     class Upwards(Ours):
         def up(self) -> object:
@@ -137,47 +118,6 @@ def test_two_callers_of_one_worker_are_no_recursion() -> None:
 # -- deadlines ---------------------------------------------------------------------------------------------
 
 
-def remaining(tree: Tree) -> float:
-    """What is left to the request that is being handled."""
-    return CURRENT.get().origin.deadline - tree._system.now()
-
-
-def test_a_deadline_shrinks_hop_by_hop_and_none_inherits_it() -> None:
-    with start(root(worker("a"), worker("b"), worker("c")), clock=ManualClock()) as tree:
-        clock = tree._system.clock
-        b, c = tree.ref("t/b"), tree.ref("t/c")
-
-        def in_b() -> tuple[float, float]:
-            clock.advance(2)
-            return remaining(tree), c.ask(lambda: remaining(tree), timeout=100)
-
-        left = tree.ref("t/a").ask(lambda: (remaining(tree), b.ask(in_b, timeout=None)), timeout=10)
-
-    assert left == (10, (8, 8))
-
-
-def test_a_shorter_timeout_of_ones_own_counts() -> None:
-    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
-        b = tree.ref("t/b")
-
-        assert tree.ref("t/a").ask(lambda: b.ask(lambda: remaining(tree), timeout=3), timeout=10) == 3
-
-
-def test_an_ask_whose_time_is_up_already_is_not_sent() -> None:
-    handled = []
-    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
-
-        def too_late() -> None:
-            tree._system.clock.advance(11)
-            tree.ref("t/b").ask(lambda: handled.append(1))
-
-        with pytest.raises(ReplyTimeoutError) as caught:
-            tree.ref("t/a").ask(too_late, timeout=10)
-        settle(tree)
-
-        assert (caught.value.path, caught.value.asker, handled) == ("t/b", "t/a", [])
-
-
 def test_ask_and_stop_take_their_limits_in_order_and_neither_a_bool_nor_nan_is_a_time() -> None:
     asked, no = [], False
     with start(SupervisorSpec(id="t", children=[WorkerSpec(id="a", handle=asked.append)])) as tree:
@@ -195,33 +135,7 @@ def test_ask_and_stop_take_their_limits_in_order_and_neither_a_bool_nor_nan_is_a
     assert asked == [1, 2, 3]
 
 
-def test_a_tell_carries_no_deadline() -> None:
-    with start(root(worker("a"), worker("b")), clock=ManualClock()) as tree:
-        deadlines = []
-        tree.ref("t/a").ask(lambda: tree.ref("t/b").tell(lambda: deadlines.append(CURRENT.get().origin.deadline)))
-        settle(tree)
-
-    assert deadlines == [None]
-
-
 # -- hops --------------------------------------------------------------------------------------------------
-
-
-def test_with_refuse_tells_a_chain_of_tells_ends_at_the_hop_limit_as_a_dead_letter() -> None:
-    handled = []
-
-    def pass_on(to: str, back: str) -> None:
-        handled.append(to)
-        tree.ref(back).tell(lambda: pass_on(back, to))
-
-    with start(root(worker("a"), worker("b")), max_hops=10, refuse_tells=True) as tree:
-        seen = Witness(tree)
-        tree.ref("t/a").tell(lambda: pass_on("t/a", "t/b"))
-        refused, letter = seen.wait(RecursionRefused), seen.wait(DeadLetter)
-        settle(tree)
-
-        assert (refused.hops, refused.max_hops, letter.reason, len(handled)) == (11, 10, "hops", 11)
-        assert "hops 11 of 10 max_hops=10" in describe(refused)
 
 
 @pytest.mark.parametrize("way", ["self", "detached", "async"])

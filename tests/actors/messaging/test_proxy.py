@@ -12,11 +12,11 @@ import pykka.messages
 import pytest
 
 from actors import ActorStoppedError, ChildStarted, RequestFailed
-from actors.testing import ManualClock, settle
+from actors.testing import settle
 from tests.actors.dispatch.process_workers import Knob
 from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
 from tests.support.operations import counted_here
-from trees import Backoff, Tree, start
+from trees import Tree, start
 
 
 class Members:
@@ -92,15 +92,6 @@ def test_an_error_of_a_method_is_a_crash_and_the_proxy_finds_the_next_incarnatio
     assert proxy.count.get(timeout=LONG_S) == 0
 
 
-def test_private_names_are_no_part_of_it_and_a_missing_one_is_said_by_name(tree: Tree) -> None:
-    proxy = tree.ref("t/w").proxy()
-    with pytest.raises(AttributeError, match="_regrow_incarnation"):
-        _ = proxy._regrow_incarnation
-
-    assert "add" in dir(proxy)
-    assert "_regrow_incarnation" not in dir(proxy)
-
-
 def test_a_proxy_of_a_stopped_worker_fails_at_once_and_works_again_when_it_is_restarted(tree: Tree) -> None:
     proxy = tree.ref("t/w").proxy()
     tree.terminate_child("t/w")
@@ -134,16 +125,6 @@ def test_proxies_of_one_path_are_made_for_futures_of_pykka(kind: type[Any]) -> N
 # -- what Pykka's own proxies do ---------------------------------------------------------------------------
 
 
-def test_a_name_that_the_actor_does_not_have_is_an_error_of_the_caller_and_nothing_is_sent(tree: Tree) -> None:
-    proxy, runs = tree.ref("t/w").proxy(), tree._system.activity()
-    for owner, name in ((proxy, "tottal"), (proxy, "nosuch"), (proxy.inner, "no")):
-        with pytest.raises(AttributeError, match=rf"t/w.* has no attribute '{name}'"):
-            getattr(owner, name)
-
-    assert tree._system.activity() == runs
-    assert proxy.count.get() == 0  # set by __init__, and not known to the class
-
-
 def test_a_name_that_nobody_can_look_up_now_fails_its_request_and_no_worker(tree: Tree) -> None:
     """While no object lives only the class is known, so the worker has to look."""
     seen, proxy, before = Witness(tree), tree.ref("t/w").proxy(), tree.child("t/w").incarnation
@@ -161,58 +142,6 @@ def test_a_name_that_nobody_can_look_up_now_fails_its_request_and_no_worker(tree
     assert tree.child("t/w").incarnation == before
     assert len(seen.of(RequestFailed, path="t/w")) == 6
     assert proxy.add(1).get() == 1
-
-
-def test_what_is_set_by_init_can_be_asked_for_while_the_worker_is_down() -> None:
-    class Kind(Members, Ours):
-        pass
-
-    with start(root(worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))), clock=ManualClock()) as tree:
-        proxy = tree.ref("t/w").proxy()
-        with pytest.raises(ValueError, match="boom"):
-            proxy.crash().get(timeout=LONG_S)
-        settle(tree)
-        count, typo = proxy.count, proxy.tottal
-        tree._system.clock.advance(3)
-
-        assert count.get(timeout=LONG_S) == 0
-        with pytest.raises(AttributeError, match="tottal"):
-            typo.get(timeout=LONG_S)
-        assert tree.child("t/w").incarnation == 2
-
-
-def test_what_init_has_set_is_called_and_traversed_also_while_the_worker_is_down() -> None:
-    """Else a sender that does so, and knows nothing of the crash, would crash as well: a future is neither."""
-
-    class Kind(Members, Ours):
-        def __init__(self) -> None:
-            super().__init__()
-            self.double = lambda number: 2 * number
-            self.inner.deeper = Knob()
-            self.inner.deeper.back = self.inner  # in a circle
-
-    with start(root(worker("w", Kind, backoff=Backoff(initial_s=3, jitter=0))), clock=ManualClock()) as tree:
-        proxy = tree.ref("t/w").proxy()
-
-        def down() -> None:
-            with pytest.raises(ValueError, match="boom"):
-                proxy.crash().get(timeout=LONG_S)  # the one name that a proxy has looked at before the first crash
-            settle(tree)
-            assert tree.child("t/w").state == "restarting"
-
-        down()
-        sent = [proxy.double(3), proxy.inner.louder(2), proxy.inner.deeper.louder(4), proxy.inner.volume, proxy.count]
-        tree._system.clock.advance(3)
-
-        assert pykka.get_all(sent, timeout=LONG_S) == [6, 5, 7, 5, 0]
-        proxy.inner = 7  # no longer traversable, in the object that a proxy has looked at last
-        assert proxy.inner.get(timeout=LONG_S) == 7
-        down()
-        inner = proxy.inner
-        assert isinstance(inner, pykka.Future)
-        tree._system.clock.advance(6)
-
-        assert inner.get(timeout=LONG_S).volume == 3
 
 
 def test_the_first_look_at_traversable_objects_that_all_know_each_other_is_short() -> None:
@@ -255,15 +184,6 @@ def test_a_mocked_method_or_attribute_is_what_the_mock_is(tree: Tree) -> None:
     assert proxy.add(1, times=2).get(timeout=LONG_S) == "mocked"
     actor.add.assert_called_once_with(1, times=2)
     assert proxy.limit.get(timeout=LONG_S) is actor.limit
-
-
-def test_a_private_name_is_the_proxys_own(tree: Tree) -> None:
-    proxy = tree.ref("t/w").proxy()
-    proxy._mine = 1
-
-    assert proxy._mine == 1
-    with pytest.raises(AttributeError):
-        _ = tree.ref("t/w").proxy()._mine
 
 
 @pytest.mark.parametrize("how", ["forgotten", "stopped", "running"])

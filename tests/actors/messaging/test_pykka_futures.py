@@ -3,13 +3,12 @@
 import asyncio
 import threading
 import weakref
+from time import monotonic
 from typing import Any
 
 import pykka
 import pytest
 
-from actors import Reply
-from actors.model.clock import monotonic
 from actors.testing import settle
 from tests.support.hardening import BOTH, LONG_S, Gate, eventually, in_thread, tree_of, worker
 
@@ -112,28 +111,3 @@ def test_a_second_reader_of_an_error_does_not_see_the_frames_of_the_first() -> N
 
     assert "first_reader" in seen_first
     assert "first_reader" not in names(second.value)
-
-
-def test_the_wait_for_many_replies_is_bounded_by_the_timeout_of_their_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row 27: the time runs from the ask, so ``pykka.get_all`` of three waits once, not three times."""
-    gate, limit_s, waits, hold = Gate(), 1.0, list[float](), Reply._hold
-
-    def noted(self: Reply, lock: threading.Lock, timeout_s: float | None) -> bool:
-        if self in replies:
-            assert timeout_s is not None
-            waits.append(timeout_s)
-        return hold(self, lock, timeout_s)
-
-    with tree_of(worker("w", pool=3)) as tree:
-        replies = [tree.ref("t/w").ask(gate, timeout=limit_s, block=False) for _ in range(3)]
-        monkeypatch.setattr(Reply, "_hold", noted)
-        late = 0
-        for reply in replies:
-            with pytest.raises(pykka.Timeout):
-                pykka.get_all([reply])
-            late += 1
-        gate.open.set()
-
-    assert late == 3
-    assert waits, "it was looked at where it waits"
-    assert sum(waits) <= limit_s

@@ -5,12 +5,12 @@ import queue
 import threading
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 
 import pykka
 import pytest
 
 from actors import Reply, ReplyTimeoutError
-from actors.model.clock import monotonic
 from tests.support.hardening import LONG_S, in_thread
 
 

@@ -9,9 +9,8 @@ import pytest
 
 import actors
 from actors import ActorsError, ActorStoppedError, StartError, Worker
-from actors.messaging.envelope import CURRENT
 from actors.testing import Hang, settle
-from tests.support.crew import EACH_TARGET, LONG_S, faulty, incarnations, meanwhile, running, shop
+from tests.support.crew import EACH_TARGET, LONG_S, faulty, meanwhile, running, shop
 from tests.support.hardening import eventually
 from trees import SupervisorSpec, WorkerSpec, start
 
@@ -134,25 +133,6 @@ def test_an_ask_of_one_that_is_up_or_that_nobody_waits_for_is_answered() -> None
         assert replies[0].get(timeout=LONG_S) == "young"
 
 
-def test_a_message_that_is_handled_while_others_of_its_supervisor_start_may_wait_for_a_younger_one() -> None:
-    came: list[Any] = []
-
-    def ask(message: str) -> None:
-        came.append(actors.ref("shop/y").ask(message, timeout=None))
-
-    class Late(Worker):
-        def on_start(self) -> None:
-            actors.ref("shop/desk/up").tell("hello")
-            current: Any = CURRENT.get()
-            eventually(lambda: current.incarnation.system.boxes["shop/y"].depth)
-
-    desk = SupervisorSpec(id="desk", children=[WorkerSpec(id="up", handle=ask), WorkerSpec(id="late", actor=Late)])
-
-    with start(shop(desk, WorkerSpec(id="y", handle=str))) as tree:
-        settle(tree)
-        assert came == ["hello"]
-
-
 @pytest.mark.parametrize("time", range(10))
 def test_a_body_is_up_from_its_beginning_also_where_its_supervisor_has_not_heard_of_that(time: int) -> None:
     came: list[Any] = []
@@ -164,68 +144,6 @@ def test_a_body_is_up_from_its_beginning_also_where_its_supervisor_has_not_heard
         eventually(lambda: came)
 
     assert came == [str(time)]
-
-
-@pytest.mark.parametrize("waits", ["in on_stop", "before"])
-def test_a_start_that_fails_below_is_not_held_up_by_an_ask_of_one_that_is_started_later(waits: str) -> None:
-    came: list[Any] = []
-
-    def ask() -> None:
-        try:
-            came.append(actors.ref("shop/y").ask("a message", timeout=None))
-        except ActorsError as error:
-            came.append(error)
-
-    class Asks(Worker):
-        def on_receive(self, _message: Any) -> None:
-            ask()
-
-        def on_stop(self) -> None:
-            if waits == "in on_stop":
-                ask()
-
-    class Fails(Worker):
-        def on_start(self) -> None:
-            if waits == "before":
-                actors.ref("shop/desk/x").tell("ask")
-                current: Any = CURRENT.get()
-                eventually(lambda: current.incarnation.system.boxes["shop/y"].depth)
-            raise ValueError
-
-    desk = SupervisorSpec(
-        id="desk",
-        children=[WorkerSpec(id="x", actor=Asks, shutdown="infinity"), WorkerSpec(id="fails", actor=Fails)],
-    )
-    with pytest.raises(StartError, match="shop/desk"), start(shop(desk, WorkerSpec(id="y", handle=str))):
-        pass
-
-    assert refused(came) == ["shop/y: is stopped, and not started again before 'shop/desk/x' has ended."]
-
-
-def test_one_that_came_up_and_gives_up_at_once_does_not_keep_the_next_one_from_its_start() -> None:
-    """What crashes while its supervisor starts is treated when all are up: then the next one's turn has come."""
-    came: list[Any] = []
-
-    def ask(message: str) -> None:
-        came.append(actors.ref("shop/y").ask(message, timeout=None))
-
-    class Late(Worker):
-        def on_start(self) -> None:
-            if not came:
-                system = CURRENT.get().incarnation.system  # type: ignore[union-attr]
-                actors.ref("shop/desk/up").tell("hello")
-                actors.ref("shop/desk/bad").tell("raise ValueError")
-                eventually(lambda: system.boxes["shop/y"].depth and not actors.ref("shop/desk/bad").is_alive())
-
-    up = WorkerSpec(id="up", handle=ask, shutdown="infinity")
-    desk = SupervisorSpec(
-        id="desk", max_restarts=0, children=[up, faulty("bad"), WorkerSpec(id="late", actor=Late, start_timeout_s=None)]
-    )
-
-    with start(shop(desk, WorkerSpec(id="y", handle=str))) as tree:
-        settle(tree)
-        assert came == ["hello"]
-        assert incarnations(tree, "shop/desk") == {"up": 2, "bad": 2, "late": 2}
 
 
 def test_a_child_that_is_added_while_others_of_its_supervisor_start_may_wait_for_a_younger_one() -> None:

@@ -17,10 +17,7 @@ from actors import (
     StartError,
     TreeDownError,
     UnknownPathError,
-    Worker,
 )
-from actors.supervision.child import Child
-from actors.supervision.child_control import ChildControl
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
     LONG_S,
@@ -35,7 +32,6 @@ from tests.support.crew import (
     shop,
     states,
 )
-from tests.support.hardening import Gate
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
@@ -420,56 +416,12 @@ def test_which_children_tells_kind_state_restarts_and_last_exit() -> None:
         assert (team.kind, team.state, team.last_exit) == ("supervisor", "running", None)
 
 
-def test_whoever_has_an_answer_of_a_restarted_child_finds_the_restart_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also before its supervisor takes note that it is up."""
-    hears, note = Gate(), ChildControl.is_up
-
-    def is_up(control: ChildControl, child: Child) -> None:
-        if child.mailbox.incarnation == 2:
-            hears()
-        note(control, child)
-
-    class Crashes(Worker):
-        def on_receive(self, message: str) -> str:
-            if message == "crash":
-                raise ValueError(message)
-            return message
-
-    monkeypatch.setattr(ChildControl, "is_up", is_up)
-    spec = SupervisorSpec(id="p", children=[WorkerSpec(id="a", actor=Crashes, dispatch="thread")])
-    with start(spec) as tree:
-        tree.ref("p/a").tell("crash")
-        hears.wait_reached()
-        answer, child = tree.ref("p/a").ask("hello", timeout=LONG_S), tree.child("p/a")
-        hears.open.set()
-
-    assert answer == "hello"
-    assert (child.state, child.incarnation, child.restarts) == ("running", 2, 1)
-
-
 def test_looking_at_a_tree_that_gave_up_raises_nothing() -> None:
     with doomed(shop(faulty("a"), max_restarts=0)) as tree:
         crash(tree, "shop/a")
 
         assert not tree.is_alive
         assert states(tree) == {"a": "stopped"}
-
-
-def test_a_bug_in_a_start_that_runs_no_user_code_fails_the_call_and_nobody_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bug = ZeroDivisionError()
-
-    def fails(*_: object, **__: object) -> bool:
-        raise bug
-
-    with doomed(shop(faulty("a"))) as tree:
-        monkeypatch.setattr(ChildControl, "start", fails)
-        with meanwhile(tree.start_child, "shop", WorkerSpec(id="b", handle=len)) as call:
-            error = call.exception(LONG_S)
-        assert isinstance(error, StartError)
-        assert str(error).startswith("shop/b: raised ZeroDivisionError in its supervisor")
-        assert tree.wait(LONG_S)
 
 
 @BOTH

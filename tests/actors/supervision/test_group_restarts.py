@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors import ChildExited, ChildRestarting, ChildStarted, SupervisorGaveUp, UnknownPathError
-from actors.model.errors import RestartLimitError
+from actors import ChildExited, ChildRestarting, ChildStarted, RestartLimitError, SupervisorGaveUp, UnknownPathError
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
     LONG_S,

@@ -11,12 +11,12 @@ from actors import (
     ChildExited,
     ChildRestarting,
     RestartLimitError,
+    StartError,
     SupervisorGaveUp,
     TreeDownError,
     TreeStopped,
     UnknownPathError,
 )
-from actors.model.errors import StartError
 from actors.testing import Fault, ManualClock, settle
 from tests.support.crew import LONG_S, Record, crash, doomed, faulty, hooks, incarnations, running, shop, states
 from trees import Backoff, SupervisorSpec, Tree

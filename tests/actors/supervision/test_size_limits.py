@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from actors import Worker
 from actors.testing import FaultyWorker, Hang, settle
 from tests.support.crew import LONG_S, faulty, running, shop
-from tests.support.hardening import eventually
 from trees import Tree, WorkerSpec
 
 FEW, MANY = 250, 5_000
@@ -134,34 +130,6 @@ class Goodbye:
         return self._gone.is_set()
 
 
-@pytest.mark.parametrize("dispatch", ["pool", "thread"])
-@pytest.mark.parametrize("how", ["stop", "raise ValueError", "raise SystemExit", "terminate"])
-def test_a_temporary_child_leaves_nothing_behind(how: str, dispatch: str) -> None:
-    luggage = Luggage()
-    goodbye = Goodbye(luggage)
-    with running(shop(faulty("a"))) as tree:
-        before = len(tree._system.boxes), len(tree._system.children)
-        tree.start_child("shop", carrier(luggage, dispatch))
-        del luggage
-        if how == "terminate":
-            tree.terminate_child("shop/t")
-        else:
-            tree.ref("shop/t").tell(how)
-        settle(tree)
-
-        assert goodbye.is_said()
-        assert (len(tree._system.boxes), len(tree._system.children)) == before
-        join_threads("shop/t")
-
-
-def join_threads(path: str) -> None:
-    """Wait for the pinned threads of a child that has ended."""
-    for thread in threading.enumerate():
-        if thread.name.startswith(f"{path}-"):
-            thread.join(LONG_S)
-            assert not thread.is_alive()
-
-
 def test_a_temporary_child_that_is_abandoned_leaves_nothing_behind_once_its_thread_returns() -> None:
     luggage, hang = Luggage(), Hang(deaf=True)
     goodbye = Goodbye(luggage)
@@ -176,89 +144,7 @@ def test_a_temporary_child_that_is_abandoned_leaves_nothing_behind_once_its_thre
         assert goodbye.is_said()
 
 
-def test_thousands_of_temporary_children_leave_no_entry() -> None:
-    with running(shop(faulty("a"))) as tree:
-        for number in range(2000):
-            tree.start_child("shop", WorkerSpec(id=f"t{number}", handle=echo, restart="temporary"))
-        for number in range(2000):
-            tree.ref(f"shop/t{number}").stop(block=False)
-        settle(tree)
-
-        assert [child.id for child in tree.which_children("shop")] == ["a"]
-        assert set(tree._system.boxes) == {"shop", "shop/a"}
-
-
 # -- 23 ----------------------------------------------------------------------------------------------------
-
-
-class Unique(Worker):
-    """Its incarnations can be counted among the living objects."""
-
-    def on_receive(self, message: Any) -> Any:
-        if message == "crash":
-            raise ValueError
-        return message
-
-
-class AsyncUnique(Worker):
-    """The same on the loop."""
-
-    async def on_receive(self, message: Any) -> Any:
-        if message == "crash":
-            raise ValueError
-        return message
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """What a tree holds while its only child is stopped and every thread of that child has ended."""
-
-    files: int
-    objects: int
-    threads: int
-
-
-def footprint(tree: Tree, actor: type[Any]) -> Footprint:
-    tree.terminate_child("shop/a")
-    settle(tree)
-    join_threads("shop/a")
-    timers = tree._system.timers
-    with timers._lock.looking:
-        timers._purge()  # those that were cancelled go only when there are a thousand of them
-    eventually(lambda: not instances(actor), "no worker is left")  # a loop holds the last one until its turn is over
-    things = gc.get_objects()
-    files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a count is all that is wanted
-    return Footprint(files, len(things), threading.active_count())
-
-
-def instances(actor: type[Any]) -> int:
-    gc.collect()
-    return sum(type(thing) is actor for thing in gc.get_objects())
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts file handles where Linux shows them")  # noqa: PTH112
-@pytest.mark.parametrize(("actor", "dispatch"), [(Unique, "pool"), (Unique, "thread"), (AsyncUnique, "loop")])
-def test_a_thousand_restarts_leak_no_thread_no_memory_and_no_file_handle(actor: Any, dispatch: str) -> None:
-    spec = shop(WorkerSpec(id="a", actor=actor, dispatch=dispatch), max_restarts=10**6)  # type: ignore[arg-type]
-
-    def crash_times(times: int) -> None:
-        ref = tree.restart_child("shop/a")
-        for _ in range(times):
-            ref.tell("crash")
-        assert ref.ask("hello", timeout=LONG_S) == "hello"
-
-    with running(spec) as tree:
-        tree.terminate_child("shop/a")
-        crash_times(100)
-        before = footprint(tree, actor)
-        crash_times(1000)
-        after = footprint(tree, actor)
-
-        assert tree.child("shop/a").incarnation == 1103
-        assert after.files <= before.files
-        assert after.objects < before.objects + 500
-        assert after.threads <= before.threads + 8
 
 
 class HeavyError(ValueError):

@@ -10,36 +10,20 @@ import pytest
 
 import actors
 from actors import (
-    ActorStoppedError,
     ChildAbandoned,
     ChildStopAbnormal,
     StartError,
     TreeDownError,
     Worker,
 )
-from actors.supervision import child_control
 from actors.testing import Hang, ManualClock, settle
 from tests.support.crew import LONG_S, Record, crash, faulty, hooks, incarnations, meanwhile, running, shop, states
-from trees import SupervisorSpec, Tree, WorkerSpec
+from trees import SupervisorSpec, WorkerSpec
 
 BOTH = pytest.mark.parametrize("dispatch", ["pool", "loop", "thread"])
 PATIENT_S = 3 * LONG_S
 """A limit of a stop that no test waits for: what comes earlier did not come because of it."""
 THREADS = pytest.mark.parametrize("dispatch", ["pool", "thread"])
-
-
-def barrier(tree: Tree) -> None:
-    """Return when the root has heard all that was said to it before."""
-    with pytest.raises(actors.ChildError):
-        tree.terminate_child("shop/nobody")
-
-
-def until_asked_to_stop(tree: Tree, path: str) -> None:
-    """Return when the worker was asked to stop and its supervisor has set its limit."""
-    incarnation = tree._system.children[path].incarnation
-    assert incarnation is not None
-    assert incarnation.stop_signal().wait(LONG_S)
-    barrier(tree)
 
 
 # -- 15 ----------------------------------------------------------------------------------------------------
@@ -114,27 +98,6 @@ def test_each_child_has_its_own_limit(dispatch: str) -> None:
 
 
 # -- 16 ----------------------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_a_stop_overtakes_the_mailbox_and_the_handler_in_progress_may_finish(dispatch: str) -> None:
-    diary: list[str] = []
-    hang = Hang(deaf=True)
-    with running(shop(faulty("a", diary=diary, dispatch=dispatch))) as tree:
-        ref = tree.ref("shop/a")
-        handled = ref.ask(hang, block=False)
-        hang.wait_until_entered()
-        waiting = [ref.ask(number, block=False) for number in range(3)]
-        with meanwhile(tree.terminate_child, "shop/a") as stopping:
-            until_asked_to_stop(tree, "shop/a")
-            hang.release()
-            stopping.result(LONG_S)
-
-        assert handled.get() is hang
-        for reply in waiting:
-            with pytest.raises(ActorStoppedError):
-                reply.get()
-        assert hooks(diary) == ["on_start a", "on_stop a"]
 
 
 def test_an_async_handler_is_cancelled_at_the_limit_and_may_clean_up() -> None:
@@ -332,32 +295,6 @@ def test_a_new_incarnation_never_overlaps_the_old_one(actor: Any) -> None:
         assert actor.most == 1
 
 
-@THREADS
-def test_the_limit_covers_the_handler_in_progress_and_on_stop_together(dispatch: str) -> None:
-    handler, last = Hang(deaf=True), Hang(deaf=True)
-    clock = ManualClock()
-    with running(shop(faulty("a", dispatch=dispatch, shutdown=10.0, on_stop=last)), clock=clock) as tree:
-        record = Record(tree)
-        tree.ref("shop/a").tell(handler)
-        handler.wait_until_entered()
-        with meanwhile(tree.terminate_child, "shop/a") as stopping:
-            until_asked_to_stop(tree, "shop/a")
-            clock.advance(6.0)
-            handler.release()
-            last.wait_until_entered()
-            barrier(tree)
-            clock.advance(3.9)
-            barrier(tree)
-            early = record.exits("shop/a")
-            clock.advance(0.1)
-            stopping.result(LONG_S)
-        settle(tree)
-        last.release()
-
-        assert early == []
-        assert record.exits("shop/a") == ["killed"]
-
-
 @BOTH
 def test_a_stop_that_finds_a_start_under_way_ends_it_and_whoever_waited_gets_a_start_error(dispatch: str) -> None:
     hang = Hang()
@@ -380,56 +317,4 @@ def test_a_stop_of_the_tree_ends_a_start_under_way_too(dispatch: str) -> None:
         tree.stop()
 
         with pytest.raises((StartError, TreeDownError)):
-            starting.result(LONG_S)
-
-
-@BOTH
-@pytest.mark.parametrize("shutdown", [PATIENT_S, "infinity"])
-def test_a_stop_gives_a_start_under_way_no_more_time_than_its_own_limit(dispatch: str, shutdown: Any) -> None:
-    hang, clock = Hang(deaf=dispatch != "loop"), ManualClock()
-    a = faulty("a", on_start=hang, dispatch=dispatch, start_timeout_s=4.0, shutdown=shutdown)
-    with running(shop(), clock=clock) as tree, meanwhile(tree.start_child, "shop", a) as starting:
-        record = Record(tree)
-        hang.wait_until_entered()
-        with meanwhile(tree.terminate_child, "shop/a") as stopping, hang:
-            until_asked_to_stop(tree, "shop/a")
-            clock.advance(3.9)
-            barrier(tree)
-            early = stopping.done()
-            clock.advance(0.1)
-            barrier(tree)
-            clock.advance(child_control.GRACE_S)  # a thread, or a coroutine, that does not end when it is killed
-            stopping.result(LONG_S)
-        settle(tree)
-
-        assert not early
-        assert record.exits("shop/a") == ["killed"]
-        with pytest.raises(StartError, match="was stopped while it started"):
-            starting.result(LONG_S)
-
-
-@BOTH
-def test_a_start_that_ends_while_it_is_stopped_has_what_is_left_of_the_limit_for_its_on_stop(dispatch: str) -> None:
-    """The limit of its start passes while on_stop runs, and says nothing about that."""
-    first, last, clock = Hang(deaf=True), Hang(deaf=True), ManualClock()
-    a = faulty("a", on_start=first, on_stop=last, dispatch=dispatch, start_timeout_s=4.0, shutdown=10.0)
-    with running(shop(), clock=clock) as tree, meanwhile(tree.start_child, "shop", a) as starting:
-        record = Record(tree)
-        first.wait_until_entered()
-        with meanwhile(tree.terminate_child, "shop/a") as stopping, last:
-            until_asked_to_stop(tree, "shop/a")
-            first.release()
-            last.wait_until_entered()
-            clock.advance(9.9)
-            barrier(tree)
-            early = stopping.done()
-            clock.advance(0.1)
-            barrier(tree)
-            clock.advance(child_control.GRACE_S)
-            stopping.result(LONG_S)
-        settle(tree)
-
-        assert not early
-        assert record.exits("shop/a") == ["killed"]
-        with pytest.raises(StartError):
             starting.result(LONG_S)

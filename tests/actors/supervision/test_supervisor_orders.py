@@ -14,19 +14,6 @@ def handle(message: Any) -> Any:
     return message
 
 
-def test_two_orders_to_stop_one_incarnation_of_a_supervisor_do_not_stop_the_next_one() -> None:
-    nested = SupervisorSpec(id="nested", children=[WorkerSpec(id="worker", handle=handle)])
-    with start(SupervisorSpec(id="top", max_restarts=1, children=[nested])) as tree:
-        incarnation = tree._system.children["top/nested"].incarnation
-        assert incarnation is not None
-        for _ in range(3):
-            incarnation.stop()
-        settle(tree)
-
-        assert tree.child("top/nested").incarnation == 2
-        assert tree.ref("top/nested/worker").ask("here") == "here"
-
-
 def test_a_group_goes_on_at_once_when_the_child_whose_backoff_it_waits_for_is_terminated() -> None:
     clock = ManualClock()
     slow = Backoff(initial_s=60.0, max_s=60.0, jitter=0.0)

@@ -204,15 +204,6 @@ def test_what_was_there_before_and_what_is_just_ending_is_no_stray() -> None:
             pass
 
 
-def test_the_thread_that_has_the_pool_of_an_earlier_tree_grow_is_no_stray() -> None:
-    with running(shop(faulty("a"))) as tree:
-        pool = tree._system.pool
-        assert pool.ticker is None
-        with leaving_nothing_behind(patience_s=0.05):
-            pool._start_ticker()  # as where all of its threads are held up
-            assert pool.ticker in threading.enumerate()
-
-
 def test_an_exception_of_the_block_is_not_replaced() -> None:
     with pytest.raises(ZeroDivisionError), leaving_nothing_behind():
         raise ZeroDivisionError

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from actors import Escalated, Failed, Later, Rejected
-from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Usage
-from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.testing import (
     AsyncScriptedExecutable,
     Crash,
@@ -25,8 +22,10 @@ from actors.testing import (
     settle,
 )
 from trees import (
+    Done,
     Escalate,
     ModelPlanner,
+    ModelSynthesizer,
     Plan,
     Report,
     Retry,
@@ -37,6 +36,7 @@ from trees import (
     TaskFailedError,
     Tasks,
     TaskStatus,
+    Usage,
     WorkerSpec,
     start,
 )

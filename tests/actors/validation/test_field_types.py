@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from random import Random
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
-from actors.model.errors import ConfigError, Problem
-from actors.model.spec import Restart
-from actors.validation.validation_messages import from_pydantic
-from trees import Keep, Retry, Task
-from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from actors import ConfigError, Problem
+from trees import Backoff, Keep, Mailbox, Retry, SupervisorSpec, Task, WorkerSpec
 
 
 def worker(name: str, **fields: Any) -> WorkerSpec:
@@ -43,32 +38,6 @@ def test_a_dispatch_that_there_is_not_is_one_problem_that_says_all_there_is(give
 
     hint = f"{close}Use 'auto', 'pool', 'loop', 'thread', 'process', 'ray', Process(...) or Ray(...)."
     assert caught.value.problems == (Problem("ledger.dispatch", f"{said} is not accepted", hint),)
-
-
-@pytest.mark.parametrize(
-    ("field", "given", "kept"),
-    [
-        ("args", [1, 2], (1, 2)),
-        ("args", (1,), (1,)),
-        ("expected", ValueError, (ValueError,)),
-        ("expected", [ValueError, KeyError], (ValueError, KeyError)),
-        ("expected", (ValueError,), (ValueError,)),
-        ("shutdown", 0, 0.0),
-        ("shutdown", 2, 2.0),
-        ("shutdown", "brutal_kill", "brutal_kill"),
-        ("shutdown", "infinity", "infinity"),
-        ("start_timeout_s", None, None),
-        ("start_timeout_s", 1, 1.0),
-        ("restart", Restart.TRANSIENT, "transient"),
-        ("pool", 8, 8),
-        ("backoff", None, None),
-    ],
-)
-def test_a_field_is_kept_in_its_one_form(field: str, given: object, kept: object) -> None:
-    spec = worker("ledger", **{field: given})
-
-    assert getattr(spec, field) == kept
-    assert type(getattr(spec, field)) is type(kept)
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "0", "..", "-"])
@@ -223,15 +192,3 @@ def test_the_first_delay_of_a_retry_is_cut_to_the_longest() -> None:
 )
 def test_small_records_take_their_fields_in_order(given: Callable[[], object], named: object) -> None:
     assert given() == named
-
-
-def test_a_mistake_that_only_pydantic_knows_is_told_in_its_words_without_the_value() -> None:
-    class Foreign(BaseModel):
-        when: date
-
-    with pytest.raises(ValidationError) as caught:
-        Foreign.model_validate({"when": ["hunter2"]})
-
-    assert from_pydantic(caught.value, "ledger", "Foreign", {"Foreign": ["when"]}) == [
-        Problem("ledger.when", "a list is refused", "Input should be a valid date.")
-    ]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ChildError, ConfigError, UnknownPathError
+from actors import ChildError, ConfigError, UnknownPathError
 from tests.support.ids import stable
 from trees import HA, SupervisorSpec, Task, Tasks, Tree, UnknownTaskError, WorkerSpec, start, start_async
 

@@ -10,8 +10,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from actors import ActorsError, ChildError, Failed
-from actors.supervision.child import ChildInfo
+from actors import ActorsError, ChildError, ChildInfo, Failed
 from actors.testing import settle
 from tests.faults.chaos.ledger import Ledger, Sender, base
 from tests.faults.chaos.workers import BoomError, Ground

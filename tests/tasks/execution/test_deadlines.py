@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from actors import Escalated
-from actors.tasks.orchestration.attempt_control import AttemptControl
-from actors.tasks.orchestration.lifecycle import TaskLifecycle
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
 from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, until
 from trees import (
@@ -84,31 +82,6 @@ def test_nested_teams_inherit_the_time_that_is_left(
         tree.run(Task("go", deadline_s=deadline_s), timeout=LONG_S)
 
     assert member.calls[0].remaining_s == left
-
-
-@pytest.mark.parametrize("first", ["above", "in the team"])
-def test_the_timeout_of_a_team_ends_what_its_members_do_whoever_notices_it_first(
-    monkeypatch: pytest.MonkeyPatch, first: str
-) -> None:
-    """Its end is due at one moment: above, as a limit of the attempt, and in the team, as the deadline of its part."""
-    if first == "above":
-        monkeypatch.setattr(TaskLifecycle, "_too_late", lambda *_: None)
-    else:
-        monkeypatch.setattr(AttemptControl, "watch_limits", lambda *_: None)
-    clock = ManualClock()
-    with Hang() as hang:
-        member = AsyncScriptedExecutable(hang)
-        with start(in_teams(member, timeout_s=5.0), clock=clock) as tree:
-            handle = tree.submit("go")
-            hang.wait_until_entered()
-            clock.advance(5)
-            report = failure(handle)
-            until(lambda: member.calls[0].ended)
-            unfinished = [each.status for each in tree.tasks() if not each.status.is_final]
-
-    assert report.failed == {"team": "AttemptTimeoutError: subtask 'team': attempt 1 ran longer than 5 s"}
-    assert member.calls[0].ended == "CancelledError"
-    assert unfinished == []
 
 
 def _planning(hang: Hang) -> SupervisorSpec:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model import task_events
+import trees as task_events
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE
 from tests.tasks.resuming import Change, NotingStore, records, report_of

@@ -12,11 +12,10 @@ import pytest
 from pydantic import BaseModel
 
 from actors import Escalated, Failed, Later, StepMismatchError, SubtaskStepped
-from actors.tasks.journal.local_lease import LocalLease
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop, spec_of
 from tests.tasks.late_store import LateStore
-from trees import Approve, Check, Escalate, Failover, LeaseLostError, Retry, Subtask, Task, Verdict, WorkerSpec, start
+from trees import Approve, Check, Escalate, Failover, Retry, Subtask, Task, Verdict, WorkerSpec, start
 
 ONE = (Subtask("x", worker="a"),)
 ONCE = Retry(max_attempts=1)
@@ -46,32 +45,6 @@ def stepped(it: Shop) -> list[tuple[str, int, Any]]:
 
 
 # -- one attempt -------------------------------------------------------------------------------------------------
-
-
-def test_a_step_calls_the_function_and_records_the_result_before_it_returns() -> None:
-    calls, seen = Calls(), list[Any]()
-
-    async def work(_: Any, context: Any) -> Any:
-        for at in range(3):
-            assert await context.step("look", calls.coro, at) == at
-            seen.append(len(records()))
-        return await context.step("add", calls.sync, 7)
-
-    with shop(ONE, works(work)) as it:
-
-        def records() -> list[Any]:
-            [stream] = it.tree._system.services["tasks"].store.streams("shop")
-            return [
-                each
-                for each in it.tree._system.services["tasks"].store.read(stream)
-                if isinstance(each, SubtaskStepped)
-            ]
-
-        it.submit()
-        assert it.report().results == {"x": 7}
-        assert stepped(it) == [("look", 1, 0), ("look", 2, 1), ("look", 3, 2), ("add", 1, 7)]
-    assert seen == [1, 2, 3]
-    assert calls.of == {0: 1, 1: 1, 2: 1, 7: 1}
 
 
 def test_a_step_on_a_thread_is_recorded_before_it_returns() -> None:
@@ -501,37 +474,6 @@ def test_an_orchestrator_that_dies_leaves_the_attempt_and_records_its_steps_afte
     assert calls.of == {0: 1, 1: 1}
 
 
-@pytest.mark.parametrize("where", ["loop", "pool"])
-def test_an_orchestrator_that_dies_of_the_record_records_it_once_when_it_is_up_again(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = Calls()
-
-    async def on_the_loop(_: Any, context: Any) -> Any:
-        return [await context.step("look", calls.coro, at) for at in range(3)]
-
-    def on_a_thread(_: Any, context: Any) -> Any:
-        return [context.step_sync("look", calls.sync, at) for at in range(3)]
-
-    with shop(ONE, works(on_the_loop if where == "loop" else on_a_thread)) as it:
-        store = it.tree._system.services["tasks"].store
-        append, broken = store.append, [1]
-
-        def breaks(stream: str, record: Any) -> None:
-            if isinstance(record, SubtaskStepped) and record.number == 2 and broken:
-                broken.pop()
-                if where == "pool":
-                    append(stream, record)  # it dies after the record was made
-                raise RuntimeError("a bug")
-            append(stream, record)
-
-        monkeypatch.setattr(store, "append", breaks)
-        it.begin()
-        assert it.handle.result(LONG_S).results == {"x": [0, 1, 2]}
-        assert stepped(it) == [("look", 1, 0), ("look", 2, 1), ("look", 3, 2)]
-    assert calls.of == {0: 1, 1: 1, 2: 1}
-
-
 # -- the end of an attempt ---------------------------------------------------------------------------------------
 
 
@@ -598,32 +540,6 @@ def test_each_step_is_a_sign_of_life() -> None:
         assert it.report().results == {"x": "alive"}
 
 
-def test_nothing_of_the_steps_of_an_attempt_is_held_when_it_has_ended() -> None:
-    held = list[Any]()
-
-    async def work(_: Any, context: Any) -> Any:
-        for _at in range(50):
-            await context.step("look", lambda: "x" * 1000)
-        held.append(len(node().steps.by_key))
-        if context.attempt == 1:
-            raise Failed("no")
-        await asyncio.Event().wait()
-
-    with shop(ONE, works(work, AT_ONCE)) as it:
-
-        def node() -> Any:
-            [state] = it.tree._system.services["tasks"].ports["shop"].states.values()
-            return state.nodes["x"]
-
-        it.begin()
-        it.until(SubtaskStepped, 100)
-        it.handle.cancel()
-        it.report()
-        records = it.tree._system.services["tasks"].records
-        assert records == set()
-    assert held == [50, 50]
-
-
 def test_a_mismatch_error_names_both_and_goes_through_pickle() -> None:
     error = StepMismatchError("x", "charge", 2, "aaaa", "bbbb")
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
@@ -631,40 +547,3 @@ def test_a_mismatch_error_names_both_and_goes_through_pickle() -> None:
         assert type(each) is StepMismatchError
         assert not each.retryable
         assert all(part in str(each) for part in ("x", "'charge'", "2", "aaaa", "bbbb"))
-
-
-@pytest.mark.parametrize("where", ["loop", "pool"])
-def test_a_process_that_leads_no_more_makes_no_step(where: str) -> None:
-    calls, raised = Calls(), list[BaseException]()
-    over = threading.Event()
-
-    def ends(context: Any) -> None:
-        ground = it.tree._system.services["tasks"]
-        ground.lease = LocalLease(it.clock.now, "the store", "shop", lambda: None)
-        ground.lease.extend(7, it.clock.now() + 1.0)
-        ground.lease.end()
-        del context
-
-    async def on_the_loop(_: Any, context: Any) -> Any:
-        ends(context)
-        try:
-            await context.step("look", calls.coro)
-        except BaseException as error:
-            raised.append(error)
-            over.set()
-            raise
-
-    def on_a_thread(_: Any, context: Any) -> Any:
-        ends(context)
-        try:
-            context.step_sync("look", calls.sync)
-        except BaseException as error:
-            raised.append(error)
-            over.set()
-            raise
-
-    with shop(ONE, works(on_the_loop if where == "loop" else on_a_thread)) as it:
-        it.begin()
-        assert over.wait(LONG_S)
-    assert [type(each) for each in raised] == [LeaseLostError]
-    assert calls.of == {}

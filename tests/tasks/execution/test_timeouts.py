@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.events import Event
+from actors import Event
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.support.crew import Record
 from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until

@@ -10,13 +10,25 @@ from typing import Any
 
 import pytest
 
-from actors import Event, WorkerLostError
-from actors.model.events import ChildExited
-from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStepped, SubtaskSucceeded
+from actors import ChildExited, Event, WorkerLostError
 from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
 from tests.tasks.execution import process_work as there
-from trees import Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
+from trees import (
+    Retry,
+    StaticPlan,
+    Subtask,
+    SubtaskProgressed,
+    SubtaskStepped,
+    SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 PARTS = 200

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import os
 import pickle
 import signal
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,15 +13,9 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ChildAbandoned, ProcessDiedError, RemoteError
-from actors.dispatch.host.process_incarnation import ProcessIncarnation
-from actors.execution.crash_boundary import WorkerIncarnation
-from actors.supervision import child_control
-from actors.supervision.child import Child
-from actors.supervision.child_control import ChildControl
+from actors import ProcessDiedError, RemoteError
 from tests.actors.dispatch.process_workers import OddError
 from tests.actors.dispatch.test_process_group import runs
-from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
 from tests.tasks.execution import process_work as there
 from trees import (
@@ -163,26 +155,6 @@ def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_t
         assert exits[0].error.signal == signal.SIGSEGV
 
 
-@pytest.mark.parametrize("limit", ["timeout_s", "idle_timeout_s"])
-@pytest.mark.parametrize(("who", "comes_back"), [("w", True), ("a", False)])
-def test_an_attempt_past_its_time_is_ended_for_good_and_nothing_is_abandoned(
-    who: str, comes_back: bool, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sync code is killed with its process; async code is cancelled, and its process goes on."""
-    if not comes_back:  # on a busy machine its process may not hear of that within a second
-        for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
-            monkeypatch.setattr(grace, LONG_S)
-    with start(spec_of((who, "hang"), **{limit: 0.5})) as tree:
-        pid = tree.child(f"p/{who}").pid or 0
-        report = report_of(tree)
-        assert "0.5 s" in str(report.failed["s0"])
-        assert eventually(lambda: tree.child(f"p/{who}").incarnation == 1 + comes_back)
-        assert eventually(lambda: runs(pid) is not comes_back)
-        assert tree.child(f"p/{who}").state == "running"
-        assert not tree._system.abandoned_by_path
-        assert "restarts 1/3" not in tree.dump(), "that says nothing of the worker, so it counts in no window"
-
-
 @pytest.mark.parametrize(
     "what", ["spin on a thread of asyncio", "wait in C on a thread of asyncio", "spin on a thread of anyio"]
 )
@@ -194,33 +166,6 @@ def test_async_work_past_its_time_whose_sync_code_hangs_on_a_thread_is_killed_wi
         assert "0.5 s" in str(report.failed["s0"])
         assert eventually(lambda: tree.child("p/a").incarnation == 2)
         assert eventually(lambda: not runs(pid))
-
-
-def test_async_work_past_its_time_has_ended_once_its_threads_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
-        monkeypatch.setattr(grace, LONG_S)
-    with start(spec_of(("a", "be on a thread until told"), timeout_s=3.0)) as tree:
-        handle = tree.submit(Task("go", inputs={"notes": str(tmp_path)}))
-        assert eventually((tmp_path / "async part is over").exists)
-        assert not threading.Event().wait(0.3)
-        assert handle.report is None, "its thread goes on"
-        (tmp_path / "told").touch()
-        with suppress(TaskFailedError):
-            handle.result(LONG_S)
-        assert report_of(tree, notes=str(tmp_path)).results == {"s0": None}
-        assert tree.child("p/a").incarnation == 1, "its process works on"
-
-
-def test_async_work_past_its_time_goes_on_in_its_process_where_its_threads_are_idle(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for grace in ("actors.dispatch.process.GRACE_S", "actors.tasks.orchestration.attempt_control.GRACE_S"):
-        monkeypatch.setattr(grace, LONG_S)
-    with start(spec_of(("a", "have threads that are idle"), timeout_s=0.5)) as tree:
-        assert "0.5 s" in str(report_of(tree).failed["s0"])
-        assert tree.child("p/a").incarnation == 1
 
 
 @pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
@@ -251,62 +196,6 @@ def test_sync_work_past_its_time_is_no_crash_so_its_worker_alone_comes_back_what
         assert tree.child("p/sibling").incarnation == 1
         assert eventually(lambda: len(exits) == 2)
     assert [(each.path, each.reason, each.error) for each in exits[:2]] == 2 * [("p/w", "killed", None)]
-
-
-def test_so_it_does_where_its_supervisor_does_not_wait_for_the_end_of_its_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    finish = WorkerIncarnation._finish
-
-    async def late(incarnation: WorkerIncarnation, exit_: Any) -> None:
-        if incarnation.mailbox.path == "p/w" and incarnation.was_killed:
-            await asyncio.to_thread(eventually, lambda: incarnation.is_over)
-        await finish(incarnation, exit_)
-
-    monkeypatch.setattr(WorkerIncarnation, "_finish", late)
-    monkeypatch.setattr(child_control, "GRACE_S", 0.01)
-    abandoned: list[str] = []
-    with start(spec_of(("w", "hang"), timeout_s=0.3, restart="temporary", shutdown=0.05)) as tree:
-        tree.subscribe(lambda event: abandoned.append(event.path) if isinstance(event, ChildAbandoned) else None)
-        assert "ran longer" in str(report_of(tree).failed["s0"])
-        assert eventually(lambda: tree.child("p/w").incarnation >= 2)
-        assert eventually(lambda: "p/w" in abandoned)
-
-
-@pytest.mark.parametrize("first", ["stop", "end of the work"])
-def test_a_stop_and_the_end_of_work_that_took_too_long_meet_and_whichever_is_first_it_stays_down(
-    first: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both orders of the race in ``ProcessIncarnation.give_up``."""
-    give_up, met, stops = ProcessIncarnation.give_up, threading.Event(), []
-
-    def meet(incarnation: ProcessIncarnation) -> bool:
-        found = give_up(incarnation) if first != "stop" else None
-        stops.append(threading.Thread(target=tree.terminate_child, args=("p/w",)))
-        stops[0].start()
-        assert stopping.wait(LONG_S)
-        met.set()
-        return give_up(incarnation) if found is None else found
-
-    def stopped(control: ChildControl, child: Child, *, kill: bool) -> Any:
-        ended = stop(control, child, kill=kill)
-        if child.path == "p/w":
-            stopping.set()
-        return ended
-
-    stop, stopping = ChildControl.stop, threading.Event()
-    monkeypatch.setattr(ProcessIncarnation, "give_up", meet)
-    monkeypatch.setattr(ChildControl, "stop", stopped)
-    with start(spec_of(("w", "hang"), timeout_s=0.3)) as tree:
-        pid = tree.child("p/w").pid or 0
-        handle = tree.submit(Task("go"))
-        assert met.wait(LONG_S)
-        stops[0].join(LONG_S)
-        assert not stops[0].is_alive()
-        assert tree.child("p/w").state == "stopped"
-        assert not runs(pid)
-        with pytest.raises(TaskFailedError):
-            handle.result(LONG_S)
 
 
 def test_an_attempt_that_is_cancelled_and_not_gone_after_a_grace_is_killed_with_what_it_has_started(

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors import Failed, TreeDownError
-from actors.tasks.model import task_events
-from actors.testing import settle
+import trees as task_events
+from actors import Failed
 from tests.tasks.resuming import Books, NotingStore, crashed, report_of
 from trees import (
     Approve,
@@ -148,44 +147,7 @@ def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_
     books.store = NotingStore(old.store.changes_of_all())
 
     with start(shop(books), store=books.store) as tree:
-        assert tree._system.services["tasks"].resumed().wait(60)
         (question,) = tree.escalations()
         assert [each.id for each in tree.task("a").escalations] == [question.id]
         tree.task("a").respond(question.id, Approve())
         books.wait_for("work", "a/ask/2")
-
-
-def test_that_all_is_taken_up_again_is_told_for_each_supervisor_and_for_all() -> None:
-    old, books = Books(), Books()
-    books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t/two/1"))
-
-    with start(shop(books, hangs=True), store=books.store) as tree:
-        ground = tree._system.services["tasks"]
-        assert ground.resumed().wait(60)
-        assert [desk.resumed.succeeded for desk in ground.ports.values()] == [True, True]
-        assert ground.ports["p"].states["t"].nodes["two"].status in {"queued", "running"}
-        tree.terminate_child("p/asking/orchestrator")  # that is none of the process
-        tree.restart_child("p/asking/orchestrator")
-        assert ground.resumed().succeeded
-    assert ground.resumed().succeeded
-
-
-def test_that_it_never_will_be_is_told_too() -> None:
-    books = Books()
-    tree = start(shop(books), store=books.store)
-    settle(tree)
-    ground = tree._system.services["tasks"]
-    late = ground.port("p/late", ground.ports["p"].settings)
-    resumed = ground.resumed()
-    assert not resumed.done
-
-    tree.stop()
-
-    assert late.resumed.done
-    with pytest.raises(TreeDownError):
-        resumed.get(timeout=60)
-
-
-def test_a_tree_without_tasks_has_nothing_to_take_up() -> None:
-    with start(SupervisorSpec(id="p", children=[])) as tree:
-        assert tree._system.services["tasks"].resumed().succeeded

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+import trees as task_events
 from actors import Failed
-from actors.tasks.model import task_events
 from tests.tasks.resuming import Books, NotingStore, crashed, people, records, report_of
 from trees import (
     Approve,

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from actors import Event
-from actors.messaging.reply import Reply
+from actors import Event, Reply
 from actors.tasks.journal.dropped import without_large
 from actors.tasks.journal.store import DurableStore, RemoteCommand
 from tests.faults.cut_points import CuttingStore

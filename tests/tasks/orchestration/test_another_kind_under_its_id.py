@@ -23,20 +23,6 @@ def swap(tree: Tree, spec: WorkerSpec | SupervisorSpec, *, restarted: bool = Tru
         tree.restart_child("p/orchestrator")
 
 
-def test_a_worker_has_the_id_of_the_team_that_was_at_work() -> None:
-    stuck = Stuck()
-    with start(shop(team(WorkerSpec(id="m", execute=stuck)), on_failure=AT_ONCE)) as tree:
-        handle = tree.submit("the goal")
-        assert stuck.begun.wait(LONG_S)
-
-        swap(tree, WorkerSpec(id="team", execute=does))
-
-        report = handle.result(LONG_S)
-        assert report.results == {"only": "did the first thing"}
-        settle(tree)
-        assert not tree._system.services["tasks"].ports["p"].attempts.running
-
-
 def test_a_team_has_the_id_of_the_worker_that_was_at_work() -> None:
     stuck = Stuck()
     with start(shop(WorkerSpec(id="team", execute=stuck), on_failure=AT_ONCE)) as tree:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ActorsError
+from actors import ActorsError
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable, settle
 from tests.tasks.dispatching import LONG_S, one, shop, submitted
 from trees import (

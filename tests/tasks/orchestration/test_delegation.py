@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from actors import Failed
-from actors.tasks.model.task_events import SubtaskCancelled, SubtaskDelegated
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_nothing_left, does, run, shop, team
 from tests.support.attempts import AT_ONCE
@@ -18,6 +17,8 @@ from tests.support.load import beside_others
 from trees import (
     NoCapableWorkerError,
     Subtask,
+    SubtaskCancelled,
+    SubtaskDelegated,
     SubtaskFailedError,
     TaskCancelledError,
     TaskFailedError,

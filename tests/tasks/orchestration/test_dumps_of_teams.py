@@ -12,8 +12,6 @@ from actors import Escalated
 from actors.testing import settle
 from tests.support.attempts import LONG_S
 from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
-from trees.store import MemoryStore
-from trees.store.database import Database
 
 SEEN: list[tuple[str, str]] = []
 
@@ -107,19 +105,6 @@ def test_the_graph_of_a_run_has_the_subtasks_of_its_teams_and_dashed_arrows_to_t
     assert "-.->" not in flat
 
 
-def test_a_part_that_was_pruned_is_left_out_of_the_dump() -> None:
-    store = MemoryStore()
-    with start(house(), store=store) as tree:
-        handle = tree.submit(Task("go", id="t"))
-        settle(tree)
-        handle.respond(handle.escalations[0].id, Respond("yes"))
-        handle.result(LONG_S)
-        store.remove("t@team:1.1")
-        tree._system.services["tasks"].ports["p/team"].reports.forget("t@team:1.1")
-
-        assert columns(handle.dump()) == columns(handle.dump(deep=False))
-
-
 def test_a_worker_knows_its_path_and_the_task_that_its_events_have() -> None:
     SEEN.clear()
     with start(house()) as tree:
@@ -132,29 +117,3 @@ def test_a_worker_knows_its_path_and_the_task_that_its_events_have() -> None:
     part = "t@team:1.1"
     assert [(part, "p/team/asks"), (part, "p/team/asks"), (part, "p/team/w"), ("t", "p/w")] == SEEN
     assert {task for task, _ in SEEN} == tasks
-
-
-def test_the_dump_of_a_run_that_goes_on_reads_nothing_from_the_database(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def large(task: Any, context: Any) -> str:
-        return "x" * 200_000
-
-    inner = [Subtask("large"), Subtask("asks", depends_on=["large"])]
-    members = [WorkerSpec(id="asks", execute=asks, on_failure=[Escalate()]), WorkerSpec(id="large", execute=large)]
-    plan = [Subtask("first", worker="large"), Subtask("team", depends_on=["first"])]
-    spec = team("p", plan, team("team", inner, *members), WorkerSpec(id="large", execute=large))
-    looks: list[object] = []
-    with start(spec, store=f"sqlite:///{tmp_path / 's.db'}") as tree:
-        handle = tree.submit(Task("go", id="t"))
-        settle(tree)
-        reading = Database.reading
-        monkeypatch.setattr(Database, "reading", lambda self: looks.append(self) or reading(self))
-        text, data = handle.dump(), json.loads(handle.dump("json"))
-        seen = list(looks)
-        handle.respond(handle.escalations[0].id, Respond("yes"))
-        handle.result(LONG_S)
-
-    assert not seen
-    assert "asks t@team:1.1:asks:1, about team/asks: May I?" in text
-    assert [each["status"] for each in data["subtasks"][1]["part"]["subtasks"]] == ["succeeded", "waiting"]

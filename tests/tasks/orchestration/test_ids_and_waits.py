@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError
-from tests.support.hardening import eventually
+from actors import ConfigError
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, TaskTimeoutError, WorkerSpec, start
-from trees.store import Keep
 
 WAIT_S = 60.0
 
@@ -88,17 +86,3 @@ def test_an_id_that_only_looks_odd_is_one_like_any_other(id_: str, store: str | 
             assert tree.run(Task("go", id=id_), timeout=WAIT_S).results == {"a": "ok"}
             assert tree.task(id_).status is TaskStatus.SUCCEEDED
             assert [each.id for each in tree.tasks()] == [id_]
-
-
-def test_an_id_that_the_store_has_forgotten_is_a_new_task_and_its_handle_waits_for_that(sqlite_url: str) -> None:
-    def execute(task: Any, context: Any) -> str:
-        return f"report of {context.inputs['day']}"
-
-    with start(spec(execute), store=sqlite_url, keep=Keep(count=0)) as tree:
-        ground = tree._system.services["tasks"]
-        for day in ("monday", "tuesday", "wednesday"):
-            handle = tree.submit(Task("nightly", inputs={"day": day}, id="nightly"))
-            assert handle.result(WAIT_S).results == {"a": f"report of {day}"}
-            eventually(lambda: ground.store.last("nightly") is None, "the end of what is kept of it")
-            assert handle.status is TaskStatus.SUCCEEDED
-            assert list(handle.events()) == []

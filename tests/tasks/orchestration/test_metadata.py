@@ -11,21 +11,19 @@ from typing import Any
 import pytest
 
 from actors import ConfigError
-from actors.tasks.journal.codec import decode, encode
-from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.task import METADATA_CHARS
-from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskSubmitted
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.command import regrow, runtime
 from tests.tasks.dispatching import LONG_S, heard
 from trees import (
     Check,
     Plan,
-    PlanError,
     StaticPlan,
     Subtask,
+    SubtaskProgressed,
+    SubtaskStarted,
     SupervisorSpec,
     Task,
+    TaskEvent,
     TaskFailedError,
     Tasks,
     Verdict,
@@ -187,17 +185,6 @@ def test_events_that_are_read_from_a_store_carry_it_too(tmp_path: Path) -> None:
     assert {"step": 2} | LABELS in [event.metadata for event in after]
 
 
-def test_a_journal_has_metadata_once_and_a_log_line_has_none() -> None:
-    submitted = TaskSubmitted("p", "t", 1.0, Task("go", metadata=LABELS), None, metadata=LABELS)
-    started = SubtaskStarted("p", "t", 1.0, "a", "w", 1, 1, metadata=LABELS)
-
-    assert "customer" not in encode(started)[1]
-    assert encode(submitted)[1].count("customer") == 1
-    assert decode(*encode(started)) == started
-    assert decode(*encode(submitted)).metadata == {}  # type: ignore[attr-defined]  # a TaskEvent
-    assert "customer" not in repr(submitted) + repr(started) + repr(submitted.spec)
-
-
 # -- what tasks are found by -----------------------------------------------------------------------------------
 
 
@@ -283,45 +270,6 @@ def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
 # -- what is metadata ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", [lambda it: Task("go", metadata=it), lambda it: Subtask("a", metadata=it)])
-@pytest.mark.parametrize(
-    ("odd", "said"),
-    [
-        ("x", r"metadata: expected a dict, got a str\. Write \{'customer': 7\}"),
-        ({1: 2}, r"metadata: has an int for a key\. Use texts"),
-        ({"x": object()}, "metadata: hold what cannot be kept as JSON"),
-        (
-            {"x": "y" * METADATA_CHARS},
-            r"metadata: is 4,105 characters of JSON, more than 4,096\. It is for",
-        ),
-    ],
-    ids=["no dict", "odd key", "no JSON", "too large"],
-)
-def test_metadata_is_small_json_and_anything_else_is_refused(made: Any, odd: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        made(odd)
-
-
-def test_metadata_of_task_and_subtask_are_small_together_or_the_plan_is_refused() -> None:
-    crew = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan([Subtask("b", worker="m")])),
-        children=[WorkerSpec(id="m", execute=(member := Seeing()).execute)],
-    )
-    half = METADATA_CHARS // 2
-    task = Task("go", metadata={"of": "x", "task": "t" * half})
-    for size, fits in [(half - 40, True), (half, False)]:
-        plan = [Subtask("a", worker="team", metadata={"of": "y", "subtask": "s" * size})]
-        with start(tree_of(Seeing(), plan, crew)) as tree:
-            if fits:
-                assert tree.run(task, timeout=LONG_S).results
-                assert member.seen[-1][1].keys() == {"of", "task", "subtask"}
-            else:
-                with pytest.raises(PlanError, match=r"a\.metadata: is 4,1\d\d characters of JSON with that of"):
-                    tree.run(task, timeout=LONG_S)
-    assert len(member.seen) == 1
-
-
 def test_what_another_plan_leaves_out_keeps_its_metadata_where_events_are_read(tmp_path: Path) -> None:
     plans = [[Subtask("a", worker="no", metadata={"way": 1})], [Subtask("b", worker="w", metadata={"way": 2})]]
     no = WorkerSpec(id="no", execute=Seeing(OSError("no")).execute, on_failure=[], undo=lambda *_: None)
@@ -336,11 +284,3 @@ def test_what_another_plan_leaves_out_keeps_its_metadata_where_events_are_read(t
     assert told == sorted(of_task.items())
     assert {"way": 1} in of_task.values()
     assert {"way": 2} in of_task.values()
-
-
-def test_metadata_may_be_as_large_as_the_limit() -> None:
-    size = METADATA_CHARS - len(json.dumps({"x": ""}))
-
-    assert Task("go", metadata={"x": "y" * size}).metadata == {"x": "y" * size}
-    with pytest.raises(ConfigError):
-        Task("go", metadata={"x": "y" * (size + 1)})

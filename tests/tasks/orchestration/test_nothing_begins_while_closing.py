@@ -11,8 +11,7 @@ from typing import Any
 import actors
 from actors.testing import settle
 from tests.support.asking import LONG_S, does
-from tests.tasks.dispatching import until
-from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
 
 
 class Busy:
@@ -47,7 +46,6 @@ def assert_nothing_is_left_of_the_team(tree: Tree, busy: Busy, stops: threading.
     stops.join(LONG_S)
     tree.delete_child("p/team")
     settle(tree)
-    assert tree._system.services["tasks"].attempts == {}
 
 
 def test_an_undo_that_became_due_while_its_team_was_stopped_is_not_left_behind() -> None:
@@ -62,22 +60,3 @@ def test_an_undo_that_became_due_while_its_team_was_stopped_is_not_left_behind()
         assert_nothing_is_left_of_the_team(tree, busy, stops)
 
     assert not undone.is_set()
-
-
-def test_a_plan_for_a_task_that_came_while_its_team_was_stopped_is_not_left_behind() -> None:
-    busy, planned = Busy(), []
-
-    def plan(task: Task, *_: Any) -> Plan:
-        planned.append(task.goal)
-        return Plan([Subtask("part", worker="m")])
-
-    with start(shop(plan, WorkerSpec(id="m", execute=busy, shutdown=LONG_S))) as tree:
-        tree.submit("the first goal", "p/team")
-        assert busy.begun.wait(LONG_S)
-        stops = stop_team(tree, busy)
-        tree.submit("the second goal", "p/team")
-        until(lambda: len(tree._system.services["tasks"].ports["p/team"].states) == 2)
-
-        assert_nothing_is_left_of_the_team(tree, busy, stops)
-
-    assert planned == ["the first goal"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import pickle
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 import pytest
 
 import actors
-from actors import HopLimitError, RecursionDetectedError
-from actors.tasks.model.task_events import SubtaskRetrying, SubtaskStarted
+from actors import RecursionDetectedError
 from tests.support.load import beside_others
 from trees import (
     Report,
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskRetrying,
     SupervisorSpec,
-    Task,
     TaskFailedError,
     Tasks,
     Tree,
@@ -371,35 +369,3 @@ def test_a_chain_of_200_dependent_subtasks_never_meets_max_hops() -> None:
         report = tree.run("the goal", timeout=LONG_S)
 
     assert report.results["s199"] == 200
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_the_hop_limits_error_says_that_it_is_the_hop_limit_its_number_and_max_hops(kind: str) -> None:
-    caught = Caught()
-    over = threading.Event()
-
-    def execute(_: Any, __: Any) -> str:
-        try:
-            return caught.there.submit("and again").id
-        except HopLimitError as error:
-            caught.raised(error)
-            over.set()
-            raise
-
-    async def execute_async(task: Any, context: Any) -> str:
-        return execute(task, context)
-
-    worker = WorkerSpec(id="a", execute=execute if kind == "sync" else execute_async)
-    with start(only("a", worker), max_hops=10) as tree:
-        started: list[SubtaskStarted] = []
-        tree.subscribe(lambda event: started.append(event) if isinstance(event, SubtaskStarted) else None)
-        caught.tree = tree
-        tree.submit(Task("the goal"))
-
-        assert over.wait(LONG_S)
-        tree._system.bus.flush(LONG_S)
-        assert len(caught.errors) == 1
-        said = str(caught.errors[0])
-        assert all(words in said for words in ("p/a", "hop limit", "hop 11", "max_hops=10")), said
-        assert len(started) == 11
-        assert {child.incarnation for child in tree.which_children("p")} == {1}

@@ -12,7 +12,7 @@ import pytest
 
 from actors import Escalated, Later
 from actors.testing import ManualClock
-from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, submitted, until
+from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted, until
 from tests.tasks.puppet import Puppet
 from trees import Approve, Escalate, Retry, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
@@ -70,31 +70,6 @@ def test_whoever_waits_for_work_is_not_silent_while_that_shows_life(
         report = handle.result(timeout=LONG_S)
 
     assert "done" in str(report.results)
-
-
-@WAITS
-def test_whoever_waits_for_work_that_shows_no_life_is_silent_from_its_last_sign_on(
-    tree_of: Callable[..., SupervisorSpec],
-) -> None:
-    puppet, clock = Puppet(), ManualClock()
-
-    with start(tree_of(puppet), clock=clock) as tree:
-        handle = submitted(tree, "go")
-        puppet.does(lambda context: context.heartbeat())
-        clock.advance(IDLE_S - 1)
-        puppet.does(lambda context: context.heartbeat())
-        clock.advance(IDLE_S - 1)
-        heard(tree)
-        before = handle.status
-        clock.advance(1)
-        heard(tree)
-        if tree_of is of_an_asker:  # its supervisor may take a moment to give its thread up; a result would count
-            until(lambda: handle._state().nodes["asker"].is_done)
-        puppet.orders.put(None)
-        report = failure(handle)
-
-    assert before == "running"
-    assert "gave no sign of life for 5 s" in str(report.failed)
 
 
 @WAITS

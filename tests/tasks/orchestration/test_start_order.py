@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors import Worker
-from actors.model.errors import StartError
+from actors import StartError, Worker
 from tests.tasks.resuming import NotingStore
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 

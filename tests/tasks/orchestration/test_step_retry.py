@@ -10,15 +10,6 @@ from typing import Any
 import pytest
 
 from actors import ConfigError, Done, Failed, Later, Usage
-from actors.tasks.model.task_events import (
-    PlanRefused,
-    Reviewed,
-    StepEscalated,
-    StepFailed,
-    StepRetrying,
-    Synthesized,
-    TaskEnding,
-)
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import LONG_S, Shop, shop, undoable
 from trees import (
@@ -29,10 +20,17 @@ from trees import (
     EscalationError,
     Plan,
     PlanError,
+    PlanRefused,
     Reject,
     Respond,
     Retry,
+    Reviewed,
+    StepEscalated,
+    StepFailed,
+    StepRetrying,
     Subtask,
+    Synthesized,
+    TaskEnding,
     Tasks,
     TaskStatus,
     WorkerSpec,

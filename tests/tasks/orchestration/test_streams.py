@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import queue
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loguru import logger
 
 from actors import TreeDownError
-from actors.runtime.event_bus import weight_of
-from actors.runtime.event_log import describe
-from actors.tasks.execution.attempt_stream import MOST_CHARS, MOST_PIECES, Piece
-from actors.tasks.model.task_events import (
+from actors.testing import ManualClock, settle
+from tests.support.attempts import AT_ONCE, LONG_S
+from tests.tasks.orchestration.one_worker import ONE, TWO, spec_of
+from tests.tasks.resuming import NotingStore
+from trees import (
+    Keep,
+    StaticPlan,
+    Subtask,
     SubtaskProgressed,
     SubtaskRetrying,
     SubtaskStarted,
     SubtaskStreamed,
     SubtaskSucceeded,
-    TaskEvent,
+    SupervisorSpec,
+    Task,
     TaskFinished,
+    Tasks,
+    TaskStatus,
+    WorkerSpec,
+    start,
 )
-from actors.tasks.orchestration import stream_relay, unkept_events
-from actors.testing import ManualClock, settle
-from tests.support.attempts import AT_ONCE, LONG_S
-from tests.tasks.orchestration.one_worker import ONE, TWO, spec_of
-from tests.tasks.resuming import NotingStore
-from trees import Keep, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
-from trees.host.journal_follower import JournalFollower
 
 
 def pieces(events: Any) -> list[tuple[str, str]]:
@@ -99,29 +98,6 @@ def test_what_an_attempt_streams_comes_in_order_with_the_other_events_and_is_not
     assert not pieces(handle.events())
 
 
-def test_pieces_are_gathered_for_50_ms_and_what_is_left_comes_before_the_end() -> None:
-    clock, seen, speaker = ManualClock(), list[Any](), Speaker("a", "b")
-    with speaking(speaker, clock=clock) as (tree, handle):
-        tree.subscribe(seen.append)
-        speaker.context.stream("c")
-        clock.advance(0.049)
-        tree._system.bus.flush(LONG_S)
-        early = pieces(seen)
-        clock.advance(0.001)
-        tree._system.bus.flush(LONG_S)
-        gathered = pieces(seen)
-        speaker.context.stream("d")
-        speaker.may_end.set()
-        handle.result(LONG_S)
-        tree._system.bus.flush(LONG_S)
-
-    assert early == []
-    assert gathered == [("text", "abc")]
-    assert pieces(seen) == [("text", "abc"), ("text", "d")]
-    kinds = [type(event) for event in seen]
-    assert kinds.index(SubtaskSucceeded) > max(at for at, kind in enumerate(kinds) if kind is SubtaskStreamed)
-
-
 def test_progress_stands_behind_what_was_said_before_it() -> None:
     speaker = Speaker("before")
     with speaking(speaker) as (_, handle):
@@ -134,31 +110,6 @@ def test_progress_stands_behind_what_was_said_before_it() -> None:
 
     told = [event for event in live if isinstance(event, (SubtaskProgressed, SubtaskStreamed))]
     assert [getattr(event, "text", "") or "progress" for event in told] == ["before", "progress", "after"]
-
-
-def test_a_flood_is_cut_off_and_the_events_say_how_much_was_lost() -> None:
-    clock, seen, speaker = ManualClock(), list[Any](), Speaker()
-    with speaking(speaker, clock=clock) as (tree, _):
-        tree.subscribe(seen.append)
-        for _ in range(100):
-            speaker.context.stream("x" * 1_000)
-        clock.advance(0.05)
-        speaker.context.stream("on")
-        clock.advance(0.05)
-        for number in range(2 * MOST_PIECES):
-            speaker.context.stream(f"{number:04}", "tool_call")
-        clock.advance(0.05)
-        tree._system.bus.flush(LONG_S)
-
-    told = [event for event in seen if isinstance(event, SubtaskStreamed)]
-    assert [(event.text, event.lost) for event in told[:3]] == [
-        ("x" * MOST_CHARS, 0),
-        ("", 100_000 - MOST_CHARS),
-        ("on", 0),
-    ]
-    assert [event.text for event in told[3:-1]] == [f"{number:04}" for number in range(MOST_PIECES)]
-    assert told[-1].lost == 4 * MOST_PIECES
-    assert [event.number for event in told] == list(range(1, len(told) + 1))
 
 
 def test_a_kind_that_there_is_not_and_what_is_no_text_are_refused_where_they_are_streamed() -> None:
@@ -286,43 +237,6 @@ def test_what_a_worker_says_before_it_crashes_is_told_before_the_crash_is() -> N
     assert names.index("subtask_streamed") < names.index("subtask_failed")
 
 
-def test_who_does_not_stream_has_no_stream() -> None:
-    streams: list[Any] = []
-
-    def work(_: Any, context: Any) -> None:
-        context.progress(0.5)
-        streams.append(context._attempt.stream)
-
-    with start(spec_of(work)) as tree:
-        tree.run("go", timeout=LONG_S)
-        assert streams == [None]
-        assert not tree._system.services["tasks"].streams._recent
-
-
-def test_what_is_streamed_is_content_no_log_line_or_dump_has_it_unless_it_is_asked_for() -> None:
-    lines: list[str] = []
-    sink = logger.add(lambda line: lines.append(str(line)), level=0)
-    speaker, seen, clock = Speaker("Dear\n", "Mr Secret "), list[Any](), ManualClock()
-    try:
-        with speaking(speaker, clock=clock) as (tree, handle):
-            events = iter(handle.events())
-            seen.append(next(events))  # it reads from here on: of a task that has ended nothing streamed is recalled
-            clock.advance(0.05)
-            dumps = [tree.dump(verbose=True), tree.dump(format="json"), handle.dump(), handle.dump("json")]
-            asked = tree.dump(streams=True)
-            speaker.may_end.set()
-            seen += events
-    finally:
-        logger.remove(sink)
-
-    event = next(event for event in seen if isinstance(event, SubtaskStreamed))
-    everything = [*lines, *dumps, repr(event), describe(event), str(event.as_dict())]
-    assert any("SubtaskStreamed" in line for line in lines)
-    assert not [text for text in everything if "Secret" in text]
-    assert event.as_dict(content=True)["text"] == "Dear\nMr Secret "
-    assert "says: Mr Secret" in asked
-
-
 @pytest.mark.parametrize("interval", [1e-6, 0.005])
 def test_many_threads_of_one_attempt_may_stream_and_each_is_told_in_its_own_order(interval: float) -> None:
     def work(_: Any, context: Any) -> None:
@@ -438,25 +352,6 @@ def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subt
     assert not shallow
 
 
-def test_who_begins_late_has_the_beginning_once_and_then_what_comes() -> None:
-    clock, speaker = ManualClock(), Speaker("early ")
-    with speaking(speaker, clock=clock) as (tree, handle):
-        first = iter(handle.events())  # the feed has a subscriber from here on
-        assert isinstance(next(first), TaskEvent)
-        clock.advance(0.05)
-        tree._system.bus.flush(LONG_S)
-        stream, events = handle.stream(), iter(handle.events())
-        assert next(stream) == "early "
-        live = [next(events) for _ in range(5)]
-        speaker.context.stream("later")
-        speaker.may_end.set()
-        live += events
-
-        assert list(stream) == ["later"]
-        assert pieces(live) == [("text", "early "), ("text", "later")]
-        assert pieces(first) == [("text", "early "), ("text", "later")]
-
-
 def test_who_begins_late_has_the_last_progress_once_in_its_place_and_then_what_comes() -> None:
     speaker = Speaker(lambda context: context.progress(0.1, "old"), lambda context: context.progress(0.2, "last"))
     with speaking(speaker) as (_, handle):
@@ -500,43 +395,6 @@ def test_progress_that_is_told_while_a_reader_begins_is_heard_once_and_in_order(
             assert shares[-1] == 1.0
 
 
-def test_progress_that_comes_while_the_journal_is_read_stands_behind_the_begin_of_its_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    goes_on, fails, flushed = threading.Event(), threading.Event(), threading.Event()
-    read, seen = JournalFollower._kept, queue.SimpleQueue[Any]()
-
-    def works(_: Any, context: Any) -> str:
-        if context.attempt == 1:
-            assert goes_on.wait(LONG_S)
-            context.progress(0.1)  # has the reader look
-            assert fails.wait(LONG_S)
-            raise ValueError("once more")
-        context.progress(0.5)
-        assert flushed.wait(LONG_S)
-        return "ok"
-
-    def kept(follower: JournalFollower, until: float) -> Any:
-        found = list(read(follower, until))
-        if not fails.is_set():
-            fails.set()
-            assert [seen.get(timeout=LONG_S).fraction for _ in range(2)] == [0.1, 0.5]
-            tree._system.bus.flush(LONG_S)
-            flushed.set()
-        return iter(found)
-
-    with start(spec_of(works, on_failure=[AT_ONCE])) as tree:
-        tree.subscribe(lambda event: seen.put(event) if isinstance(event, SubtaskProgressed) else None)
-        events = iter(tree.submit("go").events())
-        live = [next(events) for _ in range(4)]
-        monkeypatch.setattr(JournalFollower, "_kept", kept)
-        goes_on.set()
-        live += events
-
-    told = [event for event in live if isinstance(event, SubtaskStarted | SubtaskProgressed)]
-    assert [getattr(event, "fraction", None) for event in told] == [None, 0.1, None, 0.5]
-
-
 def test_progress_is_let_go_of_with_its_attempt() -> None:
     def told() -> list[SubtaskProgressed]:
         gc.collect()
@@ -547,39 +405,6 @@ def test_progress_is_let_go_of_with_its_attempt() -> None:
             tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
         settle(tree)
         assert told() == []
-
-
-@pytest.mark.parametrize("others", [0, stream_relay.MOST_TASKS + 2])
-def test_what_comes_between_the_begin_of_a_reader_and_its_first_look_is_told_however_much_others_stream(
-    others: int,
-) -> None:
-    speaker = Speaker()
-    with speaking(speaker) as (tree, handle):
-        events, texts = aiter(handle.events()), handle.stream()
-        for number in range(5):
-            speaker.context.progress(number / 10)
-            speaker.context.stream(f"piece {number}, ")
-        speaker.context.progress(0.9)  # tells the last piece first
-        for number in range(others):
-            speaker.context._attempt.owner.streams.tell(_of_another(speaker.context, number), [Piece("text", "x")])
-        tree._system.bus.flush(LONG_S)
-        speaker.may_end.set()
-
-        async def all_of_them() -> list[TaskEvent]:
-            return [event async for event in events]
-
-        live = asyncio.run(all_of_them())
-        said = "".join(f"piece {number}, " for number in range(5))
-        shares = [event.fraction for event in live if isinstance(event, SubtaskProgressed)]
-        assert shares == [0, 0.1, 0.2, 0.3, 0.4, 0.9]
-        assert "".join(text for _, text in pieces(live)) == "".join(texts) == said
-
-
-def _of_another(context: Any, number: int) -> Any:
-    """An attempt of another task, as the relay sees it."""
-    attempt = context._attempt
-    spec = SimpleNamespace(task=f"other{number}", worker="w", values=attempt.spec.values)
-    return SimpleNamespace(spec=spec, owner=attempt.owner, subtask=attempt.subtask)
 
 
 def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
@@ -614,60 +439,6 @@ def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
             assert told == ["present"]
 
 
-def test_who_goes_on_after_an_event_is_not_told_once_more_what_was_streamed_before() -> None:
-    clock, speaker = ManualClock(), Speaker("early")
-    with speaking(speaker, clock=clock) as (tree, handle):
-        clock.advance(0.05)
-        tree._system.bus.flush(LONG_S)
-        events = iter(handle.events(after=3))
-        live = [next(events)]
-        speaker.context.stream("later")
-        speaker.may_end.set()
-        live += events
-
-    assert pieces(live) == [("text", "later")]
-
-
-def test_who_begins_late_has_the_newest_and_is_told_how_much_is_gone() -> None:
-    clock, speaker = ManualClock(), Speaker()
-    with speaking(speaker, clock=clock) as (_, handle):
-        for number in range(10):
-            speaker.context.stream(f"{number}" * 20_000)
-            clock.advance(0.05)
-        stream = handle.stream()
-        speaker.may_end.set()
-        texts = list(stream)
-
-    assert sum(map(len, texts)) + stream.lost == 200_000
-    assert 0 < sum(map(len, texts)) <= unkept_events.MOST_CHARS
-    assert texts[-1] == "9" * 20_000
-
-
-def test_only_the_tasks_that_have_streamed_last_are_recalled_and_one_that_is_removed_is_not() -> None:
-    with start(spec_of(lambda task, context: context.stream("text"))) as tree:
-        for number in range(stream_relay.MOST_TASKS + 2):
-            tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
-        recalled = tree._system.services["tasks"].streams._recent
-        assert [*recalled][:2] == ["t2", "t3"]
-        assert len(recalled) == stream_relay.MOST_TASKS
-        tree.remove_task("t2")
-        assert "t2" not in recalled
-
-
-def test_a_stream_that_is_closed_early_is_over_and_leaves_nothing_behind() -> None:
-    speaker = Speaker("a")
-    with speaking(speaker) as (tree, handle):
-        stream, other = handle.stream(), handle.stream()
-        assert next(stream) == "a"
-        tree._system.bus.flush(LONG_S)  # the bus has let them join
-        stream.close()
-        asyncio.run(other.aclose())
-
-        assert list(stream) == []
-        (topics,) = tree._system.services["tasks"].feed._topics.values()
-        assert [len(topic.snapshot()) for topic in topics.values()] == [0]
-
-
 def test_the_stream_of_a_tree_that_has_failed_raises_that() -> None:
     has_spoken = threading.Event()
 
@@ -690,51 +461,6 @@ def test_the_stream_of_a_tree_that_has_failed_raises_that() -> None:
 
 
 # -- what is held ----------------------------------------------------------------------------------------------
-
-
-def streamed(text: str, number: int, attempt: int = 1, lost: int = 0) -> SubtaskStreamed:
-    return SubtaskStreamed("p", "t", 1.0, "s", "text", text, "w", attempt, lost, seq=number, number=number)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "kept"),
-    [
-        ([10] * 5, 5),
-        ([1] * (unkept_events.MOST_EVENTS + 7), unkept_events.MOST_EVENTS),
-        ([unkept_events.MOST_CHARS, 1], 1),
-        ([50_000] * 4, 2),
-        ([2 * unkept_events.MOST_CHARS], 1),
-    ],
-)
-def test_the_newest_are_held_and_a_gap_says_what_is_gone(sizes: list[int], kept: int) -> None:
-    held = unkept_events.UnkeptEvents()
-    for number, size in enumerate(sizes, start=1):
-        held.put(streamed("x" * size, number, lost=1))
-    seen: list[Any] = held.held()
-    gone = len(sizes) - kept
-
-    assert len(seen) == kept + (gone > 0)
-    assert sum(len(event.text) + event.lost for event in seen) == sum(sizes) + len(sizes)
-    assert [event.number for event in seen] == [*([gone] if gone else []), *range(gone + 1, len(sizes) + 1)]
-    assert unkept_events.UnkeptEvents().held() == []
-
-
-def test_gaps_of_several_attempts_are_told_apart_and_progress_goes_unsaid() -> None:
-    held = unkept_events.UnkeptEvents()
-    held.put(SubtaskProgressed("p", "t", 1.0, "s", 0.5, "x" * unkept_events.MOST_CHARS))
-    for number in range(1, 7):
-        held.put(streamed("x" * 60_000, number, attempt=1 + number % 2))
-
-    assert [(event.number, event.attempt, event.lost) for event in held.held() if event.lost] == [  # type: ignore[union-attr]
-        (3, 2, 120_000),
-        (4, 1, 120_000),
-    ]
-    assert [type(event) for event in held.held()] == [SubtaskStreamed] * 4
-
-
-@pytest.mark.parametrize(("characters", "weight"), [(100, 0), (65_536, 16)])
-def test_a_long_piece_weighs_in_the_queue_of_a_slow_subscriber(characters: int, weight: int) -> None:
-    assert weight_of(SubtaskStreamed("r", "t", 1.0, "s", "text", "x" * characters)) == weight
 
 
 def test_nothing_is_recalled_of_a_task_that_the_store_has_let_go_of_for_the_next_one_of_its_id() -> None:

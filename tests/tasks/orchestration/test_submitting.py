@@ -29,7 +29,6 @@ from trees import (
     start,
     start_async,
 )
-from trees.host.bulk import checked_tasks, own_copy
 
 ONE = StaticPlan([Subtask("a", worker="w")])
 
@@ -265,24 +264,3 @@ def test_the_ids_of_the_library_are_refused(way: str) -> None:
     task = Task("go", id="t@a")
     with start(spec_of(ScriptedExecutable("done"))) as tree, pytest.raises(ConfigError, match="no id of a user"):
         _ = tree.submit(task) if way == "submit" else list(tree.map([task], to="p", on_error="raise"))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda task: task.plan.warnings.append("doubt"),
-        lambda task: task.plan.subtasks[0].inputs.update(x=(1, 2)),
-        lambda task: task.inputs.update(x=(1, 2)),
-    ],
-)
-def test_a_task_that_was_changed_in_place_and_is_given_twice_is_one_task_as_it_is_now(change: Any) -> None:
-    task = Task("go", id="t", inputs={"y": 1}, plan=Plan([Subtask("a", inputs={"x": 1})]))
-    change(task)
-
-    one, other = checked_tasks([task, task])
-
-    assert one is other
-    assert one == own_copy(task)
-    assert one.plan is not None
-    assert task.plan is not None
-    assert one.plan.warnings == task.plan.warnings

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
+import trees as task_events
 from actors import Escalated, Failed
-from actors.messaging.reply import Reply
-from actors.tasks.model import task_events
-from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStarted, TaskEvent, TaskFinished
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.tasks.orchestrators import kill_orchestrator
@@ -22,10 +20,13 @@ from trees import (
     Respond,
     StaticPlan,
     Subtask,
+    SubtaskProgressed,
+    SubtaskStarted,
     SupervisorSpec,
     Task,
+    TaskEvent,
+    TaskFinished,
     Tasks,
-    TaskStatus,
     WorkerSpec,
     start,
 )
@@ -223,47 +224,6 @@ def test_only_what_is_new_is_told_of_teams_that_an_earlier_process_had_begun() -
     expected = {id_: journal[before.get(id_, 0) :] for id_, journal in store.journals.items()}
     assert {id_: [event for event in kept(new) if event.task == id_] for id_ in expected} == expected
     assert expected["t@left:1.1"]
-
-
-class Listener:
-    """Notes what a feed tells it."""
-
-    scope = "p/"
-
-    def __init__(self) -> None:
-        self.heard: list[TaskEvent] = []
-        self.ended = threading.Event()
-
-    def hear(self, event: TaskEvent) -> None:
-        self.heard.append(event)
-        if isinstance(event, TaskFinished) and event.task.count("@"):
-            self.ended.set()
-
-    def wake(self) -> None:
-        """Nothing is read here."""
-
-    catch_up = has_heard_all = wake
-
-
-@pytest.mark.parametrize("part", ["t@left:1.1", "t@left:1.1@deeper:1.1"])
-def test_a_part_is_followed_beyond_the_end_of_what_it_is_a_part_of(part: str) -> None:
-    """Where the whole goes on without a team, what the team has of it may end later: it has things to undo."""
-    listener, whole, over = Listener(), Listener(), Reply()
-    with start(house()) as tree:
-        ground = tree._system.services["tasks"]
-        ground.feed.follow(part, listener, Reply())
-        ground.feed.follow("t", whole, over)
-        ends = [
-            TaskFinished(path, id_, 1.0, TaskStatus.CANCELLED, best_effort=False)
-            for path, id_ in [("p", "t"), ("p/one", part)]
-        ]
-        for end in ends:
-            tree._system.publish(end)
-            over.complete()
-        assert listener.ended.wait(LONG_S)
-
-    assert listener.heard == ends[1:]
-    assert whole.heard == ends[:1]
 
 
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "its end is the last record"])

@@ -6,36 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError, Escalated
-from actors.tasks.model.task_ids import BREAKER, NEW_IDS, OLD_IDS, is_part_of, part_id, require_own, whole_of
+from actors import Escalated
 from tests.support.hardening import eventually
 from tests.trees.store.stores import PATIENCE_S
 from trees import Escalate, Plan, Respond, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
-
-
-@pytest.mark.parametrize("id_", ["a@b", "@", "t@order:1.1", f"{BREAKER}p/w"])
-def test_an_id_with_the_letter_of_the_library_is_refused_where_a_task_is_submitted(id_: str) -> None:
-    with pytest.raises(ConfigError, match="which no id of a user may have"):
-        require_own(id_)
-    with start(team_and_others()) as tree, pytest.raises(ConfigError, match="Leave the @ out"):
-        tree.submit(Task("go", id=id_))
-
-
-def test_ids_of_parts_lead_to_the_task_they_belong_to() -> None:
-    known = {"acme", "acme:1"}.__contains__
-    assert whole_of(part_id("acme:1", "order:1.1", NEW_IDS)) == "acme:1"
-    assert whole_of(part_id(part_id("acme", "a:1.1", NEW_IDS), "b:1.1", NEW_IDS)) == "acme"
-    assert whole_of("acme:1", None, known) is None
-    assert whole_of(part_id("acme", "order:1.1", OLD_IDS), "acme/order#1.1", known) == "acme"
-    assert whole_of("gone:order:1.1", "gone/order#1.1", known) is None
-    assert whole_of(f"{BREAKER}p/w") is None
-
-
-def test_only_a_part_is_a_part() -> None:
-    assert is_part_of("acme@order:1.1", "acme/order#1.1", "acme")
-    assert is_part_of("acme:order:1.1", "acme/order#1.1", "acme")
-    assert not is_part_of("acme:order:1.1", None, "acme")
-    assert not is_part_of("acme:1@order:1.1", "acme:1/order#1.1", "acme")
 
 
 def team_and_others() -> SupervisorSpec:

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from actors import Failed
-from actors.tasks.model.task_events import SubtaskStarted, TaskPaused, TaskResumed
 from actors.testing import ManualClock, settle
-from tests.tasks.dispatching import heard, until
 from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, nested, run, team
 from trees import (
     Breaker,
@@ -22,10 +20,10 @@ from trees import (
     TaskCancelledError,
     TaskDeadlineError,
     TaskFailedError,
-    TaskHandle,
+    TaskPaused,
+    TaskResumed,
     Tasks,
     TaskStatus,
-    Tree,
     WorkerSpec,
     start,
 )
@@ -194,7 +192,6 @@ def test_a_cancel_reaches_what_a_team_has_running() -> None:
         settle(tree)
         assert stuck.ended == ["cancelled"]
         assert [tree.task(event.task).status for event in nested(tree)] == [TaskStatus.CANCELLED]
-        assert tree._system.services["tasks"].attempts == {}
 
 
 def test_a_team_has_no_more_time_than_the_task_above() -> None:
@@ -293,34 +290,3 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
         assert len(set(crashes)) == 1
         assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
         assert [event.task for event in nested(tree)] == ["t@only:1.1"]
-        assert tree._system.services["tasks"].attempts == {}
-
-
-def given(tree: Tree) -> TaskHandle:
-    """A task whose part was given to the team."""
-    handle = tree.submit("the goal")
-    attempts = tree._system.services["tasks"].attempts
-    until(lambda: [each for each in attempts.copy().values() if each.spec.part and each.was_given])
-    heard(tree, "p")
-    return handle
-
-
-def test_a_part_for_a_team_whose_orchestrator_is_stopped_is_given_once_and_done_when_that_is_up_again() -> None:
-    with start(above(team(WorkerSpec(id="x", execute=does)))) as tree:
-        tree.terminate_child("p/team/orchestrator")
-        handle = given(tree)
-        tree.restart_child("p/team/orchestrator")
-        report = handle.result(LONG_S)
-        begun = [event for event in handle.events(deep=False) if isinstance(event, SubtaskStarted)]
-
-    assert report.results == {"only": {"x": "did the part of the team"}}
-    assert len(begun) == 1
-
-
-def test_a_part_for_a_team_whose_orchestrator_is_stopped_ends_with_the_team() -> None:
-    with start(above(team(WorkerSpec(id="x", execute=does)))) as tree:
-        tree.terminate_child("p/team/orchestrator")
-        handle = given(tree)
-        tree.terminate_child("p/team")
-        with pytest.raises(TaskFailedError, match="p/team is stopped"):
-            handle.result(LONG_S)

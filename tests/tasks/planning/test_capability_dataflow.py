@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.task import Plan, Task
-from actors.tasks.planning.capability_planner import CapabilityPlanner
 from tests.tasks.planning.planned import refused
 from tests.tasks.planning.test_planners import row
-from trees import NoCapableWorkerError, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import (
+    CapabilityPlanner,
+    ExecutableInfo,
+    NoCapableWorkerError,
+    Plan,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 
 
 def flow(name: str, *, takes: str = "", gives: str = "", **words: Any) -> ExecutableInfo:

@@ -6,13 +6,10 @@ from typing import Final
 
 import pytest
 
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.task import Plan, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.planners import KeywordPlanner
 from tests.tasks.planning.further_goals import FURTHER_GOALS
 from tests.tasks.planning.held_out_goals import GOALS, Held
 from tests.tasks.planning.test_planners import row
+from trees import ExecutableInfo, KeywordPlanner, NoCapableWorkerError, Plan, Task
 
 
 def catalogue(registry: dict[str, str]) -> tuple[ExecutableInfo, ...]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import Planned, PlanRefused
 from actors.testing import FakeModel, ScriptedExecutable
 from tests.tasks.planning.planned import GOOD, refused, tree_of
 from trees import (
@@ -18,6 +17,8 @@ from trees import (
     NoCapableWorkerError,
     Plan,
     PlanError,
+    Planned,
+    PlanRefused,
     Retry,
     StaticPlan,
     Subtask,

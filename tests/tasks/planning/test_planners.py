@@ -4,21 +4,17 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from actors.model.errors import ConfigError
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.task import Plan, Subtask, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.plan_validation import check_plan
-from actors.tasks.planning.planners import (
+from actors import ConfigError
+from trees import (
     CapabilityPlanner,
+    ExecutableInfo,
     KeywordPlanner,
     ModelPlanner,
+    NoCapableWorkerError,
     StaticPlan,
-    as_plan,
-    is_inline,
+    Subtask,
+    Task,
 )
 
 
@@ -223,16 +219,6 @@ def test_a_thousand_clauses_and_a_thousand_workers_make_a_plan() -> None:
     assert len(by_words(goal, *rows)) == 1_000
 
 
-@given(st.text(alphabet="search review it then and, .the results ", min_size=1, max_size=120))
-def test_whatever_it_plans_passes_the_check(goal: str) -> None:
-    try:
-        plan = KeywordPlanner().plan(Task(goal), TEAM, "")
-    except NoCapableWorkerError:
-        return
-
-    assert check_plan(plan, TEAM, task_id="t", max_subtasks=1_000, budget=None, goal=goal)[0] == []
-
-
 # -- CapabilityPlanner -------------------------------------------------------------------------------------------
 
 
@@ -315,48 +301,6 @@ def test_a_static_plan_is_the_same_for_every_task() -> None:
 
 
 # -- as_plan, is_inline, repr ------------------------------------------------------------------------------------
-
-
-def test_a_list_or_tuple_of_subtasks_is_a_plan() -> None:
-    assert as_plan([Subtask("a")]) == as_plan((Subtask("a"),)) == Plan([Subtask("a")])
-
-
-@pytest.mark.parametrize("value", [None, 3, object(), {1, 2}, Subtask("secret")])
-def test_anything_else_is_a_type_error_that_shows_no_value(value: object) -> None:
-    with pytest.raises(TypeError, match="a planner returned") as caught:
-        as_plan(value)
-
-    assert "secret" not in str(caught.value)
-
-
-class Mine(KeywordPlanner):
-    pass
-
-
-@pytest.mark.parametrize(
-    ("planner", "inline"),
-    [
-        (KeywordPlanner(), True),
-        (KeywordPlanner({"x": "y"}), True),
-        (CapabilityPlanner(), True),
-        (StaticPlan([]), True),
-        (CapabilityPlanner(lambda task: ["x"]), False),
-        (ModelPlanner(print), False),
-        (Mine(), False),
-        (lambda task, catalogue, feedback: [], False),
-    ],
-)
-def test_only_our_own_planners_without_code_of_others_run_inline(planner: object, inline: bool) -> None:
-    assert is_inline(planner) is inline
-
-
-def test_a_goal_that_takes_long_to_match_is_not_planned_inline() -> None:
-    long = Task("search, " * 10_000)
-
-    assert is_inline(KeywordPlanner(), Task("search"), TEAM * 100)
-    assert not is_inline(KeywordPlanner(), long, TEAM)
-    assert not is_inline(CapabilityPlanner(), Task("search " * 100), TEAM * 100)
-    assert is_inline(StaticPlan([]), long, TEAM)
 
 
 def needs_of(task: Task) -> list[str]:

@@ -10,8 +10,7 @@ import pytest
 
 import actors
 import trees
-from actors import ConfigError, Problem
-from actors.model.errors import ActorsError
+from actors import ActorsError, ConfigError, Problem
 from trees import (
     Approve,
     AttemptTimeoutError,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from actors import Escalated, Failed
-from actors.tasks.model.policy import Answer
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, Shop, shop
 from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
@@ -39,7 +38,7 @@ class Careful:
 
     def __init__(self, *questions: str) -> None:
         self.questions = questions
-        self.seen: list[list[Answer]] = []
+        self.seen: list[list[Any]] = []
 
     def __call__(self, task: Any, context: Any) -> str:
         self.seen.append(context.answers)
@@ -57,7 +56,7 @@ def asks(code: Callable[..., Any], *rungs: Any, id: str = "a") -> WorkerSpec:
     return WorkerSpec(id=id, execute=code, on_failure=list(rungs) or [Escalate()])
 
 
-def answer(it: Shop, answer: Answer) -> str:
+def answer(it: Shop, answer: Any) -> str:
     """Answer the only open question; its text."""
     [question] = it.handle.escalations
     it.handle.respond(question.id, answer)

@@ -1,14 +1,9 @@
 """A task ends by its deadline, or by its budget: gracefully, with what is done."""
 
-import asyncio
-import itertools
-import threading
 from typing import Any
 
 import pytest
 
-from actors.tasks.model.task import NO_USAGE
-from actors.tasks.model.task_events import TaskEnding
 from actors.testing import Hang, ScriptedExecutable, Slow
 from tests.support.attempts import LONG_S, SLOWLY, no, shop
 from tests.tasks.scripted import CHAIN, ONE, loop, sync
@@ -23,13 +18,11 @@ from trees import (
     SubtaskRetrying,
     SubtaskSucceeded,
     SupervisorSpec,
-    Task,
-    TaskCancelledError,
     TaskDeadlineError,
+    TaskEnding,
     Tasks,
     Usage,
     WorkerSpec,
-    start,
 )
 
 # -- its deadline ------------------------------------------------------------------------------------------------
@@ -188,40 +181,3 @@ def test_nor_does_the_ladder_of_its_team_try_it_again() -> None:
 
     assert "tokens 8 of 5" in report.failed["t"]
     assert calls == [1, 2]
-
-
-@pytest.mark.parametrize("end", ["preempted", "cancelled", "cancelled by another orchestrator"])
-def test_what_an_attempt_used_that_was_ended_for_reasons_of_others_is_counted_once(end: str) -> None:
-    begun, calls = threading.Event(), itertools.count(1)
-
-    async def uses(_: object, context: Any) -> str:
-        context.use(tokens=50)
-        if next(calls) == 1:
-            begun.set()
-            await asyncio.get_running_loop().create_future()
-        return "done"
-
-    plan = [Subtask("a", worker="w")]
-    spec = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=StaticPlan(plan), max_parallel=1),
-        children=[WorkerSpec(id="w", execute=uses)],
-    )
-    with start(spec) as tree:
-        handle = tree.submit(Task("go", priority=5))
-        assert begun.wait(LONG_S)
-        if end == "preempted":
-            tree.run(Task("urgent", priority=1), timeout=LONG_S)
-        else:
-            if end != "cancelled":
-                tree.terminate_child("p/orchestrator")
-                tree.restart_child("p/orchestrator")
-            handle.cancel()
-            with pytest.raises(TaskCancelledError):
-                handle.result(LONG_S)
-        records = list(handle.events())  # they end with the task
-        report = handle.report
-
-    assert report is not None
-    assert report.usage.tokens == (100 if end == "preempted" else 50)
-    assert sum(getattr(each, "usage", NO_USAGE).tokens for each in records) == report.usage.tokens

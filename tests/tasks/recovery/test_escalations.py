@@ -6,7 +6,6 @@ import pytest
 from pydantic import BaseModel
 
 from actors import Escalated
-from actors.tasks.orchestration.messages import RunOnLoop
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, no, shop
 from trees import (
@@ -24,7 +23,6 @@ from trees import (
     StaticPlan,
     Subtask,
     SupervisorSpec,
-    Task,
     Tasks,
     WorkerSpec,
 )
@@ -367,24 +365,6 @@ def test_an_answer_while_there_is_no_orchestrator_is_kept_for_the_next_one() -> 
 
     assert open_now == []
     assert (report.results, len(script.calls)) == ({"x": "done"}, 2)
-
-
-def test_answers_in_time_count_although_their_time_passes_before_an_orchestrator_has_heard_them() -> None:
-    script, a = worker(*[no] * 100, *["done"] * 100, breaker=None)
-    with shop(ONE, a, on_failure=[Retry(max_attempts=1), Escalate(timeout_s=60)]) as it:
-        handles = it.tree.submit_many([Task("sell")] * 100)  # more than are carried out at a time
-        settle(it.tree)
-        it.tree.terminate_child("shop/orchestrator")
-        port = it.tree._system.services["tasks"].ports["shop"]
-        port.tell(RunOnLoop(lambda: it.clock.advance(60.0)))  # the first order: all timers come before the last ones
-        for handle in handles:
-            handle.respond(handle.escalations[0].id, Approve())
-        it.tree.restart_child("shop/orchestrator")
-
-        reports = [handle.result(LONG_S) for handle in handles]
-
-    assert [report.results for report in reports] == [{"x": "done"}] * 100
-    assert len(script.calls) == 200
 
 
 def test_an_answer_that_comes_too_late_is_refused_also_where_no_orchestrator_has_noticed() -> None:

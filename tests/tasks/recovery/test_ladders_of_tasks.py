@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from actors import ConfigError
-from actors.model.errors import Failed
-from actors.tasks.journal.codec import from_json, to_json
-from actors.tasks.model.policy import Rung
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from trees import (
     Approve,
     Escalate,
-    Failover,
     Plan,
     Retry,
     StaticPlan,
@@ -31,7 +26,7 @@ from trees import (
 LONG_S = 60.0
 
 
-def times(count: int) -> list[Rung]:
+def times(count: int) -> list[Any]:
     """A ladder of so many attempts."""
     return [Retry(max_attempts=count, initial_s=0.0, jitter=0.0)]
 
@@ -149,36 +144,6 @@ def test_the_ladders_of_a_task_and_its_subtasks_survive_a_resume(tmp_path: Path)
 # -- the record ------------------------------------------------------------------------------------------------
 
 
-LADDERS: list[list[Rung]] = [
-    [],
-    [Retry()],
-    [Retry(max_attempts=7, initial_s=0.25, factor=3.0, max_s=9.0, jitter=0.0), Failover(), Escalate("what?", 60.0)],
-    [Retry(retry_on=(OSError, Failed), give_up_on=(FileNotFoundError,)), Escalate()],
-]
-
-
-@pytest.mark.parametrize("ladder", LADDERS, ids=repr)
-@pytest.mark.parametrize("made", [lambda it: Task("go", on_failure=it), lambda it: Subtask("a", on_failure=it)])
-def test_a_ladder_is_read_back_as_it_was(made: Any, ladder: list[Rung]) -> None:
-    spec = made(ladder)
-
-    assert type(spec)(**from_json(to_json(spec))) == spec
-    assert spec.on_failure == tuple(ladder)
-
-
-def test_a_type_that_is_not_loaded_is_known_by_its_name_and_so_are_its_subclasses() -> None:
-    record: Any = {"goal": "go", "on_failure": [{"rung": "Retry", "retry_on": ["far.away:Outer.Gone"]}]}
-    task = Task(**record)
-    (named,) = task.on_failure[0].retry_on
-    gone = type("Gone", (Exception,), {"__module__": "far.away", "__qualname__": "Outer.Gone"})
-
-    assert issubclass(gone, named)
-    assert issubclass(type("Worse", (gone,), {}), named)
-    assert not issubclass(OSError, named)
-    assert from_json(to_json(task)) == record
-    assert Task(**record) == task
-
-
 @pytest.mark.parametrize(
     "name", ["os:system", "sys:modules", "builtins:SystemExit", "trees:no_such", "json:loads", ":"]
 )
@@ -188,29 +153,6 @@ def test_reading_a_ladder_runs_nothing_and_finds_nothing_but_exceptions(name: st
 
     assert issubclass(named, Exception)
     assert not issubclass(OSError, named)
-
-
-class Patience(Rung):
-    """A rung that nobody else knows."""
-
-
-@pytest.mark.parametrize(
-    ("odd", "said"),
-    [
-        ("retry", r"Task\.on_failure: expected a list of rungs, got a str\. Write \[Retry"),
-        ([Retry], r"Task\.on_failure\[0\]: expected a rung, got the class Retry"),
-        (
-            [Retry(), Patience()],
-            r"Task\.on_failure\[1\]: a Patience is a rung of your own\. It is recorded",
-        ),
-        ([{"rung": "Retri"}], r"Task\.on_failure\[0\]: names no rung\. Did you mean 'Retry'\?"),
-        ([{"rung": "Retry", "max_attempts": 0}], r"Task\.on_failure\[0\]: Retry\.max_attempts: 0 is too small"),
-        ([{"max_attempts": 2}], r"Task\.on_failure\[0\]: expected a rung, got a dict"),
-    ],
-)
-def test_what_is_no_ladder_is_refused_with_what_to_write(odd: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        Task("go", on_failure=odd)
 
 
 def test_a_model_is_not_told_of_ladders() -> None:

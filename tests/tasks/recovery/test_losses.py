@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model import task_events
+import trees as task_events
 from tests.tasks.recovery.deadly import Deadly
 from tests.tasks.resuming import NotingStore, records
 from trees import Escalate, Failover, Retry, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start

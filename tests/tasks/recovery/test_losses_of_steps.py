@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+import trees as task_events
 from actors import Failed
-from actors.tasks.model import task_events
 from tests.support.attempts import LONG_S
 from tests.tasks.orchestrators import kill_orchestrator
 from tests.tasks.recovery.deadly import Deadly
@@ -255,48 +255,6 @@ class Waiting:
         return Plan([Subtask("x", worker="w")])
 
 
-@pytest.mark.parametrize("role", [*ROLES, "plan on the loop"])
-def test_a_step_that_is_stopped_with_its_tree_has_lost_nothing_however_often(role: str) -> None:
-    store = NotingStore()
-    for stops in range(5):
-        step = Waiting()
-        on_loop = {"planner": step.on_loop} if role == "plan on the loop" else {}
-        with start(spec_of(role, step, max_losses=2, **on_loop), store=store) as tree:
-            handle = tree.submit(Task("t", id="t"))
-            assert step.begun.acquire(timeout=LONG_S)
-            if stops == 4:
-                step.gate.set()
-                assert handle._done.wait(LONG_S)
-        step.gate.set()
-        store = NotingStore(store.changes)
-
-    report = handle.report
-    assert report is not None
-    assert (report.status is TaskStatus.SUCCEEDED) is not role.startswith("undo")
-    assert report.compensated == (["x"] if role.startswith("undo") else [])
-    assert not report.best_effort
-    assert losses(store, "t") == 0
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_step_that_outlives_its_orchestrator_is_begun_once_and_has_lost_nothing(role: str) -> None:
-    step, store = Waiting(), NotingStore()
-    with start(spec_of(role, step, max_losses=1), store=store) as tree:
-        handle = tree.submit(Task("t", id="t"))
-        assert step.begun.acquire(timeout=LONG_S)
-        for _ in range(2):
-            kill_orchestrator(tree)
-        step.gate.set()
-        assert handle._done.wait(LONG_S)
-
-    started = [
-        getattr(each, "step", "undo") for each in records(store, "t", task_events.StepStarted, task_events.Compensating)
-    ]
-    assert started == (["plan"] if role == "plan" else ["plan", role.partition(" ")[0]])
-    assert records(store, "t", task_events.StepPutBack) == []
-    assert not step.begun.acquire(blocking=False)
-
-
 def test_a_step_that_waits_for_its_slot_is_begun_once_after_its_orchestrator_has_died() -> None:
     step, store = Waiting(), NotingStore()
     with start(spec_of("plan", step, max_losses=1, max_steps=1), store=store) as tree:
@@ -309,21 +267,6 @@ def test_a_step_that_waits_for_its_slot_is_begun_once_after_its_orchestrator_has
 
     assert [report.status for report in reports] == [TaskStatus.SUCCEEDED] * 3
     assert [len(records(store, id_, task_events.StepStarted)) for id_ in "abc"] == [1, 1, 1]
-
-
-def test_a_step_that_waits_is_given_up_with_its_task_and_its_slot_goes_to_the_next() -> None:
-    step, store = Waiting(), NotingStore()
-    with start(spec_of("plan", step, max_steps=1), store=store) as tree:
-        first, second, third = [tree.submit(task) for task in tasks_of("a", "b", "c")]
-        assert step.begun.acquire(timeout=LONG_S)
-        second.cancel("not wanted")
-        assert second._done.wait(LONG_S)
-        first.cancel("nor this one")
-        assert step.begun.acquire(timeout=LONG_S)
-        step.gate.set()
-
-        assert third.result(LONG_S).status is TaskStatus.SUCCEEDED
-    assert records(store, "b", task_events.StepStarted) == []
 
 
 def test_a_planner_that_is_retried_writes_down_each_of_its_calls() -> None:

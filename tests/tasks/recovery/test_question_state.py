@@ -303,17 +303,6 @@ def test_a_state_of_any_size_is_there_in_a_new_process(tmp_path: Path, size: int
     assert code.seen == [state]
 
 
-def test_an_edit_takes_the_place_of_the_result_and_the_state_is_forgotten() -> None:
-    code = Asks(STATE)
-    with shop(ONE, asks(code)) as it:
-        it.submit()
-        answer(it, Edit("by hand"))
-        assert it.report().results == {"x": "by hand"}
-        state = it.tree._system.services["tasks"].ports["shop"].states
-        assert it.handle.id not in state
-    assert code.seen == [None]
-
-
 # -- a worker that goes on with every answer -----------------------------------------------------------------------
 
 

@@ -8,23 +8,27 @@ from typing import Any
 import pytest
 
 from actors import Escalated, Failed, Worker
-from actors.tasks.model.task_events import Compensated, Planned, PlanRefused, Replanning, SubtaskStarted, TaskEnding
-from actors.tasks.planning.replanning import ReplanFeedback
 from actors.testing import FakeModel, ScriptedExecutable, settle
 from tests.support.attempts import no, run, shop, undoable
 from trees import (
     Approve,
     Budget,
     Check,
+    Compensated,
     Escalate,
     Failover,
     ModelPlanner,
     Plan,
+    Planned,
+    PlanRefused,
     Reject,
+    Replanning,
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskStarted,
     SupervisorSpec,
+    TaskEnding,
     Tasks,
     TaskStatus,
     Verdict,
@@ -78,29 +82,6 @@ def test_by_default_nobody_plans_again() -> None:
         it.submit()
         assert it.report().status is TaskStatus.FAILED
     assert len(planner.feedbacks) == 1
-
-
-def test_the_planner_is_called_again_with_what_is_done_and_kept_what_failed_and_why() -> None:
-    planner = Planner(FIRST, OTHER_WAY)
-    script, spec = worker()
-    with replanned(planner, spec) as it:
-        it.submit()
-        report = it.report()
-        [replanning] = it.events(Replanning)
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert Counter(call.subtask for call in script.calls) == {"a": 1, "x": 1, "b2": 1, "c": 1}
-    first, second = planner.feedbacks
-    assert first == ""
-    assert isinstance(second, ReplanFeedback)
-    assert second.done == {"a": "do a", "x": "do x"}
-    assert second.failed == {"b": "ValueError: no"}
-    assert second.skipped == {"c": "needs 'b', which has failed"}
-    assert "Done, and kept: a, x" in second
-    assert "Failed: b: ValueError: no" in second
-    assert "Did not run: c" in second
-    assert replanning.failed == ("b",)
-    assert replanning.number == 1
 
 
 def test_what_is_done_is_a_dependency_like_any_other_and_its_result_is_seen() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors import Done, Failed, Usage, Worker
-from actors.tasks.model.task_events import SubtaskStarted
-from actors.tasks.planning.replanning import ReplanFeedback
 from actors.testing import ScriptedExecutable
 from tests.support.attempts import no, shop
 from trees import (
@@ -17,15 +14,10 @@ from trees import (
     Plan,
     Retry,
     Subtask,
-    SupervisorSpec,
-    Tasks,
+    SubtaskStarted,
     TaskStatus,
     WorkerSpec,
-    start,
 )
-
-LARGE = "x" * 3_000_000
-"""A durable store keeps it; its journal in memory does not."""
 
 
 class Planner:
@@ -178,24 +170,6 @@ def test_a_plan_may_have_once_more_what_failed_and_was_not_required() -> None:
         it.submit()
         assert it.report().results == {"k": "did k", "f": "did f"}
     assert len(planner.told) == 2
-
-
-def test_a_planner_sees_what_is_done_also_where_the_store_has_it_only(tmp_path: Path) -> None:
-    seen: list[Any] = []
-
-    def plan(_: Any, __: Any, feedback: str = "") -> Plan:
-        if not isinstance(feedback, ReplanFeedback):
-            return Plan([Subtask("a", worker="w"), Subtask("z", worker="bad", depends_on=["a"])])
-        seen.append(feedback.done)
-        return Plan([Subtask("c", worker="w", depends_on=["a"])])
-
-    tasks = Tasks(planner=plan, replan=1, on_failure=[])
-    staff = [WorkerSpec(id="w", execute=lambda *_: LARGE), WorkerSpec(id="bad", execute=ScriptedExecutable(no).execute)]
-    with start(
-        SupervisorSpec(id="shop", tasks=tasks, children=staff), store=f"sqlite:///{tmp_path / 'tasks.db'}"
-    ) as tree:
-        assert tree.run("sell").status is TaskStatus.SUCCEEDED
-    assert seen == [{"a": LARGE}]
 
 
 @pytest.mark.parametrize("who", ["worker", "planner"])

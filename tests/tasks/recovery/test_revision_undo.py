@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 
 from actors import Worker
-from actors.tasks.model.task_events import Compensated, Compensating, Reviewed, ReworkBegun, SubtaskStarted, TaskEnding
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import AT_ONCE, no, shop, undoable
 from trees import (
     Approve,
     Check,
+    Compensated,
+    Compensating,
     Edit,
     Failover,
     Reject,
+    Reviewed,
+    ReworkBegun,
     StaticPlan,
     Subtask,
+    SubtaskStarted,
     SupervisorSpec,
+    TaskEnding,
     Tasks,
     TaskStatus,
     Verdict,

@@ -1,14 +1,12 @@
 """An undo that fails, hangs or loses its worker, and an orchestrator that dies in the middle of one."""
 
-import threading
 from typing import Any
 
 import pytest
 
 from actors import Failed
-from actors.testing import AsyncScriptedExecutable, Crash, Hang, ManualClock, settle
-from tests.support.attempts import LINE, LONG_S, SLOWLY, Shop, bad, no, shop, undoable
-from tests.tasks.dispatching import heard, until
+from actors.testing import AsyncScriptedExecutable, Crash, Hang, settle
+from tests.support.attempts import LINE, SLOWLY, Shop, bad, no, shop, undoable
 from trees import (
     Approve,
     Compensated,
@@ -18,12 +16,8 @@ from trees import (
     Reject,
     Retry,
     Subtask,
-    SupervisorSpec,
-    TaskFailedError,
     TaskFinished,
-    Tasks,
     WorkerSpec,
-    start,
 )
 
 ENDS = pytest.mark.parametrize("end", [Shop.replace_orchestrator, Shop.crash_orchestrator], ids=["replaced", "crashed"])
@@ -214,57 +208,3 @@ def test_a_question_about_an_undo_survives_its_orchestrator(end: Any) -> None:
     assert question.subtask == "pay"
     assert len(pay.undos) == 3
     assert list(report.undo_errors) == ["pay"]
-
-
-@pytest.mark.parametrize("pool", [None, 2])
-def test_an_undo_waits_for_a_worker_that_is_busy_and_its_time_counts_from_when_it_begins(pool: int | None) -> None:
-    """Of a pool a member that is free takes it at once."""
-    begun, go_on, clock = threading.Event(), threading.Event(), ManualClock()
-    undone = threading.Event()
-
-    def refunds(task: Any, *args: Any) -> None:
-        if str(task) == "long":
-            begun.set()
-            go_on.wait(LONG_S)
-        else:
-            undone.set()
-
-    words: dict[str, Any] = {} if pool is None else {"pool": pool}
-    plans = {
-        "long": [Subtask("l", "long", worker="refund")],
-        "short": [Subtask("a", "pay", worker="pay"), Subtask("b", worker="bad", depends_on=["a"])],
-    }
-    children = [
-        WorkerSpec(id="refund", execute=refunds, **words),
-        WorkerSpec(id="pay", execute=lambda *_: "paid", undo="refund"),
-        WorkerSpec(id="bad", execute=no),
-    ]
-    tasks = Tasks(planner=lambda task, *_: plans[task.goal], on_failure=[], step_timeout_s=5.0)
-    with start(SupervisorSpec(id="p", tasks=tasks, children=children), clock=clock) as tree:
-        busy = tree.submit("long")
-        assert begun.wait(LONG_S)
-        handle = tree.submit("short")
-        if pool is None:
-            until(
-                lambda: [
-                    each
-                    for each in tree._system.services["tasks"].attempts.values()
-                    if each.spec.role == "undo" and each.was_given
-                ]
-            )
-            clock.advance(20.0)
-            heard(tree, "p")
-            asked = [each.question for each in handle.escalations]
-            assert not undone.is_set()
-            go_on.set()
-        else:
-            assert undone.wait(LONG_S)
-            asked = []
-        with pytest.raises(TaskFailedError) as caught:
-            handle.result(LONG_S)
-        go_on.set()
-        busy.result(LONG_S)
-
-    assert asked == []
-    assert caught.value.report is not None
-    assert (caught.value.report.compensated, caught.value.report.undo_errors) == (["a"], {})

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors.tasks.execution.context import Context
-from actors.tasks.model.task_events import SubtaskProgressed
+from actors import Context
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, InTurn, ManualClock, ScriptedExecutable
 from tests.support.crew import Record
 from tests.tasks.dispatching import LONG_S, one, shop, single
@@ -19,6 +18,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskProgressed,
     SupervisorSpec,
     Task,
     TaskFailedError,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import Reviewed, StepEscalated, TaskEnding
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import Shop, shop, undoable
 from trees import (
@@ -17,9 +16,12 @@ from trees import (
     EscalationError,
     Reject,
     Respond,
+    Reviewed,
     StaticPlan,
+    StepEscalated,
     Subtask,
     SupervisorSpec,
+    TaskEnding,
     Tasks,
     TaskStatus,
     Verdict,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors.tasks.model.task_events import Synthesized
 from actors.testing import FakeModel, Hang, ScriptedExecutable
 from tests.support.ids import stable
 from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
@@ -22,6 +21,7 @@ from trees import (
     Subtask,
     SubtaskStatus,
     SupervisorSpec,
+    Synthesized,
     TaskFailedError,
     Tasks,
     TaskStatus,

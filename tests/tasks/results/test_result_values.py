@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors.tasks.model.task_events import SubtaskSucceeded
 from tests.tasks.outcomes import TWO, ended, one_worker, raises, said_of
 from trees import (
     Report,
     Retry,
+    SubtaskSucceeded,
     SupervisorSpec,
     Tasks,
     TaskStatus,

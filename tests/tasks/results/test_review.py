@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import Reviewed
 from actors.testing import FakeModel, Hang, ScriptedExecutable
 from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
 from trees import (
     Check,
     Plan,
     Retry,
+    Reviewed,
     StaticPlan,
     Subtask,
     Task,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import Reviewed, SubtaskSucceeded
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import LONG_S, shop, undoable
 from trees import (
@@ -16,8 +15,10 @@ from trees import (
     Check,
     Respond,
     Retry,
+    Reviewed,
     StaticPlan,
     Subtask,
+    SubtaskSucceeded,
     SupervisorSpec,
     Tasks,
     TaskStatus,

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import StepEscalated, SubtaskSucceeded
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import LONG_S
 from tests.tasks.results.test_review_each import PIPELINE, Reviewer, each
-from trees import Approve, Respond, Retry, Subtask, TaskStatus
+from trees import Approve, Respond, Retry, StepEscalated, Subtask, SubtaskSucceeded, TaskStatus
 
 
 class Gated(Reviewer):

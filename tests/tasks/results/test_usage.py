@@ -6,16 +6,13 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import trees as task_events
 from actors import Escalated, Failed, Later, Rejected, Worker
-from actors.tasks.model import task_events
 from tests.support.attempts import AT_ONCE, LONG_S, run, shop
-from tests.support.hardening import eventually
 from tests.tasks.resuming import NotingStore
 from trees import (
     Budget,
@@ -40,7 +37,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.store import SqlStore
 
 ONE = [Subtask("x", worker="w")]
 Does = Callable[[Any], Awaitable[Any]]
@@ -184,16 +180,6 @@ def test_what_was_told_before_the_process_died_counts(*, recorded: bool) -> None
     assert report.usage.tokens == (14 if recorded else 7)
 
 
-def test_what_is_told_is_kept_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process could die long before the next record of the attempt: the writer does not wait for its next look."""
-    monkeypatch.setattr("trees.store.writer.POLL_S", 3_600.0)
-    gate, url = Gate(_hangs), f"sqlite:///{tmp_path / 'tasks.db'}"
-    with start(one_worker(gate), store=url) as tree, closing(SqlStore.look(url)) as looking:
-        handle = tree.submit(Task("go", id="t"))
-        eventually(lambda: any(isinstance(each, task_events.UsageTold) for each in looking.read("t")), "a record")
-        handle.cancel()
-
-
 def test_an_attempt_knows_what_was_recorded_under_its_key() -> None:
     """That of earlier attempts, and of one before a crash of the process; not that of what was sent back."""
     store, seen = NotingStore(), []
@@ -330,9 +316,6 @@ def test_a_plan_that_has_used_up_the_budget_begins_nothing() -> None:
 def spends(context: Any) -> None:
     context.use(tokens=6)
     raise ValueError("no")
-
-
-FAILS = WorkerSpec(id="w", execute=lambda task, context: spends(context))
 
 
 @pytest.mark.parametrize("ladder", [[AT_ONCE], [Failover()], [AT_ONCE, Failover()]], ids=["retry", "failover", "both"])

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import UsageTold
 from actors.testing import ManualClock
 from tests.support.crew import LONG_S, Record
 from tests.support.hardening import eventually
@@ -25,6 +24,7 @@ from trees import (
     TaskError,
     TaskHandle,
     Tasks,
+    UsageTold,
     WorkerSpec,
     start,
 )

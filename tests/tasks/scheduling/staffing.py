@@ -9,8 +9,8 @@ from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.tasks.model.executable import Executable
-from actors.tasks.model.policy import Breaker
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
+from trees import Breaker
 
 BREAKER = Breaker(failure_threshold=1, window_s=60.0, cooldown_s=30.0)
 

@@ -12,7 +12,7 @@ import pytest
 from actors import ConfigError
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock
 from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 SINGLE = StaticPlan([Subtask("a", worker="w")])
 
@@ -233,31 +233,6 @@ def test_set_priority_counts_for_what_runs_too() -> None:
 
     assert before == ["running"]
     assert goals(script) == ["running", "waits", "running"]
-
-
-def test_set_priority_reaches_the_parts_of_teams() -> None:
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(hang, "done", by="call")
-        member = WorkerSpec(id="m", execute=script.execute)
-        crew = SupervisorSpec(
-            id="team", tasks=Tasks(planner=StaticPlan([Subtask("b", worker="m")]), max_parallel=1), children=[member]
-        )
-        spec = shop(crew, plans={"go": [one("a", "team")]})
-        with start(spec, clock=ManualClock()) as tree:
-            outer = submitted(tree, "go", priority=4)
-            hang.wait_until_entered()
-            part = next(iter(tree._system.services["tasks"].ports["shop/team"].states.values()))
-            given = part.task.priority
-            outer.set_priority(8)
-            heard(tree)
-            heard(tree, "shop/team")
-            changed = part.task.priority
-            inner = tree.submit(Task("direct", priority=6), path="shop/team")
-            inner.result(timeout=LONG_S)
-            outer.result(timeout=LONG_S)
-
-    assert (given, changed) == (4, 8)
-    assert goals(script) == ["go", "direct", "go"]
 
 
 def test_set_priority_of_a_task_whose_orchestrator_is_down_counts_when_that_is_up_again() -> None:

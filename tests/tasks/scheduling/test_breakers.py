@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors import Failed, Later, Rejected
-from actors.model.events import Event
+from actors import Event, Failed, Later, Rejected
 from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable, settle
 from tests.support.attempts import LONG_S, Shop, no, shop
 from tests.support.ids import stable

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from actors import Reply
-from actors.tasks.model.task_events import SubtaskStarted
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
 from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted, until
-from trees import Breaker, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
+from trees import Breaker, SubtaskStarted, SupervisorSpec, Task, TaskError, Tasks, WorkerSpec, start
 
 
 def team(id: str, *members: WorkerSpec, **words: Any) -> SupervisorSpec:

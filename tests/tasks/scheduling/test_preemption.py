@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.task_events import SubtaskPreempted, TaskPaused, TaskResumed
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable
 from tests.support.crew import Record
 from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
-from trees import Breaker, Retry, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import (
+    Breaker,
+    Retry,
+    SubtaskPreempted,
+    SupervisorSpec,
+    Task,
+    TaskPaused,
+    TaskResumed,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 
 SHORT = {"slot": 1, "worker": 10}
 """What there is too little of, and the ``max_parallel`` that makes it so."""

@@ -16,7 +16,6 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from actors import ChildExited, ConfigError, StartError
-from actors.tasks.model.task_events import SubtaskProgressed
 from actors.testing import ManualClock
 from tests.support.crew import Record
 from tests.support.ports import free_port
@@ -39,6 +38,7 @@ from trees import (
     Plan,
     StaticPlan,
     Subtask,
+    SubtaskProgressed,
     SupervisorSpec,
     Task,
     TaskCancelledError,

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from actors import StartError
-from actors.tasks.model.task_events import SubtaskRetrying
 from tests.trees.agents.mcp_trees import call, failure, office
-from trees import Backoff, Retry, start
+from trees import Backoff, Retry, SubtaskRetrying, start
 from trees.agents import MCP
 
 AT_ONCE = [Retry(3, initial_s=0.0)]

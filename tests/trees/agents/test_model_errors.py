@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import Escalated, Failed, Later
+from actors import Escalated, Failed, Later
 from tests.trees.agents.one_agent import ProviderError
 from trees.agents.model_errors import outcome_of, retry_after_s
 

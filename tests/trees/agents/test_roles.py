@@ -22,8 +22,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 
-from actors.model.errors import ConfigError
-from actors.tasks.model.task_events import StepRetrying
+from actors import ConfigError
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.tasks.resuming import resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
@@ -34,6 +33,7 @@ from trees import (
     ModelSynthesizer,
     Report,
     StaticPlan,
+    StepRetrying,
     Subtask,
     SupervisorSpec,
     Task,

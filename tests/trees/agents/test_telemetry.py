@@ -26,7 +26,6 @@ from pydantic_ai.models.test import TestModel
 import actors
 from actors import CallbackRaised, ConfigError, Escalated
 from actors.tasks.journal.codec import decode, encode
-from actors.tasks.model.task_events import TaskSubmitted
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.tasks.resuming import NotingStore
@@ -42,11 +41,12 @@ from trees import (
     Task,
     TaskFailedError,
     Tasks,
+    TaskSubmitted,
     Verdict,
     WorkerSpec,
     start,
 )
-from trees.agents.telemetry import instrument
+from trees.agents import instrument
 from trees.agents.telemetry_spans import TreeSpans
 from trees.agents.tree_meter import UNLABELLED
 

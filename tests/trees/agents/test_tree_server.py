@@ -11,7 +11,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from actors.model.errors import Escalated
+from actors import Escalated
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (

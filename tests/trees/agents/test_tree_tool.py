@@ -17,8 +17,7 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from actors import ConfigError, RecursionDetectedError, RecursionRefused, UnknownPathError
-from actors.model.errors import Failed
+from actors import ConfigError, Failed, RecursionDetectedError, RecursionRefused, UnknownPathError
 from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually

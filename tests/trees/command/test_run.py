@@ -10,11 +10,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
-from actors.model.clock import monotonic
 from tests.support.command import SHOP, WAIT_S, WITH_MAIN, file, out, regrow, running, runtime, shop
 
 __all__ = ["runtime", "shop"]

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError, DepthError, Problem
-from actors.worker import Worker
+from actors import ConfigError, DepthError, Problem, Worker
 from tests.actors.execution.targets import (
     Abstract,
     Bare,
@@ -26,8 +25,8 @@ from tests.actors.execution.targets import (
     handler,
     handler_of,
 )
+from trees import SupervisorSpec, WorkerSpec
 from trees.declaration.check import check, require_valid
-from trees.declaration.specs import SupervisorSpec, WorkerSpec
 
 
 def shop(*children: WorkerSpec | SupervisorSpec, **fields: Any) -> SupervisorSpec:

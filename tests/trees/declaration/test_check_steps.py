@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError
+from actors import ConfigError
 from trees import (
     CapabilityPlanner,
     KeywordPlanner,

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError, DepthError, Problem
+from actors import ConfigError, DepthError, Problem, Worker
 from actors.model.spec import ChildSpec
-from actors.tasks.planning.task_settings import Tasks
-from actors.worker import Worker
+from trees import SupervisorSpec, Tasks, WorkerSpec, start
 from trees.declaration.build import build
 from trees.declaration.check import check, require_valid
 from trees.declaration.check_tasks import NO_SIBLINGS, Siblings, running
-from trees.declaration.specs import SupervisorSpec, WorkerSpec
-from trees.host.start import start
 
 NOT_CODE = 7
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.model.errors import ConfigError, DepthError, Problem
-from trees.declaration.specs import SupervisorSpec, WorkerSpec, check_depth
+from actors import ConfigError, DepthError, Problem
+from trees import SupervisorSpec, WorkerSpec
+from trees.declaration.specs import check_depth
 
 
 def worker(name: str) -> WorkerSpec:

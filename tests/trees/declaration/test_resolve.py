@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.worker import Worker
+from actors import Worker
 from tests.actors.execution.targets import (
     Asynchronous,
     AsyncMachine,
@@ -25,9 +25,10 @@ from tests.actors.execution.targets import (
     body,
 )
 from tests.support.ids import stable
+from trees import WorkerSpec
 from trees.declaration.kinds import KINDS, kind_of
 from trees.declaration.resolve import ResolveError, async_names, is_async, resolve
-from trees.declaration.specs import WorkerSpec, kind_fields
+from trees.declaration.specs import kind_fields
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from actors.model.errors import ConfigError, DepthError, Problem
+from actors import ConfigError, DepthError, Problem
 from actors.model.spec import Backoff as Record
-from actors.tasks.model.policy import Breaker
-from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
+from trees import Backoff, Breaker, Mailbox, SupervisorSpec, WorkerSpec
 
 
 def body(*_: object) -> None:

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from actors.model.errors import ConfigError, DepthError, Problem
+from actors import ConfigError, DepthError, Problem, Worker
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
 from actors.tasks.model.executable import Executable, MemberInfo
-from actors.tasks.model.policy import Breaker, Escalate, Failover, Retry
-from actors.tasks.model.task import Budget, Subtask
-from actors.tasks.planning.task_settings import Tasks
-from actors.worker import Worker
+from trees import Breaker, Budget, Escalate, Failover, Retry, Subtask, SupervisorSpec, Tasks, WorkerSpec
 from trees.declaration.build import build
-from trees.declaration.specs import SupervisorSpec, WorkerSpec
 from trees.views.declaration_text import draw
 
 if TYPE_CHECKING:

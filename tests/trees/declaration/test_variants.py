@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ConfigError, UnknownPathError
+from actors import ConfigError, UnknownPathError, Worker
 from actors.testing import FaultyWorker
-from actors.worker import Worker
-from trees.declaration.specs import Backoff, SupervisorSpec, WorkerSpec
-from trees.host.start import start
+from trees import Backoff, SupervisorSpec, WorkerSpec, start
 
 
 class Ledger(Worker):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from trees import HA
 from trees.ha.candidate import MOST_HUNG, Action, Candidate, CandidatePhase
-from trees.ha.ha_settings import HA
 from trees.store.lease_store import LeaseState
 
 HA8 = HA(lease_s=8)

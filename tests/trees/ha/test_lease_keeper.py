@@ -9,20 +9,23 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.message_errors import TreeDownError
-from actors.messaging.reply import Reply
+from actors import ActorsError, Reply, StartError, TreeDownError
 from actors.model.clock import unstopped
-from actors.model.errors import ActorsError, StartError
 from actors.runtime.system import System
-from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from actors.tasks.orchestration.task_runtime import TaskRuntime, attach
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, shop
 from tests.tasks.task_crew import idle
 from trees import (
+    HA,
+    LeaseLostError,
+    NotLeaderError,
     Plan,
     PlanRefused,
+    RoleChanged,
+    RoleLost,
     StaticPlan,
+    StoreError,
     Subtask,
     SubtaskFailed,
     SubtaskRetrying,
@@ -34,9 +37,8 @@ from trees import (
     WorkerSpec,
 )
 from trees.declaration.build import build
-from trees.ha.ha_settings import HA
 from trees.ha.lease_keeper import LeaseKeeper
-from trees.ha.roles import Leadership, NotLeaderError, RoleChanged, RoleLost
+from trees.ha.roles import Leadership
 from trees.store import MemoryStore
 from trees.store.lease_store import LeaseState
 

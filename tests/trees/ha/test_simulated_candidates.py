@@ -16,8 +16,8 @@ from random import Random
 
 import pytest
 
+from trees import HA
 from trees.ha.candidate import Action, Candidate, CandidatePhase
-from trees.ha.ha_settings import HA
 from trees.store.lease_store import LeaseState
 
 LEASE_S = 8.0

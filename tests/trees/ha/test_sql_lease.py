@@ -8,16 +8,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from actors.model.clock import monotonic
-from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from tests.support.crew import LONG_S
 from tests.support.databases import Cluster
 from tests.support.load import beside_others
+from trees import LeaseLostError, StoreBusyError, StoreError
 from trees.store import open_store
 from trees.store.database import Database
 from trees.store.lease_store import LeaseState

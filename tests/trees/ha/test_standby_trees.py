@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors import ConfigError, StartError
-from actors.messaging.message_errors import TreeDownError
+from actors import ConfigError, StartError, TreeDownError
 from actors.model.clock import unstopped
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record

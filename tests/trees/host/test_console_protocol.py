@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ActorsError, UnknownPathError
+from actors import ActorsError, UnknownPathError
 from tests.support.crew import LONG_S
 from tests.support.hardening import eventually
 from tests.trees.observe.scripted_source import ScriptedSource

@@ -14,20 +14,27 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.reply import Reply
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import (
+from actors import Reply
+from actors.tasks.orchestration.event_feed import Feed
+from tests.support.asking import LONG_S
+from trees import (
     Planned,
+    StaticPlan,
+    StoreError,
+    Subtask,
     SubtaskQueued,
     SubtaskStarted,
     SubtaskStreamed,
     SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
     TaskFinished,
+    TaskHandle,
+    Tasks,
     TaskSubmitted,
+    WorkerSpec,
+    start,
 )
-from actors.tasks.orchestration.event_feed import Feed
-from tests.support.asking import LONG_S
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, WorkerSpec, start
 from trees.host.event_reading import EventReading, Turn
 from trees.host.journal_follower import JournalFollower
 

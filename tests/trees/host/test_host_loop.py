@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -23,7 +24,6 @@ from actors import (
     TreeDownError,
     Worker,
 )
-from actors.model.clock import monotonic
 from tests.support.hardening import (
     LONG_S,
     Witness,

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from actors import Worker
+from actors import Reply, Worker
 from actors.execution.timers import Timers
-from actors.messaging.reply import Reply
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import SupervisorIncarnation
 from actors.tasks.journal.store import Store

@@ -11,12 +11,24 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.reply import Reply
+from actors import Reply
 from actors.runtime.handle import system_of
-from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_events import SubtaskSucceeded, TaskFinished, TaskSubmitted
 from tests.support.hardening import LONG_S, eventually
-from trees import Plan, Subtask, SupervisorSpec, Task, TaskHandle, Tasks, Tree, WorkerSpec, start
+from trees import (
+    Plan,
+    Subtask,
+    SubtaskSucceeded,
+    SupervisorSpec,
+    Task,
+    TaskFinished,
+    TaskHandle,
+    Tasks,
+    TaskStatus,
+    TaskSubmitted,
+    Tree,
+    WorkerSpec,
+    start,
+)
 from trees.host import journal_follower
 from trees.host.journal_follower import JournalFollower
 from trees.host.tree_source import TreeSource

@@ -33,12 +33,13 @@ from trees import (
     TaskSubmitted,
     Tree,
     UnknownTaskError,
+    Web,
+    WebError,
     WorkerSpec,
     start,
     start_async,
 )
 from trees.host.store_binding import close_store
-from trees.observe.web.web_settings import Web, WebError
 from trees.store import MemoryStore, SqlStore
 from trees.store.database import Database
 

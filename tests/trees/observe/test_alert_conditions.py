@@ -11,15 +11,25 @@ from typing import Any
 import pytest
 
 from actors import TreeDownError
-from actors.tasks.model.task_errors import StoreError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, in_thread, obey
 from tests.trees.ha.test_standby_trees import take_away
-from trees import HA, Breaker, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import (
+    HA,
+    Alert,
+    AlertNotice,
+    Breaker,
+    StaticPlan,
+    StoreError,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    WorkerSpec,
+    start,
+)
 from trees.observe import alert_notifier, alerts
 from trees.observe.alert_conditions import HOLD_S
-from trees.observe.alerts import Alert, AlertNotice
 
 
 class Told:

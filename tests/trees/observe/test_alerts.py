@@ -17,21 +17,35 @@ import httpx
 import pytest
 from loguru import logger
 
-from actors import ConfigError, RestartLimitError
-from actors.model.events import ChildRestarting, Event
+from actors import ChildRestarting, ConfigError, Event, RestartLimitError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.command import runtime
 from tests.support.hardening import eventually
-from trees import Escalate, Respond, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, Web, WorkerSpec, start
+from trees import (
+    Alert,
+    AlertFailed,
+    AlertNotice,
+    Escalate,
+    Log,
+    Respond,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Tree,
+    Web,
+    Webhook,
+    WorkerSpec,
+    start,
+)
 from trees.command.top.picture import head_line
 from trees.host.console import ConsoleSource, find
 from trees.observe import alert_notifier, alert_threads, alerts
 from trees.observe.alert_conditions import Condition, Seen
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.alert_state import AlertState
-from trees.observe.alerts import Alert, AlertNotice, Log, Webhook
-from trees.observe.operator_events import AlertChanged, AlertFailed
+from trees.observe.operator_events import AlertChanged
 
 __all__ = ["runtime"]
 

@@ -12,13 +12,24 @@ from weakref import WeakSet
 
 import pytest
 
-from actors import BlockingAskError, RestartLimitError, Worker
-from actors.messaging.reply import Reply
+from actors import BlockingAskError, Reply, RestartLimitError, Worker
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
-from trees import HA, Backoff, StaticPlan, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start
-from trees.observe.health import MOST_PROBLEMS, Health, HealthFacts, HealthProblem, health_of
+from trees import (
+    HA,
+    Backoff,
+    Health,
+    HealthProblem,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
+from trees.observe.health import MOST_PROBLEMS, HealthFacts, health_of
 from trees.store import SqlStore
 
 

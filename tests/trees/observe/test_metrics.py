@@ -16,11 +16,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors import Escalated, Later, Rejected, ReplyTimeoutError, RestartLimitError, Worker
+from actors import ConfigError, Escalated, Later, Rejected, ReplyTimeoutError, RestartLimitError, Worker
 from actors.execution.handling_times import BatchTimes
 from actors.messaging.dead_letters import DeadLetterOffice
 from actors.messaging.handled import MOST_BELOW
-from actors.model.errors import ConfigError
 from actors.runtime.dispatch_reports import DispatchReports
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S

@@ -17,7 +17,6 @@ import pytest
 
 from actors.tasks.journal.dropped import is_same
 from actors.tasks.journal.store import DurableStore, Store, StreamState
-from actors.tasks.model.task_events import SubtaskProgressed
 from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
@@ -30,6 +29,7 @@ from tests.trees.store.stores import (
     submitted,
     succeeded,
 )
+from trees import SubtaskProgressed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from actors.model.events import Event
+from actors import Event
 from actors.tasks.model import task_events
-from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import StoreError
-from trees import TaskHandle, Tree
+from trees import StoreError, Task, TaskHandle, TaskStatus, Tree
 from trees.store import SqlStore, open_store
 from trees.store.remote_commands import RemoteCommand
 

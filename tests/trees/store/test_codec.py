@@ -15,16 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from actors.model.errors import Problem
+from actors import Event, Problem
 from actors.model.event_dict import kept_fields
-from actors.model.events import Event
 from actors.tasks.journal import codec
 from actors.tasks.journal.codec import decode, encode, encode_apart, joined, to_json
 from actors.tasks.model import shared_values, task_events
-from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
-from actors.tasks.model.task_errors import StoreError
 from tests.support.event_kinds import JOURNALLED_KINDS
 from tests.trees.store.stores import ended, succeeded
+from trees import Budget, Plan, StoreError, Subtask, SubtaskStatus, Task, TaskStatus, Usage
 from trees.store import batches, large_values, record_reader
 from trees.store.batches import LARGE, Batch, Change, ChangeKind
 from trees.store.schema import metadata

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from actors.model.events import Event
+from actors import Event
 from actors.tasks.journal.codec import to_json
 from actors.tasks.model import task_events
-from actors.tasks.model.task import Plan, Subtask, Task, TaskStatus
 from tests.support.operations import counted_here
 from tests.trees.store.stores import OWNER, ended, kept, opened, submitted
+from trees import Plan, Subtask, Task, TaskStatus
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database import Database
 from trees.store.loading import load

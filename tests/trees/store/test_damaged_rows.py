@@ -12,19 +12,22 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from actors.model.events import Event, InternalError
+from actors import Event, InternalError
 from actors.tasks.journal.fold import fold
 from actors.tasks.model import task_events
-from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused
-from actors.tasks.model.task import Plan
-from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model.task_errors import DamagedJournalError
 from actors.tasks.model.task_ids import BREAKER
 from tests.support.hardening import eventually
 from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, counted, ended, kept, opened, submitted
 from tests.trees.store.test_migrations import execute
 from trees import (
     HA,
+    JournalDamaged,
+    OrderDamaged,
+    Plan,
     StaticPlan,
+    StoreError,
+    StorePaused,
     Subtask,
     SupervisorSpec,
     Task,

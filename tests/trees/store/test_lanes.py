@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.reply import Reply
-from actors.tasks.model.store_events import StorePaused, StoreResumed
-from actors.tasks.model.task_errors import LeaseLostError, StoreError
+from actors import Reply
 from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
@@ -25,6 +23,7 @@ from tests.trees.store.stores import (
     submitted,
     succeeded,
 )
+from trees import LeaseLostError, StoreError, StorePaused, StoreResumed
 from trees.store import SqlStore, large_values
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database_errors import UnwritableError

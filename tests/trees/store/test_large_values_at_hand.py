@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from actors.model.events import Event
+from actors import Event
 from actors.tasks.journal.dropped import Dropped, dropped_of
 from actors.tasks.model import task_events
-from actors.tasks.model.task import Plan
-from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model.task_errors import DamagedJournalError
 from tests.support.hardening import eventually
 from tests.support.programs import ran
 from tests.trees.store.stores import OWNER, PATIENCE_S, Opens, ended, kept, opens, queued, submitted, succeeded
 from tests.trees.store.test_migrations import execute
-from trees import Subtask
+from trees import Plan, StoreError, Subtask
 from trees.store import SqlStore, large_values
 
 __all__ = ["opens"]

@@ -16,12 +16,12 @@ from typing import IO, Any
 
 import pytest
 
-from actors.model.errors import ConfigError
-from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors import ConfigError
 from tests.support.command import Process, out
 from tests.support.programs import python
 from tests.trees.store.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
 from tests.trees.store.test_migrations import execute
+from trees import StoreBusyError, StoreError
 from trees.store import Keep, MemoryStore, SqlStore, open_store
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,6 @@ from sqlalchemy import select
 
 from actors.tasks.journal.codec import encode
 from actors.tasks.model import task_events
-from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_ids import BREAKER
 from tests.support.databases import Cluster
 from tests.support.hardening import eventually
@@ -29,7 +28,7 @@ from tests.trees.store.stores import (
     refusal,
     submitted,
 )
-from trees import Respond, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import Respond, StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.store import Keep, SqlStore
 from trees.store.schema import leases, tokens
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from actors.tasks.model.store_events import JournalDamaged
-from actors.tasks.model.task_errors import StoreError
 from tests.trees.store.stores import OWNER, Heard, Opens, counted, kept, opens, queued, submitted
+from trees import JournalDamaged, StoreError
 from trees.store import SqlStore
 from trees.store.database import Database
 from trees.store.remote_commands import post, waiting

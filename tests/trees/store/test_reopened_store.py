@@ -7,9 +7,6 @@ import threading
 import pytest
 from sqlalchemy import update
 
-from actors.tasks.model.task import Task
-from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
-from actors.tasks.model.task_events import TaskSubmitted
 from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
@@ -23,6 +20,7 @@ from tests.trees.store.stores import (
     submitted,
     succeeded,
 )
+from trees import LeaseLostError, StoreBusyError, StoreError, Task, TaskSubmitted
 from trees.store import SqlStore
 from trees.store.batches import Batch
 from trees.store.database import Database

@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.tasks.model.store_events import StorePaused
 from actors.testing import ManualClock
 from tests.support.databases import Cluster
 from tests.support.hardening import eventually
 from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, ended, kept, submitted, succeeded
+from trees import StorePaused
 from trees.store import Keep, SqlStore
 from trees.store import sql as module
 from trees.store.journal_index import FinishedStream, JournalIndex

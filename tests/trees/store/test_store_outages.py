@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from actors.model.errors import ActorsError
-from actors.model.events import InternalError
-from actors.tasks.model.store_events import StorePaused, StoreResumed
-from actors.tasks.model.task_errors import StoreError
+from actors import ActorsError, InternalError
 from tests.faults.proxy import proxied
 from tests.support.databases import Cluster
 from tests.support.programs import ran
 from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
+from trees import StoreError, StorePaused, StoreResumed
 from trees.store import SqlStore, open_store
 from trees.store.remote_commands import RemoteCommand
 

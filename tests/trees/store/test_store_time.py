@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.model.clock import SystemClock
-from actors.model.errors import Escalated
-from actors.tasks.model.task_events import SubtaskRetrying
+from actors import Escalated, SystemClock
 from tests.support.hardening import eventually
 from tests.trees.store.stores import OWNER, PATIENCE_S, ended, kept, submitted
 from tests.trees.store.test_migrations import execute
@@ -19,6 +17,7 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
+    SubtaskRetrying,
     SupervisorSpec,
     Task,
     TaskFailedError,

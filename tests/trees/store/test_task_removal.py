@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, func, select
 
-from actors.messaging.reply import Reply
+from actors import Reply
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task_errors import StoreError, UnknownTaskError
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
@@ -24,15 +23,25 @@ from tests.support.hardening import eventually
 from tests.trees.store.stores import OWNER, PATIENCE_S, ended, kept, opened, submitted, succeeded
 from tests.trees.store.test_damaged_rows import RECORDS, begun, damage, done, tree_of
 from tests.trees.store.test_migrations import execute
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import (
+    StaticPlan,
+    StoreError,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    Tasks,
+    Tree,
+    UnknownTaskError,
+    WorkerSpec,
+    start,
+)
 from trees.command.store_client import StoreClient, StoreClientError
 from trees.host.store_binding import TreeStoreListener
 from trees.host.task_removal import NotRemovableError
-from trees.store import Keep, record_reader
+from trees.store import Keep, SqlStore, record_reader
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database import Database
 from trees.store.schema import metadata, records, streams
-from trees.store.sql import SqlStore
 
 
 def rows_of(url: str, name: str) -> int:

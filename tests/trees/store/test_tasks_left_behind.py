@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from actors.tasks.model import task_events
-from actors.tasks.model.task_errors import UnknownTaskError
 from tests.support.hardening import eventually
 from tests.trees.store.stores import OWNER, PATIENCE_S, kept, opened, submitted
 from tests.trees.store.test_damaged_rows import damage, done
@@ -26,6 +25,7 @@ from trees import (
     Tasks,
     TaskStatus,
     Tree,
+    UnknownTaskError,
     WorkerSpec,
     start,
 )

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.messaging.reply import Reply
-from actors.model.events import InternalError
-from actors.tasks.model.store_events import StorePaused, StoreResumed
-from actors.tasks.model.task_errors import LeaseLostError, StoreError
+from actors import InternalError, Reply
 from tests.trees.store.stores import PATIENCE_S, Heard, queued, settled, submitted, succeeded
+from trees import LeaseLostError, StoreError, StorePaused, StoreResumed
 from trees.store import writer as module
 from trees.store.batches import Batch, Change, ChangeKind
 from trees.store.database_errors import UnwritableError

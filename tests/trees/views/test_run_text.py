@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.report import SubtaskReport
-from actors.tasks.model.task import SubtaskStatus
 from tests.support.attempts import LONG_S
-from trees import Plan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import Plan, Subtask, SubtaskReport, SubtaskStatus, SupervisorSpec, Task, Tasks, WorkerSpec, start
 from trees.host.run_dump import view_run
 from trees.views.run_text import draw
 

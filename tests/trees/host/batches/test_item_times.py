@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pytest
 
 from actors import ReplyTimeoutError
-from actors.model.clock import monotonic
 from tests.support.hardening import Gate, obey, obey_async, tree_of, worker
 from trees import Mailbox, Tree
 

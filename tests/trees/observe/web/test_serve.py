@@ -15,9 +15,8 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from actors import Worker
-from actors.model.errors import ActorsError, ConfigError
-from actors.model.events import ChildExited, ChildRestarting, kinds
+from actors import ActorsError, ChildExited, ChildRestarting, ConfigError, Worker
+from actors.model.events import kinds
 from actors.runtime.handle import system_of
 from tests.browser.conftest import serve
 from tests.browser.shop import Shop
