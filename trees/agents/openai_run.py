@@ -15,6 +15,7 @@ when the attempt ends, however it does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,11 +24,13 @@ from pydantic_core import to_json
 
 from actors.model.errors import Escalated
 from actors.tasks.model.policy import Answer, Approve, Edit, Respond
+from trees.agents.model_errors import given_up
 from trees.agents.openai_models import ATTEMPT, RunRequests
 from trees.agents.wrapper import question_state
 
 _MOST_CHARS = 2000
 """Characters of a tool's arguments that a question shows."""
+_NO_CONTEXT = {"original_type": "none", "serialized_via": "none", "requires_deserializer": False, "omitted": False}
 
 
 class AgentRun:
@@ -70,8 +73,7 @@ class AgentRun:
             self._count_rest()
         self._hooks.usage = result.context_wrapper.usage
         if result.interruptions:
-            result.context_wrapper.context = None  # the user's object: the next attempt makes its own
-            self._ask(result.to_state(), 0)
+            self._ask(result.to_state(), [])
         return result.final_output
 
     def _count_rest(self) -> None:
@@ -86,27 +88,52 @@ class AgentRun:
     async def _answered(self) -> Any:
         """Return the run as it goes on with the answers of people; asks where one is missing."""
         state = await RunState.from_string(self._agent, self._asked["run"])
-        place, number = self._asked["at"], self._asked["answers"]
-        answers = self._context.answers
-        waiting = state.get_interruptions()
-        if len(answers) <= number:
-            self._ask(state, place)
-        decide(state, waiting[place], answers[number])
-        if place + 1 < len(waiting):
-            self._ask(state, place + 1)
-        self._requests.approved = {str(call.call_id): number for call in waiting}  # those refused are not made
+        decided, asked, answer = list(self._asked["decided"]), self._asked["call"], self._context.answer
+        if answer is not None:
+            calls = [call for call in state.get_interruptions() if _facts(call) == asked]
+            if not calls:
+                raise given_up(LookupError(f"the call that was answered is not among those that wait: {asked}"))
+            decide(state, calls[0], answer)
+            decided.append(asked)
+        if any(_facts(call) not in decided for call in state.get_interruptions()):
+            self._ask(state, decided)
+        number = self._asked["answers"]
+        self._requests.approved = {call[0]: number for call in decided}  # those refused are not made
         return state
 
-    def _ask(self, state: Any, place: int) -> None:
-        waiting = state.get_interruptions()
-        call = waiting[place]
-        arguments = (call.arguments or "")[:_MOST_CHARS]
-        question = f"May it call {call.qualified_name or call.name}({arguments})?"
-        if len(waiting) > 1:
-            question += f" ({place + 1} of {len(waiting)} questions)"
-        tokens = self._asked.get("tokens", 0) if self._hooks.usage is None else self._hooks.usage.total_tokens
-        kept = {"run": state.to_string(), "at": place, "answers": len(self._context.answers), "tokens": tokens}
-        raise Escalated(question, state=kept, resumes=True)
+    def _ask(self, state: Any, decided: list[Any]) -> None:
+        """Ask about the first call that waits, but for those that are decided."""
+        left = [call for call in state.get_interruptions() if _facts(call) not in decided]
+        call, asked, most = left[0], len(decided) + 1, len(decided) + len(left)
+        question = f"May it call {call.qualified_name or call.name}({(call.arguments or '')[:_MOST_CHARS]})?"
+        if most > 1:
+            question += f" ({asked} of {most} questions)"
+        raise Escalated(
+            question,
+            state={
+                "run": json.dumps(_without_context(state.to_json(context_serializer=lambda _: {}))),
+                "decided": decided,
+                "call": _facts(call),
+                "answers": len(self._context.answers),
+                "tokens": self._asked.get("tokens", 0) if self._hooks.usage is None else self._hooks.usage.total_tokens,
+            },
+            resumes=True,
+        )
+
+
+def _facts(call: Any) -> list[str]:
+    """Return what tells a call that waits from the others: its id, its tool and its arguments."""
+    return [str(call.call_id), call.qualified_name or call.name or "", call.arguments or ""]
+
+
+def _without_context(state: Any) -> Any:
+    """Return the JSON of a run and of agents that are its tools without the user's context: attempts make their own."""
+    if isinstance(state, list):
+        return [_without_context(each) for each in state]
+    if not isinstance(state, dict):
+        return state
+    own = {"context": None, "context_meta": _NO_CONTEXT} if state.keys() >= {"context", "context_meta"} else {}
+    return {name: _without_context(value) for name, value in state.items()} | own
 
 
 def decide(state: Any, call: Any, answer: Answer) -> None:

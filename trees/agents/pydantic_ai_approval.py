@@ -62,15 +62,14 @@ def resumed(context: Any) -> Resumed | None:
         return None
     requests = _REQUESTS.validate_python(state["requests"])
     results = _RESULTS.validate_python(state["results"])
-    answers = context.answers[state["answers"] :]
-    if answers:
+    if context.answer is not None:
         call = _next(requests, results)
         if call.tool_call_id in requests.metadata:
             results.metadata[call.tool_call_id] = requests.metadata[call.tool_call_id]
         if any(each.tool_call_id == call.tool_call_id for each in requests.approvals):
-            results.approvals[call.tool_call_id] = _approval(answers[0])
+            results.approvals[call.tool_call_id] = _approval(context.answer)
         else:
-            results.calls[call.tool_call_id] = _result(answers[0])
+            results.calls[call.tool_call_id] = _result(context.answer)
     if requests.remaining(results) is not None:
         raise _asked(requests, state["messages"], results, context)
     return Resumed(ModelMessagesTypeAdapter.validate_python(state["messages"]), results)

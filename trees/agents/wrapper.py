@@ -127,5 +127,5 @@ def question_state(context: Any) -> dict[str, Any] | None:
     state = context.state
     if not isinstance(state, dict) or "answers" not in state:
         return None
-    since = context.answers[state["answers"] + 1 :]
+    since = context.answers[state["answers"] + (context.answer is not None) :]
     return None if any(isinstance(answer, Respond) for answer in since) else state

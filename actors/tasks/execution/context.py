@@ -161,6 +161,14 @@ class Context:
         return list(self._values.revision.answers)
 
     @property
+    def answer(self) -> Answer | None:
+        """Answer to the question that ``state`` came with; None: nobody has answered that one.
+
+        What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
+        """
+        return self._values.revision.answer
+
+    @property
     def used_before(self) -> Usage:
         """Usage that was recorded under this idempotency key before this run, in whatever process that was."""
         return self._attempt.spec.used_before

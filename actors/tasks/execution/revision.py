@@ -26,6 +26,8 @@ class Revision(NamedTuple):
     a person with; nothing: it has none."""
     answers: tuple[Answer, ...] = ()
     """Answers of people to the questions about it, the oldest first."""
+    answer: Answer | None = None
+    """The one among them to the question that came with ``state``; None: that has no answer."""
 
     @property
     def previous(self) -> Any:
@@ -68,4 +70,5 @@ def revision_of_member(team: ContextValues | None, own: Revision, previous: Any)
         (*outer.history, *before, *own.history),
         work_of(last, own.state),
         outer.answers + own.answers,
+        own.answer,
     )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SEEN: Final = (
     *("goal", "attempt", "idempotency_key", "task_id", "path", "inputs", "results", "metadata", "revision"),
-    *("previous", "state", "feedback", "history", "answers", "context_tokens", "is_light", "used_before"),
+    *("previous", "state", "feedback", "history", "answers", "answer", "context_tokens", "is_light", "used_before"),
 )
 """Attributes of a context that cross as they are."""
 

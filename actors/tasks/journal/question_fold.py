@@ -26,11 +26,11 @@ def _raised(state: TaskState, event: task_events.EscalationRaised) -> None:
     node.escalation, node.answered = escalation, None
     if event.state is not None:
         goes_on_at = node.standing if event.resumes and not event.undoing else None
-        node.kept = KeptState(event.worker, state.events - 1, event.undoing, goes_on_at)
+        node.kept = KeptState(event.worker, state.events - 1, event.escalation, event.undoing, goes_on_at)
     elif event.undoing or event.kind == FailureKind.ESCALATED.value:
         node.kept = None  # its worker asks something else
-    elif (kept := node.kept) is not None:
-        node.kept = KeptState(kept.worker, kept.record, kept.undoing)  # its ladder asks, about what has failed since
+    elif node.kept is not None:
+        node.kept = node.kept._replace(goes_on_at=None)  # its ladder asks, about what has failed since
     if event.undoing:
         node.undo_error = event.error
         step_over(state)

@@ -60,6 +60,8 @@ class KeptState(NamedTuple):
     worker: str | None
     record: int
     """Number of the record that has it."""
+    question: str
+    """Id of the question that it was asked with."""
     undoing: bool
     """True where an undo has asked."""
     goes_on_at: LadderPosition | None = None

@@ -16,6 +16,7 @@ from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.model import task_events
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.policy import Answer, answer_of
 from actors.tasks.model.task import NO_USAGE, PENDING, RUNNING, SUCCEEDED, Subtask, SubtaskStatus, Usage, usage_of
 from actors.tasks.model.task_ids import part_id
 
@@ -207,7 +208,12 @@ class SubtaskState:
     def state_for(self, worker: str | None, *, undoing: bool = False) -> int | None:
         """Number of the record with the state that this worker gets back; None: there is none for it."""
         kept = self.kept
-        return kept.record if kept is not None and kept[::2] == (worker, undoing) else None
+        return kept.record if kept is not None and (kept.worker, kept.undoing) == (worker, undoing) else None
+
+    def answer_to_state(self, answers: Iterable[task_events.EscalationAnswered]) -> Answer | None:
+        """Return the one among these answers to the question that the kept state came with; None: it has none."""
+        found = (each for each in answers if self.kept is not None and each.escalation == self.kept.question)
+        return next((answer_of(each.answer, each.value) for each in found), None)
 
     @property
     def holder(self) -> Holder:

@@ -123,7 +123,9 @@ class AttemptHandoff:
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
             asked_with = self._parts.results.asked_with(state, node.state_for(entry.id))
             work = work_of(previous, asked_with)
-            own = Revision(so_far.number, so_far.feedback, so_far.earlier, work, answers)
+            own = Revision(
+                so_far.number, so_far.feedback, so_far.earlier, work, answers, node.answer_to_state(so_far.answers)
+            )
         if team is None:
             return own
         earlier = None

@@ -27,7 +27,7 @@ from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
-from actors.tasks.model.policy import Respond, answer_of
+from actors.tasks.model.policy import Answer, Respond, answer_of
 from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError, StoreError
 from actors.tasks.orchestration.step_turns import ENDED, STOPPED, Turns
@@ -254,7 +254,7 @@ class UndoDispatch:
             inputs={**state.task.inputs, **node.spec.inputs},
             results={node.id: result},
             metadata=state.metadata_of(node.id),
-            revision=_told(act, work_of(None, asked_with)),
+            revision=_told(act, work_of(None, asked_with), node.answer_to_state(act.answers)),
         )
         return AttemptSpec(
             key,
@@ -345,10 +345,10 @@ def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
     return found(task, result, context)
 
 
-def _told(act: EffectRecord, work: dict[str, Any]) -> Revision:
+def _told(act: EffectRecord, work: dict[str, Any], answer: Answer | None) -> Revision:
     """Facts that an undo sees: what people have answered about it, and the state that it has asked with."""
     if not act.answers and not work:
         return NO_REVISION
     answers = tuple(answer_of(each.answer, each.value) for each in act.answers)
     texts = ("", *(answer.text for answer in answers if isinstance(answer, Respond)))
-    return Revision(feedback=texts[-1], history=texts[1:-1], work=work, answers=answers)
+    return Revision(feedback=texts[-1], history=texts[1:-1], work=work, answers=answers, answer=answer)
