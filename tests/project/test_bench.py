@@ -48,6 +48,7 @@ def test_one_benchmark_can_be_chosen() -> None:
     assert "crash to next reply" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do() -> None:
     done = _refused("core", "--only", "tall")
 
@@ -55,6 +56,7 @@ def test_a_benchmark_that_does_not_exist_is_refused_with_those_that_do() -> None
     assert all(name in done.stderr for name in SUITES["core"])
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_another_suite_is_refused() -> None:
     done = _refused("tasks", "--quick", "--only", "tell")
 

@@ -30,6 +30,7 @@ def test_every_example_has_a_test_here() -> None:
 # -- local_model.py, whose model is asked in tests/trees/agents/test_local_model.py ------------------------
 
 
+@pytest.mark.slow
 def test_local_model_says_what_it_does_also_where_the_model_is_not_installed(tmp_path: Path) -> None:
     done = _run("local_model.py", "--help", tmp=tmp_path)
 
@@ -165,6 +166,7 @@ def test_scan_sees_the_same_with_parsers_in_a_cluster(tmp_path: Path, cluster: R
     assert "SyntaxError" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["dispatch=moon", "speed=fast", "path"])
 def test_scan_says_what_is_wrong_with_its_inputs(tmp_path: Path, given: str) -> None:
     done = _again("scan.py", "--input", given, tmp=tmp_path)
@@ -173,6 +175,7 @@ def test_scan_says_what_is_wrong_with_its_inputs(tmp_path: Path, given: str) -> 
     assert "process" in done.stderr
 
 
+@pytest.mark.slow
 def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
     done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
@@ -184,6 +187,7 @@ def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
     assert re.search(r"parsing +one_for_one +running +restarts 1/100000 in 60 s", dump)
 
 
+@pytest.mark.slow
 def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n", "broken.py": b"def (:\n"})
     done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
@@ -197,6 +201,7 @@ def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_scan_bears_more_broken_files_than_the_default_limit_would(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {f"broken{i}.py": b"def (:\n" for i in range(50)})
     done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
@@ -206,6 +211,7 @@ def test_scan_bears_more_broken_files_than_the_default_limit_would(tmp_path: Pat
     assert "and 30 more" in done.stdout
 
 
+@pytest.mark.slow
 def test_scan_loses_no_file_when_its_tally_and_its_writer_crash_on_the_way(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"a_broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(300)})
     saboteur = tmp_path / "sabotage.py"
@@ -255,6 +261,7 @@ def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: 
     assert _table(done.stdout)["functions"] > 100
 
 
+@pytest.mark.slow
 def test_scan_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
     done = _again("scan.py", "--input", f"path={tmp_path}", tmp=tmp_path)
 
@@ -262,6 +269,7 @@ def test_scan_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
     assert done.stderr.rstrip().endswith("no Python files there")
 
 
+@pytest.mark.slow
 def test_scan_that_lost_a_file_ends_with_an_error(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {f"good{i}.py": b"pass\n" for i in range(3)})
     thief = tmp_path / "thief.py"
@@ -272,6 +280,7 @@ def test_scan_that_lost_a_file_ends_with_an_error(tmp_path: Path) -> None:
     assert done.stderr.rstrip().endswith("RuntimeError: 3 files were found, but 0 seen")
 
 
+@pytest.mark.slow
 def test_scan_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
     scan = str(EXAMPLES / "scan.py")
@@ -315,6 +324,7 @@ def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_rea
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
 
 
+@pytest.mark.slow
 def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"def f(x):\n    return x if x else [y for y in x]\n"})
     done = _again("audit.py", str(folder), tmp=tmp_path)
@@ -329,11 +339,13 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
 
 
+@pytest.mark.slow
 def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"x = 1\n"})
     _shows_itself(_again("audit.py", str(folder), "--web", "0", tmp=tmp_path))
 
 
+@pytest.mark.slow
 def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"pass\n"})
     audit = str(EXAMPLES / "audit.py")
@@ -346,6 +358,7 @@ def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     assert "review 1: passed" in ran.stdout
 
 
+@pytest.mark.slow
 def test_audit_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
     done = _again("audit.py", str(_folder(tmp_path, {"notes.txt": b"TODO\n"})), tmp=tmp_path)
 
@@ -365,6 +378,7 @@ def test_checkout_charges_reserves_and_confirms(tmp_path: Path) -> None:
     assert "order: succeeded\n  undone: nothing; cost of payment 0.54" in done.stdout
 
 
+@pytest.mark.slow
 def test_checkout_refunds_the_payment_exactly_once_when_the_stock_is_gone(tmp_path: Path) -> None:
     done = _again("checkout.py", "--input", "fail=stock", tmp=tmp_path)
 
@@ -375,6 +389,7 @@ def test_checkout_refunds_the_payment_exactly_once_when_the_stock_is_gone(tmp_pa
     assert "skipped: confirm: needs 'stock', which has failed" in done.stdout
 
 
+@pytest.mark.slow
 def test_checkout_opens_a_breaker_and_pays_with_the_backup_when_the_card_is_down(tmp_path: Path) -> None:
     done = _again("checkout.py", "--input", "fail=payment", tmp=tmp_path)
     first, second, third = re.split("The (?:second|third) order", done.stdout)
@@ -407,6 +422,7 @@ def test_checkout_does_what_a_person_answers(tmp_path: Path, answer: str, last_a
     assert ("order: failed" in done.stdout) == answer.startswith("reject")
 
 
+@pytest.mark.slow
 def test_checkout_answers_itself_where_nobody_can(tmp_path: Path) -> None:
     done = _again("checkout.py", "--input", "fail=confirm", tmp=tmp_path)
 
@@ -415,6 +431,7 @@ def test_checkout_answers_itself_where_nobody_can(tmp_path: Path) -> None:
     assert _acts(done.stdout)[-1] == "mail: confirmed to cleo@example.org"
 
 
+@pytest.mark.slow
 def test_checkout_can_be_run_by_the_command(tmp_path: Path) -> None:
     ran = _command("run", str(EXAMPLES / "checkout.py"), "--input", "fail=stock", tmp=tmp_path)
 
@@ -488,6 +505,7 @@ def test_batch_accounts_for_every_document_though_some_raise_hang_segfault_spin_
     assert "abandoned" not in done.stdout, "what hangs in a process is killed"
 
 
+@pytest.mark.slow
 def test_batch_needs_no_rich(tmp_path: Path) -> None:
     without = "import importlib.util as u; find = u.find_spec; "
     without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
@@ -500,6 +518,7 @@ def test_batch_needs_no_rich(tmp_path: Path) -> None:
     assert re.search(r"^accounted for +7$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     folder, batch = _folder(tmp_path, _SMALL), str(EXAMPLES / "batch.py")
     drawn = _command("check", batch, tmp=tmp_path)
@@ -510,6 +529,7 @@ def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
     assert _table(ran.stdout)["accounted for"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "says"),
     [(("bad=none",), "Give a number"), (("path=/nowhere",), "no Python files"), (("x=1",), "path=DIR")],
@@ -526,6 +546,7 @@ def test_batch_says_what_is_wrong_with_its_inputs(tmp_path: Path, inputs: tuple[
 # -- the others --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_pykka_example_goes_on_after_its_crash(tmp_path: Path) -> None:
     done = _run("pykka_host.py", tmp=tmp_path)
 
@@ -535,6 +556,7 @@ def test_the_pykka_example_goes_on_after_its_crash(tmp_path: Path) -> None:
     assert re.search(r"counter +permanent +running +incarnation 2 +last exit: crashed TypeError", done.stdout)
 
 
+@pytest.mark.slow
 def test_the_pykka_example_needs_no_extras(tmp_path: Path) -> None:
     for name in ("rich", "typer"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
@@ -543,6 +565,7 @@ def test_the_pykka_example_needs_no_extras(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_asyncio_example_serves_on_when_a_worker_crashes(tmp_path: Path) -> None:
     done = _run("asyncio_host.py", tmp=tmp_path)
     rounds = re.findall(r"round \d: (\d+) KeyError\('coffee'\) (\d+)", done.stdout)
@@ -552,6 +575,7 @@ def test_the_asyncio_example_serves_on_when_a_worker_crashes(tmp_path: Path) -> 
     assert done.stdout.rstrip().endswith("store: connection closed")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process")
 def test_the_asyncio_example_stops_its_tree_in_order_on_ctrl_c(tmp_path: Path) -> None:
     with _popen("asyncio_host.py", "--rounds", "0", tmp=tmp_path) as process:
@@ -566,6 +590,7 @@ def test_the_asyncio_example_stops_its_tree_in_order_on_ctrl_c(tmp_path: Path) -
     assert errors == ""
 
 
+@pytest.mark.slow
 def test_the_depth_and_recursion_example_shows_both_errors(tmp_path: Path) -> None:
     done = _run("depth_and_recursion.py", tmp=tmp_path)
 

@@ -84,6 +84,7 @@ def started(tmp: Path) -> dict[str, int]:
     return {id_: sum(each.get("subtask") == id_ for each in begun) for id_ in ("search", "analyse", "measure")}
 
 
+@pytest.mark.slow
 def test_an_audit_that_was_killed_half_way_goes_on_and_does_again_only_what_was_not_recorded(tmp_path: Path) -> None:
     script, shown = killed_half_way(tmp_path)
     before = worked(tmp_path)
@@ -161,6 +162,7 @@ def test_the_question_of_checkout_is_answered_from_another_terminal(
     assert _acts(rest)[-1] == last
 
 
+@pytest.mark.slow
 def test_checkout_waits_for_another_terminal_where_the_command_is_told_so(tmp_path: Path) -> None:
     command = ["-m", "trees", "run", str(EXAMPLES / "checkout.py")]
     asked = ["--input", "fail=confirm", "--input", "answers=elsewhere"]

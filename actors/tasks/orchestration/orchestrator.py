@@ -82,9 +82,6 @@ _COMMANDS: Final = CommandsWaiting()
 class Orchestrator(ManagedActor):
     """One incarnation of the orchestrator of a supervisor."""
 
-    watch: Callable[[], None] | None = None
-    """Called after every message, with all that follows from it done: tests look there whether it all adds up."""
-
     def __init__(self, incarnation: Incarnation, settings: Tasks) -> None:
         self._regrow_incarnation = incarnation
         self.core = OrchestratorCore(incarnation, task_runtime_of(cast("System", incarnation.system)), settings)
@@ -218,8 +215,6 @@ class Orchestrator(ManagedActor):
                 self.parts.dispatcher.pump()
             if core.effects:
                 core.flush()
-            if self.watch is not None:
-                self.watch()
         except Exception as error:
             self._died(error)
             raise

@@ -58,6 +58,7 @@ def test_if_the_host_dies_every_process_and_what_it_started_is_gone(way: str, en
         eventually(lambda: not any(map(runs, [*pids, guardian])))
 
 
+@pytest.mark.slow
 def test_ctrl_c_of_the_terminal_does_not_end_the_guardian_before_its_host() -> None:
     with host("guarded") as (_, guardian, pids):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -97,6 +98,7 @@ def _killed(groups: ProcessGroups) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "look", [lambda groups, pid: groups.mended(), lambda groups, pid: groups.guard(pid)], ids=["mended", "guard"]
 )
@@ -118,6 +120,7 @@ def test_a_guardian_that_was_killed_is_replaced_and_told_all(
     assert groups.dismiss()
 
 
+@pytest.mark.slow
 def test_a_guardian_is_dismissed_only_where_no_group_is_left(sleeper: subprocess.Popen[bytes]) -> None:
     groups = ProcessGroups()
     groups.guard(sleeper.pid)
@@ -128,6 +131,7 @@ def test_a_guardian_is_dismissed_only_where_no_group_is_left(sleeper: subprocess
     assert runs(sleeper.pid)
 
 
+@pytest.mark.slow
 def test_a_guardian_that_hears_nothing_is_replaced_and_ends_nothing(sleeper: subprocess.Popen[bytes]) -> None:
     groups = ProcessGroups()
     groups.guard(sleeper.pid)
@@ -145,6 +149,7 @@ def test_a_guardian_that_hears_nothing_is_replaced_and_ends_nothing(sleeper: sub
     assert groups.dismiss()
 
 
+@pytest.mark.slow
 def test_a_group_that_is_over_can_be_signalled(sleeper: subprocess.Popen[bytes]) -> None:
     assert not has_others(sleeper.pid)
     end_group(sleeper.pid)
@@ -153,6 +158,7 @@ def test_a_group_that_is_over_can_be_signalled(sleeper: subprocess.Popen[bytes])
     assert not signal_group(sleeper.pid, signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_others_of_a_group_are_seen() -> None:
     program = (
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); print(1)"
@@ -183,6 +189,7 @@ print(GROUPS.marked({})[MARK])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forked", ["before", "after"])
 def test_each_fork_of_a_process_has_a_mark_of_its_own_whether_it_had_a_guardian_before_or_not(forked: str) -> None:
     """Else the guardian of one would end what the other has started."""

@@ -47,6 +47,7 @@ spec = SupervisorSpec(id="t", children=[
 """
 
 
+@pytest.mark.slow
 def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_last_hooks() -> None:
     """Row 12."""
     done = python(TREE + "tree = start(spec)\nprint(tree.ref('t/a').ask('up'))")
@@ -55,6 +56,7 @@ def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_la
     assert done.stdout.split() == ["up", "on_stop", "t/b", "on_stop", "t/a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["handle=block", "run=block_body", "actor=Blocked", "actor=BlockedStock"])
 def test_a_blocked_worker_does_not_keep_the_interpreter(target: str) -> None:
     """Row 12."""
@@ -80,6 +82,7 @@ print("end of the program")
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "end of the program", "")
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree() -> None:
     """Row 12."""
     done = python(TREE + "with start(spec):\n    os.kill(os.getpid(), 2)\n    time.sleep(20)")
@@ -175,6 +178,7 @@ def test_an_async_worker_whose_loop_cannot_be_started_hurts_no_sender(monkeypatc
         assert ref.ask("later", timeout=LONG_S) == "later"
 
 
+@pytest.mark.slow
 def test_a_machine_without_threads_ends_no_program_in_a_hang() -> None:
     """Row 22: with a real limit of the operating system."""
     done = python(
@@ -214,6 +218,7 @@ def test_idle_actors_have_no_threads() -> None:
         assert threading.active_count() - before < 20
 
 
+@pytest.mark.slow
 def test_in_the_child_of_a_fork_a_tree_is_down_instead_of_half_alive() -> None:
     """Row 35."""
     done = python(
@@ -279,6 +284,7 @@ os._exit(0)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_lock_that_another_thread_held_at_a_fork_is_free_in_the_child() -> None:
     """Row 35: that of a pool, which its members share."""
     done = python(

@@ -111,6 +111,7 @@ def test_it_ends_cleanly_with_its_tree(shop: Path, end: Any, transport: str) -> 
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_over_http_a_task_survives_the_client_that_began_it(shop: Path) -> None:
     with running(shop, "--store", "memory:", "--http", "0", until="/mcp") as (process, line):
         url = address(line)
@@ -138,6 +139,7 @@ def test_over_http_a_task_survives_the_client_that_began_it(shop: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_what_is_unfinished_goes_on_with_the_next_server_on_the_same_store(shop: Path) -> None:
     async def calls(url: str, name: str, arguments: dict[str, Any]) -> Any:
         async with Client(url) as client:
@@ -157,6 +159,7 @@ def test_what_is_unfinished_goes_on_with_the_next_server_on_the_same_store(shop:
     assert found["status"] == "running"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
@@ -179,6 +182,7 @@ def test_a_mistake_on_the_command_line_is_said_on_stderr(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_in_a_sentence(shop: Path) -> None:
     with running(shop, "--store", "memory:", "--http", "0", until="/mcp") as (_, line):
         port = re.findall(r":(\d+)/mcp", line)[0]

@@ -60,6 +60,7 @@ def test_ctrl_c_ends_it_without_an_error() -> None:
     assert shown == ["one"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runtime")
 def test_a_running_program_is_watched_from_outside_until_ctrl_c(shop: Path) -> None:
     with (
@@ -75,6 +76,7 @@ def test_a_running_program_is_watched_from_outside_until_ctrl_c(shop: Path) -> N
     assert (code, errors) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runtime")
 def test_a_part_of_a_running_tree_is_asked_for_from_outside(shop: Path) -> None:
     with running(shop) as (process, _):

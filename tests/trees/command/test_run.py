@@ -21,6 +21,7 @@ __all__ = ["runtime", "shop"]
 pytestmark = pytest.mark.usefixtures("runtime")
 
 
+@pytest.mark.slow
 def test_run_goes_on_until_ctrl_c_and_then_ends_cleanly_with_the_dump(shop: Path, runtime: Path) -> None:
     with running(shop) as (process, first):
         open_then = list(runtime.glob("regrow/*"))
@@ -39,6 +40,7 @@ def test_run_goes_on_until_ctrl_c_and_then_ends_cleanly_with_the_dump(shop: Path
     assert list(runtime.glob("regrow/*")) == []
 
 
+@pytest.mark.slow
 def test_a_sigterm_is_as_good_as_ctrl_c(shop: Path) -> None:
     with running(shop) as (process, _):
         process.terminate()
@@ -48,6 +50,7 @@ def test_a_sigterm_is_as_good_as_ctrl_c(shop: Path) -> None:
     assert "└─ team" in shown
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_does_not_wait_for_what_does_not_stop(tmp_path: Path) -> None:
     text = SHOP.replace("actors.stopping(600)", "import time\n    time.sleep(600)").replace(
         "run=beat)", "run=beat, shutdown='infinity')"
@@ -62,6 +65,7 @@ def test_a_second_ctrl_c_does_not_wait_for_what_does_not_stop(tmp_path: Path) ->
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_a_tree_that_cannot_start_is_exit_code_1_with_the_cause(tmp_path: Path) -> None:
     text = SHOP.replace('WorkerSpec(id="beat", run=beat)', "WorkerSpec(id='bad', actor=Bad)").replace(
         "TREE =", "class Bad(actors.Worker):\n    def on_start(self):\n        raise OSError('disk')\n\n\nTREE ="
@@ -74,6 +78,7 @@ def test_a_tree_that_cannot_start_is_exit_code_1_with_the_cause(tmp_path: Path) 
     assert ran.stderr.splitlines()[-1] == "shop/bad: raised OSError while it started."
 
 
+@pytest.mark.slow
 def test_a_root_that_gives_up_is_exit_code_3_and_said(tmp_path: Path) -> None:
     text = SHOP.replace("actors.stopping(600)", "raise ConnectionError")
 
@@ -84,6 +89,7 @@ def test_a_root_that_gives_up_is_exit_code_3_and_said(tmp_path: Path) -> None:
     assert "shop: restart 4 within 5 s, limit 3." in ran.stderr
 
 
+@pytest.mark.slow
 def test_away_from_a_terminal_each_thing_that_goes_wrong_is_a_line(tmp_path: Path) -> None:
     main = """
 import time
@@ -104,6 +110,7 @@ def main(tree):
     ]
 
 
+@pytest.mark.slow
 def test_a_tree_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
     text = SHOP.replace("run=beat)", "run=beat, restart='transient', significant=True)").replace(
         'id="shop",', 'id="shop", auto_shutdown="any_significant",'
@@ -125,6 +132,7 @@ async def main(tree, word):
 """
 
 
+@pytest.mark.slow
 def test_main_is_called_with_the_tree_and_the_inputs_and_the_run_ends_with_it(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main=MAIN))
 
@@ -135,6 +143,7 @@ def test_main_is_called_with_the_tree_and_the_inputs_and_the_run_ends_with_it(tm
     assert "parse ×5" in ran.stdout
 
 
+@pytest.mark.slow
 def test_main_may_be_async(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main=ASYNC_MAIN))
 
@@ -144,6 +153,7 @@ def test_main_may_be_async(tmp_path: Path) -> None:
     assert "\nsum 4\n" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_main_without_a_tree_is_the_files_own_and_left_alone(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main():\n    raise SystemExit('not yours')"))
 
@@ -155,6 +165,7 @@ def test_a_main_without_a_tree_is_the_files_own_and_left_alone(tmp_path: Path) -
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_main_that_raises_is_exit_code_4_and_the_tree_is_stopped(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree):\n    raise LookupError('main broke')"))
 
@@ -165,6 +176,7 @@ def test_a_main_that_raises_is_exit_code_4_and_the_tree_is_stopped(tmp_path: Pat
     assert "made: stopping" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_main_that_exits_chooses_the_exit_code(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree):\n    raise SystemExit(7)"))
 
@@ -174,6 +186,7 @@ def test_a_main_that_exits_chooses_the_exit_code(tmp_path: Path) -> None:
     assert "made: stopping" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_main_that_exits_with_a_text_is_exit_code_4_and_its_text_is_printed(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree):\n    raise SystemExit('no input file')"))
 
@@ -235,6 +248,7 @@ async def main(tree):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_in_the_middle_of_making_the_loop_of_an_async_main_leaves_no_half_of_one(
     tmp_path: Path, name: str
@@ -249,6 +263,7 @@ def test_a_signal_in_the_middle_of_making_the_loop_of_an_async_main_leaves_no_ha
     assert "begun" not in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "code", "said"),
     [
@@ -265,6 +280,7 @@ def test_an_input_that_nobody_takes_is_an_error(tmp_path: Path, inputs: list[str
     assert said in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_main_that_lacks_an_input_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree, path, depth, *, kind='all'): print(path)"))
 

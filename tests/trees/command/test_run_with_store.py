@@ -93,6 +93,7 @@ def run(program: Path, *args: object) -> subprocess.CompletedProcess[str]:
 # -- what is kept ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tree_with_tasks_keeps_them_in_a_file_of_this_folder_and_says_so(program: Path) -> None:
     ran = run(program)
     database = program.parent / "regrow.db"
@@ -106,6 +107,7 @@ def test_a_tree_with_tasks_keeps_them_in_a_file_of_this_folder_and_says_so(progr
     assert "main {'a': 'one', 'b': 'two'}" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_tree_without_tasks_makes_no_file(tmp_path: Path) -> None:
     shop = file(tmp_path, "shop.py", SHOP + "\n\ndef main(tree):\n    print('main')\n")
     plain, asked = run(shop), run(shop, "--store", "sqlite:///asked.db")
@@ -116,6 +118,7 @@ def test_a_tree_without_tasks_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.db*")) == []
 
 
+@pytest.mark.slow
 def test_memory_keeps_nothing(program: Path) -> None:
     ran = run(program, "--store", "memory:")
 
@@ -139,6 +142,7 @@ def test_without_sqlalchemy_tasks_are_in_memory_unless_a_store_is_asked_for(monk
 # -- going on --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", [(), ("--store", "sqlite:///mine.db", "--durability", "power")])
 def test_a_run_that_was_killed_goes_on_with_resume_and_does_nothing_twice(
     program: Path, store: tuple[str, ...]
@@ -155,6 +159,7 @@ def test_a_run_that_was_killed_goes_on_with_resume_and_does_nothing_twice(
     assert re.search(r"└─ b +b +succeeded +after a", ran.stdout)
 
 
+@pytest.mark.slow
 def test_resume_of_the_module_is_called_in_place_of_main(program: Path) -> None:
     program.write_text(PROGRAM + RESUME, encoding="utf-8")
     kill_half_way(program)
@@ -165,6 +170,7 @@ def test_resume_of_the_module_is_called_in_place_of_main(program: Path) -> None:
     assert "\nmain" not in ran.stdout
 
 
+@pytest.mark.slow
 def test_without_resume_what_is_unfinished_goes_on_beside_main(program: Path) -> None:
     kill_half_way(program)
     ran = run(program, "--input", "id=other")
@@ -179,6 +185,7 @@ def test_without_resume_what_is_unfinished_goes_on_beside_main(program: Path) ->
     assert "a runs" not in left.stdout
 
 
+@pytest.mark.slow
 def test_where_nothing_is_unfinished_resume_says_so(program: Path) -> None:
     run(program)
     ran = run(program, "--resume")
@@ -187,6 +194,7 @@ def test_where_nothing_is_unfinished_resume_says_so(program: Path) -> None:
     assert "p: nothing to resume, no task is unfinished" in ran.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_resumed_task_that_fails_is_exit_code_4(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kill_half_way(program)
     monkeypatch.setenv("FAIL", "1")
@@ -198,6 +206,7 @@ def test_a_resumed_task_that_fails_is_exit_code_4(program: Path, monkeypatch: py
     assert "trees/command/run.py" not in ran.stderr, "no traceback of ours"
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_what_is_unfinished_for_the_next_run(program: Path) -> None:
     with held(program) as process:
         process.send_signal(signal.SIGINT)
@@ -212,6 +221,7 @@ def test_ctrl_c_leaves_what_is_unfinished_for_the_next_run(program: Path) -> Non
 # -- who may use it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_who_has_the_store(program: Path) -> None:
     with held(program) as process:
         refused = run(program)
@@ -223,6 +233,7 @@ def test_a_second_process_is_refused_with_who_has_the_store(program: Path) -> No
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_store_that_is_taken_over_is_exit_code_5_and_said(program: Path) -> None:
     with held(program) as process:
         with Database(f"sqlite:///{program.parent / 'regrow.db'}").transaction() as connection:
@@ -233,6 +244,7 @@ def test_a_store_that_is_taken_over_is_exit_code_5_and_said(program: Path) -> No
     assert "somebody else has taken over 'p'" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -252,6 +264,7 @@ def test_a_store_that_cannot_be_used_is_said_to_be_so(
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_resume_of_a_tree_without_tasks_is_a_mistake(tmp_path: Path) -> None:
     ran = run(file(tmp_path, "shop.py", SHOP), "--resume")
 

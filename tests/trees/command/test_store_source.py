@@ -135,6 +135,7 @@ def test_an_id_that_two_roots_have_leads_to_its_task_wherever_it_stands_in_a_lis
     ]
 
 
+@pytest.mark.slow
 def test_a_root_that_is_not_in_the_store_is_said_to_be_so_and_not_to_be_ready(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'regrow.db'}"
     with start(spec("bank"), store=url), start(spec("shop"), store=url):
@@ -382,6 +383,7 @@ def test_whether_a_file_is_guarded_is_seen_without_a_lock(tmp_path: Path) -> Non
 # -- the command -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_observe_prints_the_fleet_where_there_is_no_terminal(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'regrow.db'}"
     with start(spec("bank", OSError("disk")), store=url) as bank:

@@ -70,6 +70,7 @@ def tasks(url: str, *args: str) -> tuple[int, str, str]:
 # -- looking ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: str) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
         tree.submit(Task("a short one", id="t-0")).result(timeout=LONG_S)
@@ -87,6 +88,7 @@ def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: st
     ]
 
 
+@pytest.mark.slow
 def test_of_many_that_have_ended_the_newest_are_listed(url: str) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
         for number in range(25):
@@ -99,6 +101,7 @@ def test_of_many_that_have_ended_the_newest_are_listed(url: str) -> None:
     assert len(everything.splitlines()) == 26
 
 
+@pytest.mark.slow
 def test_a_store_without_tasks_says_so(url: str) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url):
         code, shown, _ = tasks(url)
@@ -106,6 +109,7 @@ def test_a_store_without_tasks_says_so(url: str) -> None:
     assert (code, shown) == (0, "no tasks\n")
 
 
+@pytest.mark.slow
 def test_show_draws_the_graph_and_tells_what_happened_and_when(url: str) -> None:
     with asking(url) as (_, id_):
         code, shown, _ = tasks(url, "show", "t-1")
@@ -133,6 +137,7 @@ def test_show_draws_the_graph_and_tells_what_happened_and_when(url: str) -> None
     assert [event["event"] for event in everything["events"]] == [name for name, _ in log]
 
 
+@pytest.mark.slow
 def test_show_has_the_parts_of_teams(url: str) -> None:
     plan = StaticPlan([Subtask("x")])
     worker = WorkerSpec(id="x", execute=ScriptedExecutable("one").execute)
@@ -149,6 +154,7 @@ def test_show_has_the_parts_of_teams(url: str) -> None:
     assert "p/team: SubtaskSucceeded x   worker=x attempt=1" in shown
 
 
+@pytest.mark.slow
 def test_by_default_it_is_the_file_that_run_makes_in_this_folder(url: str, tmp_path: Path) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
         tree.submit(Task("a short one", id="t-0")).result(timeout=LONG_S)
@@ -163,6 +169,7 @@ def test_by_default_it_is_the_file_that_run_makes_in_this_folder(url: str, tmp_p
     assert not (tmp_path.parent / "regrow.db").exists()
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_damaged_is_named_and_hides_no_other(url: str) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
         for id_ in ("t-0", "t-1"):
@@ -215,6 +222,7 @@ def test_a_task_is_given_another_priority_by_the_command(url: str) -> None:
     assert waits[0] == 0
 
 
+@pytest.mark.slow
 def test_a_task_is_cancelled_by_the_command(url: str) -> None:
     hang = Hang()
     b = AsyncScriptedExecutable(hang, by="call")
@@ -242,6 +250,7 @@ def test_a_question_is_answered_by_the_command_and_the_task_goes_on(postgres_url
     assert report.results == {"a": "one", "b": {"by": "hand"}}
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_review_that_is_no_verdict_is_refused_with_the_reason_and_leaves_the_question_open(
     url: str,
 ) -> None:
@@ -265,6 +274,7 @@ def test_an_edit_of_a_review_that_is_no_verdict_is_refused_with_the_reason_and_l
     assert taken[0] == 0
 
 
+@pytest.mark.slow
 def test_an_answer_for_a_tree_that_is_down_waits_for_its_next_start(url: str) -> None:
     with asking(url) as (_, id_):
         pass
@@ -330,6 +340,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(
     assert still == [id_]
 
 
+@pytest.mark.slow
 def test_help_names_the_commands() -> None:
     top, group = regrow("--help"), regrow("tasks", "--help")
 

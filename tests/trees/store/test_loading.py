@@ -96,6 +96,7 @@ def test_without_the_extra_it_is_said_what_to_install(module: str, url: str, sai
     assert 'pip install "regrow[sql]"' in done.stdout
 
 
+@pytest.mark.slow
 def test_to_import_the_library_imports_no_database() -> None:
     program = "import sys, trees, trees.store; print(sorted({'sqlalchemy', 'psycopg', 'sqlite3'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -258,6 +259,7 @@ def piped(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_the_name_of_the_first_and_may_when_that_has_closed_it(store_url: str) -> None:
     with holder(store_url) as process:
         with pytest.raises(StoreBusyError, match=rf"'p' is in use by \S+, process {process.pid}\. .*ha=HA\(\)"):
@@ -268,6 +270,7 @@ def test_a_second_process_is_refused_with_the_name_of_the_first_and_may_when_tha
         assert [task.id for task in opened_and_closed(store_url)] == ["t"]
 
 
+@pytest.mark.slow
 def test_a_second_process_may_open_it_at_once_when_the_first_was_killed(store_url: str) -> None:
     with holder(store_url) as process:
         with pytest.raises(StoreBusyError):
@@ -290,6 +293,7 @@ os.read(heard, 1)
 """The child has begun, and let go of what is its parent's, when the parent goes on."""
 
 
+@pytest.mark.slow
 def test_a_process_that_the_holder_has_forked_does_not_keep_it(sqlite_url: str) -> None:
     program = (
         HOLDER.replace("print(json", f"{FORKS}print(json")

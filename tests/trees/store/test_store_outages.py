@@ -97,6 +97,7 @@ store.close()
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_pauses_it_until_there_is_room(sqlite_url: str) -> None:
     done = ran("-c", DISK_FULL, sqlite_url, cwd=ROOT)
 
@@ -357,6 +358,7 @@ print("closed", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_the_child_of_a_fork_may_not_use_it_and_does_its_parent_no_harm(store_url: str) -> None:
     done = ran("-W", "ignore:This process:DeprecationWarning", "-c", FORKS, store_url, cwd=ROOT)
 
