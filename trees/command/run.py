@@ -46,6 +46,7 @@ from trees.command.target import Program
 from trees.host.start import start
 from trees.host.tree import Tree
 from trees.observe.web.web_settings import Web
+from trees.views.capture import children_by_state
 
 OK, NOT_STARTED, GAVE_UP, MAIN_RAISED, STORE_LOST, KILLED = 0, 1, 3, 4, 5, 130
 FLUSH_S = 1.0
@@ -183,7 +184,7 @@ def _run(main: Coroutine[Any, Any, Any]) -> None:
 @contextmanager
 def _showing(tree: Tree, said: str) -> Iterator[None]:
     """A live view on a terminal; plain lines anywhere else."""
-    children = len(system_of(tree).children) - 1
+    children = sum(children_by_state(system_of(tree)).values())
     _say(f"{tree.spec.id}: up, {children} children. Ctrl-C ends it; 'regrow dump --pid {os.getpid()}' looks at it.")
     if said:
         _say(said)

@@ -110,6 +110,11 @@ class StoreClient:
         shown = ended if finished is None else ended[:finished]
         return self._listing(rows, shown, len(ended) - len(shown), _shared(every))
 
+    def ends(self, root: str | None = None) -> tuple[Counter[str], float]:
+        """Count the finished tasks by status; with the time at which the last one ended, 0 if there is none."""
+        ended = _newest_ended(self._store.all_tasks(root))
+        return self._search.statuses(ended), max((row.finished_at or 0.0 for row in ended), default=0.0)
+
     def search(self, status: str | None, text: str, limit: int, root: str | None = None) -> TaskListing:
         """All that is not finished, and of the rest the newest that ended so and have this text in id or goal.
 

@@ -63,7 +63,11 @@ class StoreSource:
         text: str = "",
         troubled: bool = False,  # noqa: ARG002 - nothing is folded; as in a query
     ) -> Shape:
-        """The roots as rows, with who leads each; and how all tasks stand."""
+        """The roots as rows, with who leads each; and how many tasks there are in each status.
+
+        ``state``: running if one of the trees runs, else unknown or stopped. ``as_of``: of trees that all have stopped,
+        when the last of them wrote something.
+        """
         with _refusing():
             roots = self._roots()
         keep, hits = found_by([root.root for root in roots], text, limit) if text else (frozenset[str](), None)
@@ -71,20 +75,26 @@ class StoreSource:
             roots.sort(key=lambda root: root.root not in keep)  # so that those which are found are shown
         with _refusing():
             going = self._client.tasks(0, root=self._root).tasks
+            ended, last = self._client.ends(self._root)
         counts = Counter(task_row(task)["status"] for task in going if task.state.parent is None)
         problems = [problem for root in roots for problem in _problems(root)]
+        states = {_state(root) for root in roots}
+        state = next((each for each in ("running", "unknown", "stopped") if each in states), "stopped")
+        last = max([last, *(task.records[-1].at for task in going)])
         return {
             "version": VERSION,
             "at": SystemClock().wall(),
             "name": self.name,
             "role": "store",
-            "health": {"ok": True, "ready": not problems, "problems": problems},
+            "state": state,
+            "as_of": last if last and state == "stopped" else None,
+            "health": {"ok": True, "ready": state == "running" and not problems, "problems": problems},
             "rows": [_row(root) for root in roots[:limit]],
             "total": len(roots),
             "cut": len(roots) > limit,
             "found": hits,
             "now": {
-                "tasks": dict(counts),
+                "tasks": dict(counts + ended),
                 "crashes": [],
                 "dead_letters": {},
                 "alerts": [],
@@ -139,7 +149,7 @@ class StoreSource:
         with _refusing():
             going = self._client.tasks(0, root=self._root)
         found = [
-            question_row(asked, view.state.path, content=True) | {"root": view.root}
+            question_row(asked, view.state, content=True) | {"root": view.root}
             for view in going.tasks
             for asked in view.state.escalations.values()
         ]
@@ -241,13 +251,17 @@ def _row(root: StoredRoot) -> Shape:
         "id": root.root,
         "depth": 0,
         "kind": "supervisor",
-        "state": "unknown" if root.led is None else "running" if root.led else "stopped",
+        "state": _state(root),
         "incarnation": root.token,
         "folded": False,
         "holder": root.holder or None,
         "lease_left_s": root.left_s,
         "unfinished": root.unfinished,
     }
+
+
+def _state(root: StoredRoot) -> str:
+    return "unknown" if root.led is None else "running" if root.led else "stopped"
 
 
 def _problems(root: StoredRoot) -> Iterator[Shape]:

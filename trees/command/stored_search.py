@@ -6,6 +6,7 @@ Only what is found is then read whole. The newest ``MOST_LOOKS`` are looked at.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ class StoredSearch:
         self._store = store
         self._goals: dict[StoredTask, str] = {}
         """Each change is one step of C; who searches at the same time reads one twice."""
+        self._statuses: dict[StoredTask, str] = {}
+        """How finished tasks have ended."""
 
     def found(
         self, newest: Sequence[StoredTask], status: str | None, text: str, limit: int
@@ -52,6 +55,13 @@ class StoredSearch:
             if len(found) > limit:
                 return found[:limit], True
         return found, len(newest) > MOST_LOOKS
+
+    def statuses(self, tasks: Sequence[StoredTask]) -> Counter[str]:
+        """Count finished tasks by how they ended."""
+        for some in _parts([task for task in tasks if task not in self._statuses]):
+            ends = self._store.ends(some)
+            self._statuses.update((task, str(end.status)) for task, end in ends if isinstance(end, TaskFinished))
+        return Counter(self._statuses.get(task, "damaged") for task in tasks)
 
     def _fitting(self, tasks: Sequence[StoredTask], status: str | None, text: str) -> list[StoredTask]:
         if status is not None:

@@ -16,7 +16,7 @@ from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from actors.tasks.model.task_ids import is_part_of
+from actors.tasks.model.task_ids import MARK, is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.ha.roles import Leadership, NotLeaderError
 from trees.host.answers import port_of_question, respond_to
@@ -76,7 +76,7 @@ class TaskSource:
         return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": cut}
 
     def now(self) -> Shape:
-        """Return how many tasks stand where, how many subtasks are queued, and the attempts that have run for longest.
+        """Count tasks by status, also those that have ended and are kept, and queued subtasks; find the slowest.
 
         Of all supervisors, whatever is drawn of the tree. A team's part is no task of its own.
         """
@@ -85,7 +85,8 @@ class TaskSource:
         queued, runtime = 0, task_runtime_of(self._system)
         for port in list(runtime.ports.values()):
             now = port.time()
-            counts["finished"] += port.finished - port.finished_parts
+            ends = [self._last(id_) for id_ in runtime.store.finished(port.path) if MARK not in id_]
+            counts.update(str(end.status) for end in ends if isinstance(end, TaskFinished))
             for state in [each for each in list(port.states.values()) if each.final is None]:
                 if state.parent is None:
                     counts[str(status_of(state, runtime.part_of))] += 1
@@ -242,7 +243,12 @@ class TaskSource:
         """All that waits for a person."""
         ports = list(task_runtime_of(self._system).ports.values())
         shown: Shape = {"content": self._content, "errors": self._system.error_texts}
-        found = [question_row(each, port.path, **shown) for port in ports for each in port.answers.open_questions()]
+        found = [
+            question_row(each, state, **shown)
+            for port in ports
+            for each in port.answers.open_questions()
+            if (state := port.states.get(each.task)) is not None
+        ]
         found.sort(key=lambda each: each["asked_at"])
         return {"version": VERSION, "questions": found}
 

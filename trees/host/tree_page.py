@@ -37,7 +37,7 @@ class TreePage:
         port: int = PORT,
         host: str = HOST,
         token: str | None = None,
-        content: bool = False,
+        content: bool = True,
         names: Sequence[str] = (),
     ) -> WebServer:
         """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
@@ -50,7 +50,7 @@ class TreePage:
             port: 0: any that is free.
             host: only this machine can reach ``127.0.0.1``. With another one whoever looks needs the token, too.
             token: whoever acts needs it. ``None``: a random one.
-            content: ``True``: goals, questions and outputs are shown as well.
+            content: goals, questions, inputs and results are shown to whoever has the token. ``False``: to nobody.
             names: further names of hosts under which a proxy or a DNS server leads here. With one, looking needs the
                 token as well.
 
@@ -73,7 +73,7 @@ class TreePage:
 
         source = TreeSource(system, self._leadership, self._notifiers, content=settings.content)
         try:
-            page = open_page(source, settings, failed)
+            page = open_page(source, settings, failed, source.without_content())
         except BaseException:
             source.close()
             raise

@@ -7,6 +7,7 @@ asking a supervisor or a worker. Acts are the calls of a ``Tree``; each that was
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
@@ -31,7 +32,7 @@ from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ROWS, VERSION, Shape, SourceError
 from trees.observe.tree_shapes import Rooms, found_by, last_exit, role_of, row_of, rows, settings_of
-from trees.views.capture import capture
+from trees.views.capture import capture, children_by_state
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
 _CALM: Final = frozenset({"running", "stopped"})
@@ -53,15 +54,24 @@ class TreeSource:
         self._system = system
         self._notifiers = notifiers
         self._leadership = leadership
-        self._content = content
         self._errors = system.error_texts
         self._history = ChildHistory(self._errors)
         self._unsubscribe = system.bus.subscribe(self._history.hear, wants=self._history.wants)
         self._recall()
         self._collector = TreeCollector()
-        self._tasks = TaskSource(system, leadership, self._operated, content=content)
+        self._show(content=content)
+
+    def _show(self, *, content: bool) -> None:
+        self._content = content
+        self._tasks = TaskSource(self._system, self._leadership, self._operated, content=content)
         self.tasks, self.task, self.questions = self._tasks.tasks, self._tasks.task, self._tasks.questions
         self.cancel, self.answer = self._tasks.cancel, self._tasks.answer
+
+    def without_content(self) -> TreeSource:
+        """Return the same source without goals, questions, inputs and results. It ends with this one."""
+        other = copy.copy(self)
+        other._show(content=False)  # noqa: SLF001 - of its own class
+        return other
 
     @property
     def name(self) -> str:
@@ -91,9 +101,10 @@ class TreeSource:
         taken = self._capture(None, unfold, limit, keep)
         found, total, cut = rows(taken, unfold, limit, keep)
         everything = self._number()
-        restarted = self._history.recent(taken.taken_at - _LATELY_S)
+        restarted, errors = self._history.recent(taken.taken_at - _LATELY_S), self._history.last_errors()
         for row in found:
             self._complete(row)["restarted_at"] = sorted(restarted.get(row["path"], ()))
+            row["last_error"] = errors.get(row["path"], row["last_error"])
         return {
             "version": VERSION,
             "at": taken.taken_at,
@@ -102,6 +113,7 @@ class TreeSource:
             "health": self._health(),
             "rows": found,
             "total": max(total, everything),
+            "children": children_by_state(self._system),
             "cut": cut or everything > len(found),
             "found": hits,
             "now": {

@@ -138,6 +138,16 @@ class ChildHistory:
                     found.setdefault(path.partition("#")[0], []).extend(times)
         return found
 
+    def last_errors(self) -> dict[str, str]:
+        """Return by path the last crash of each child, of a pool the last one of its members."""
+        with self._lock:
+            ends = [(past.exits[-1], path.partition("#")[0]) for path, past in self._paths.items() if past.exits]
+        return {
+            path: last["text"] or last["type"]
+            for last, path in sorted(ends, key=lambda each: each[0]["at"])
+            if last["reason"] in {"crashed", "killed"}
+        }
+
     def crashes(self) -> list[dict[str, Any]]:
         """Return crashes by path and type, the newest first."""
         with self._lock:

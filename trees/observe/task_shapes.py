@@ -1,22 +1,25 @@
 """Shapes of tasks for the page's API, of a live tree and of a store alike: their journals become rows and pages. Pure.
 
-``content``: with goals, feedback, questions and the report; else ids, types, states, figures and the texts of errors.
+``content``: with goals, inputs, results, feedback, questions and the report; else ids, types, states, figures and the
+texts of errors.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
+from actors.tasks.journal.dropped import NotHeld
 from actors.tasks.journal.person_waits import PartOf, no_part, status_of, subtask_status_of
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.step_events import ROLES, Planned, PlanRefused, Reviewed, ReviewRefused, Synthesized
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted, TaskEvent
 from trees.observe.source import VERSION, Shape
 from trees.observe.timeline import bars_of
@@ -25,6 +28,8 @@ from trees.views.task_views import TaskView, subtask_of_part
 MOST_LOG: Final = 2000
 """Lines of the log that a page has, the newest."""
 _MOST_TEXT: Final = 500
+_MOST_VALUE: Final = 4000
+"""Characters of an input or a result that a page shows."""
 _STEPS: Final[dict[type, str]] = {
     Planned: "plan",
     PlanRefused: "plan",
@@ -86,7 +91,9 @@ def task_page(
         "goal": state.task.goal if content else None,
         "created_at": state.submitted_at,
         "finished_at": _finished_at(state),
-        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix, part_of)],
+        "error": _error(view) if content and errors == "text" else None,
+        "inputs": _texts(state.task.inputs) if content else {},
+        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix, part_of, content=content)],
         "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
         "usage": _usage([view, *parts]),
         "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
@@ -95,7 +102,7 @@ def task_page(
     }
 
 
-def _nodes(state: TaskState, prefix: str, part_of: PartOf) -> Iterator[Shape]:
+def _nodes(state: TaskState, prefix: str, part_of: PartOf, *, content: bool) -> Iterator[Shape]:
     for node in list(state.nodes.values()):
         parent = getattr(node, "parent", None)
         depends = [f"{prefix}{each}" for each in node.spec.depends_on]
@@ -109,6 +116,8 @@ def _nodes(state: TaskState, prefix: str, part_of: PartOf) -> Iterator[Shape]:
             "worker": node.worker or node.spec.worker,
             "status": str(subtask_status_of(state, node, part_of)),
             "depends": depends,
+            "instruction": node.spec.instruction if content else None,
+            "inputs": _texts(node.spec.inputs) if content else {},
         }
 
 
@@ -161,8 +170,31 @@ def _report(view: TaskView) -> str | None:
     if view.state.final is None:
         return None
     report = report_of(view.state, lambda: view.records)
-    output = report.output
-    return output if isinstance(output, str) else None if output is None else str(output)
+    if report.status is TaskStatus.SUCCEEDED:
+        return None if report.output is None else as_text(report.output)
+    parts: Shape = {"results": report.results, "failed": report.failed, "skipped": report.skipped}
+    parts |= {"undone": report.compensated, "not undone": report.undo_errors, "notes": report.notes}
+    return "\n".join(f"{name}: {as_text(part)}" for name, part in parts.items() if part) or None
+
+
+def _error(view: TaskView) -> str | None:
+    """Return why a task has failed, or is about to; None: it has not."""
+    if view.state.final is None:
+        return view.state.ending.error if view.state.ending is not None else None
+    error = report_of(view.state, lambda: view.records).error
+    return None if error is None else str(error)
+
+
+def as_text(value: object) -> str:
+    """Return an input or a result as people read it: a text as it is, all else as JSON."""
+    if isinstance(value, NotHeld):
+        return "(too large to be shown here)"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    shown = {name: as_text(value) for name, value in values.items()}
+    return {name: text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}..." for name, text in shown.items()}
 
 
 def _log(every: Iterable[tuple[TaskView, str]], *, content: bool, errors: ErrorTexts) -> list[Shape]:
@@ -199,13 +231,16 @@ def _without_empty(value: object) -> object:
     return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
-def question_row(asked: Escalation, path: str, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
-    """Return an open question; the error that it is about is told as in the log of its task."""
+def question_row(asked: Escalation, state: TaskState, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
+    """Return an open question with what a person needs for the answer: goal, instruction, inputs, results.
+
+    The error that it is about is told as in the log of its task.
+    """
     shows_error = errors == "text" and (content or not asked.is_content)
     return {
         "id": asked.id,
         "task": asked.task,
-        "path": path,
+        "path": state.path,
         "subtask": asked.subtask or None,
         "kind": asked.step or ("undo" if asked.undoing else "subtask"),
         "text": asked.question if content else None,
@@ -213,4 +248,19 @@ def question_row(asked: Escalation, path: str, *, content: bool = False, errors:
         "asked_at": asked.raised_at,
         "due": asked.due,
         "answers": list(asked.answers),
+        **(_about(asked, state) if content else {"goal": None, "instruction": None, "inputs": {}, "results": {}}),
+    }
+
+
+def _about(asked: Escalation, state: TaskState) -> Shape:
+    """Return what a question is about; ``results``: of what its subtask needs; of a review or undo what it is about."""
+    nodes = dict(state.nodes)
+    spec = nodes[asked.subtask].spec if asked.subtask in nodes else None
+    needed = asked.subtasks if asked.step or asked.undoing or spec is None else spec.depends_on
+    done = {id_: nodes[id_].value for id_ in needed if id_ in nodes and nodes[id_].status is SubtaskStatus.SUCCEEDED}
+    return {
+        "goal": state.task.goal,
+        "instruction": None if spec is None else spec.instruction,
+        "inputs": _texts(state.task.inputs | (spec.inputs if spec is not None else {})),
+        "results": _texts(done),
     }

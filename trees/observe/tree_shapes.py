@@ -1,6 +1,7 @@
 """Shapes of a tree for the page's API: a ``TreeSnapshot`` becomes rows, problems and counts. Pure.
 
 A row is a child: supervisors and pools have their ``size``. ``folded``: what stands below it is left out here.
+``last_error``: the text of the error of the last crash; its type if no text is known.
 ``restarts``: how often it was restarted itself. ``restarts_used`` of ``max_restarts`` ``within_s``: how much of a limit
 is used up, of a supervisor by its children.
 """
@@ -27,7 +28,8 @@ from trees.views.snapshot import (
 
 BLANK_ROW: Final[Shape] = dict.fromkeys((
     "path", "id", "depth", "kind", "strategy", "restart", "state", "doing", "incarnation", "restarts", "restarts_used",
-    "max_restarts", "within_s", "mailbox", "current_s", "breaker", "pid", "node", "size", "busy", "folded",
+    "max_restarts", "within_s", "last_error", "mailbox", "current_s", "breaker", "pid", "node", "size", "busy",
+    "folded",
 ))  # fmt: skip
 """Row of which nothing is known."""
 FOLDED_FROM: Final = 50
@@ -127,11 +129,16 @@ def row_of(node: NodeSnapshot, depth: int = 0) -> Shape:
         "restart": node.restart,
         "restarts": node.restarts,
         **(_limit(limit) if limit is not None else {}),
+        "last_error": _last_error(node.last_exit),
         "mailbox": 0,
         "breaker": None if node.breaker is None else node.breaker.state,
         "folded": False,
         **_own(node),
     }
+
+
+def _last_error(last: ExitSnapshot | None) -> str | None:
+    return (last.detail or last.reason) if last is not None and last.reason in {"crashed", "killed"} else None
 
 
 def _limit(limit: LimitSnapshot) -> Shape:

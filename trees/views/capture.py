@@ -93,6 +93,14 @@ def capture(
     )
 
 
+def children_by_state(system: System) -> dict[str, int]:
+    """Count the children of a tree by state, without the root. Each member of a pool is a child.
+
+    Whatever tells how many children a tree has takes the number from here.
+    """
+    return Counter(child.state for child in list(system.children.values()) if child is not system.root)
+
+
 def _by_name(counter: Counter[str]) -> dict[str, int]:
     return {str(name): count for name, count in sorted(dict(counter).items())}
 
@@ -299,7 +307,8 @@ class _Capture:
         if parent is None:
             return None
         limit, window = parent.recipe.limit, child.window
-        restarts = _count(window, self.now)
+        last = child.last_exit
+        restarts = _count(window, last.at if child.state == "parked" and last is not None else self.now)
         return LimitSnapshot(restarts=restarts, max_restarts=limit.max_restarts, period_s=limit.period_s)
 
     def breaker(self, path: str) -> BreakerSnapshot | None:

@@ -162,7 +162,9 @@ def _of_one(node: WorkerSnapshot | SupervisorSnapshot, *, verbose: bool) -> Iter
             yield node.restart
     if isinstance(node, WorkerSnapshot) or node.incarnation > 1:
         yield f"incarnation {node.incarnation}"
-    if node.own_limit is not None and (node.restarts or node.own_limit.restarts or node.state == "parked"):
+    if node.own_limit is not None and node.state == "parked":
+        yield f"parked after {node.own_limit.restarts} restarts in {node.own_limit.period_s:g} s"
+    elif node.own_limit is not None and (node.restarts or node.own_limit.restarts):
         yield f"parks after {_limit(node.own_limit)}"
     if node.doing is not None:
         due = verbose and node.retry_in_s is not None

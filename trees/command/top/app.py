@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
+from textual.widgets import DataTable, Input, Static, TabbedContent, TabPane
 
 from actors.concurrency.thread_state import in_background
 from actors.messaging.reply import Reply
@@ -39,7 +39,7 @@ _STYLES: Final = {
 _PANES: Final = (
     ("tree", "Tree", picture.TREE_HEADS),
     ("tasks", "Tasks", picture.TASK_HEADS),
-    ("questions", "Questions", picture.QUESTION_HEADS),
+    ("questions", "Questions", ("Task", "Subtask", "Waits", "Text")),
     ("crashes", "Crashes", picture.CRASH_HEADS),
 )
 T = TypeVar("T")
@@ -53,7 +53,10 @@ class Top(App[None]):
         every_s: seconds between two looks. None: only when a key or an event says so.
     """
 
-    CSS = "#head { height: auto; padding: 0 1; } #filter { display: none; } #filter.shown { display: block; }"
+    CSS = (
+        "#head { height: auto; padding: 0 1; } #keys { dock: bottom; height: auto; padding: 0 1; } "
+        "#filter { display: none; } #filter.shown { display: block; }"
+    )
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "pane('tree')", "Tree", show=False),
@@ -72,6 +75,12 @@ class Top(App[None]):
         Binding("escape", "unfilter", "All", show=False),
         Binding("q", "quit", "Quit"),
     ]
+    KEYS: Final = "   ".join(
+        f"{each.key.partition(',')[0].replace('slash', '/')} {each.description}"
+        for each in BINDINGS
+        if isinstance(each, Binding) and each.show
+    )
+    """What stands at the bottom: it takes a second line if the terminal is narrow."""
 
     def __init__(self, source: Source, every_s: float | None = EVERY_S) -> None:
         super().__init__()
@@ -98,17 +107,23 @@ class Top(App[None]):
             for id_, name, _ in _PANES:
                 with TabPane(name, id=id_):
                     yield DataTable[Text](id=f"{id_}-rows", cursor_type="row", zebra_stripes=True)
-        yield Footer()
+        yield Static(self.KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
         """Begin to look."""
         for id_, _, heads in _PANES:
-            self._rows(id_).add_columns(*heads)
+            for head in heads:
+                self._rows(id_).add_column(head, key=head)
         self._rows("tree").focus()
         if self._every_s is not None:
             self.set_interval(self._every_s, self.look)
         self.run_worker(self._subscribe())
         self.look()
+
+    def on_resize(self) -> None:
+        """Wrap questions at the width that there is now."""
+        if self._rows("questions").columns:
+            self._draw()
 
     def on_unmount(self) -> None:
         """Hear of nothing more."""
@@ -123,20 +138,27 @@ class Top(App[None]):
         rows = picture.children(tree["rows"], self.chosen)
         self._fill("tree", ((row["path"], picture.child_cells(row, self.chosen)) for row in rows))
         self._fill("tasks", picture.tasks(self._tasks, at, text))
-        self._fill("questions", picture.questions(self._questions, at, text))
+        asked = list(picture.questions(self._questions, at, text))
+        self._wrap(sum(max([len(cells[at]) for _, cells in asked] + [7]) + 2 for at in (1, 2, 3)))
+        self._fill("questions", ((key, (*cells[1:4], cells[5])) for key, cells in asked), height=None)
         self._fill("crashes", picture.crashes(tree, at, text))
         waiting = len(self._questions.get("questions") or ())
         how = [f"sorted by {self.chosen.sort}" if self.chosen.sort != "tree" else "", f"filter {text}" if text else ""]
         asks = [f"questions {waiting}" if waiting else "", self.ended or self.silent]
         self.query_one("#head", Static).update("   ".join(filter(None, [picture.head_line(tree), *asks, *how])))
 
-    def _fill(self, id_: str, lines: Iterable[tuple[str, Cells]]) -> None:
+    def _wrap(self, taken: int) -> None:
+        """Give the text of questions the width that the other columns leave; as many lines as it needs are drawn."""
+        last = self._rows("questions").ordered_columns[-1]
+        last.auto_width, last.width = False, max(20, self.size.width - taken - 4)
+
+    def _fill(self, id_: str, lines: Iterable[tuple[str, Cells]], height: int | None = 1) -> None:
         """Put lines into a table; the cursor stays on the line of its key."""
         table = self._rows(id_)
         under, at = self._key(table), table.cursor_row
         table.clear()
         for key, cells in dict(lines).items():
-            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells), key=key)
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells), key=key, height=height)
         if under in table.rows:
             at = table.get_row_index(under)
         table.move_cursor(row=min(at, max(0, table.row_count - 1)), animate=False)

@@ -12,16 +12,21 @@ from typing import Any, Final
 
 from actors.model.clock import local
 from trees.observe.source import Shape
+from trees.views.table import one_line
 from trees.views.task_views import age
 
 SORTS: Final = ("tree", "trouble", "restarts", "mailbox", "current")
 """Orders of the children: as they are declared, or those first that a person should look at."""
-TREE_HEADS: Final = ("child", "state", "restarts", "mailbox", "now", "notes")
-TASK_HEADS: Final = ("task", "status", "where", "subtasks", "age", "goal")
-QUESTION_HEADS: Final = ("question", "task", "subtask", "waits", "answers", "text")
-CRASH_HEADS: Final = ("child", "error", "times", "last")
+TREE_HEADS: Final = ("Child", "State", "Last error", "Restarts", "Mailbox", "Now", "Notes")
+TASK_HEADS: Final = ("Task", "Status", "Where", "Subtasks", "Age", "Goal")
+QUESTION_HEADS: Final = ("Question", "Task", "Subtask", "Waits", "Answers", "Text")
+CRASH_HEADS: Final = ("Child", "Error", "Times", "Last")
 _STATES: Final = ("parked", "stopped", "restarting", "running")
+_ERROR_CHARS: Final = 40
+"""Length of the last error in a line of the tree: Enter shows all of it."""
 _LONGEST: Final = 200
+_MOST_ASKED: Final = 4000
+"""Length of a question."""
 
 Cells = tuple[str, ...]
 
@@ -54,9 +59,9 @@ class Chosen:
         return replace(self, folded=self.folded | {path})
 
 
-def plain(text: object) -> str:
+def plain(text: object, longest: int = _LONGEST) -> str:
     """A text in one line that a terminal shows and never obeys."""
-    shown = "".join(each if each.isprintable() else " " for each in str(text)[:_LONGEST])
+    shown = "".join(each if each.isprintable() else " " for each in str(text)[:longest])
     return shown.strip()
 
 
@@ -85,6 +90,7 @@ def child_cells(row: Shape, chosen: Chosen) -> Cells:
     return (
         name if is_tree else plain(name),
         plain(row["state"]),
+        one_line(row.get("last_error") or "", _ERROR_CHARS),
         _restarts(row),
         _number(row.get("mailbox")),
         "" if row.get("current_s") is None else f"{row['current_s']:.1f} s",
@@ -94,14 +100,17 @@ def child_cells(row: Shape, chosen: Chosen) -> Cells:
 
 def head_line(shape: Shape) -> str:
     """Line above all: who this is, and what is wrong."""
-    health, now = shape.get("health") or {}, shape.get("now") or {}
+    health, now, children = shape.get("health") or {}, shape.get("now") or {}, shape.get("children")
+    number = shape["total"] if children is None else sum(children.values())
+    nouns = ("tree", "trees") if shape.get("role") == "store" else ("child", "children")
+    states = [f"{count:,} {state}" for state, count in (children or {}).items() if state != "running"]
     tasks = ", ".join(f"{status} {count}" for status, count in (now.get("tasks") or {}).items() if count)
     dead = sum((now.get("dead_letters") or {}).values())
     problems = [f"{each.get('path') or ''}: {each.get('what')}" for each in health.get("problems") or ()]
     parts = [
         f"{shape['name']} ({shape.get('role') or 'alone'})",
-        "ready" if health.get("ready") else "not ready" if health else "",
-        f"{shape['total']:,} {'child' if shape['total'] == 1 else 'children'}" + (" (cut)" if shape.get("cut") else ""),
+        _of_a_store(shape) or ("ready" if health.get("ready") else "not ready" if health else ""),
+        f"{number:,} {nouns[number != 1]}" + (f" ({', '.join(states)})" if states else ""),
         f"tasks: {tasks}" if tasks else "",
         f"dead letters {dead}" if dead else "",
         *(f"alert {each['name']}" for each in now.get("alerts") or ()),
@@ -109,6 +118,14 @@ def head_line(shape: Shape) -> str:
         f"and {len(problems) - 2} problems more" if len(problems) > 2 else "",  # noqa: PLR2004 - those just shown
     ]
     return plain("   ".join(part for part in parts if part))
+
+
+def _of_a_store(shape: Shape) -> str:
+    """``stopped, as of TIME``, of a store whose trees all have ended; empty if one of them runs."""
+    if shape.get("state") != "stopped":
+        return "" if shape.get("state") != "unknown" else "not known whether it runs"
+    as_of = shape.get("as_of")
+    return "stopped" if as_of is None else f"stopped, as of {local(as_of)}"
 
 
 def _mark(row: Shape, chosen: Chosen) -> str:
@@ -119,6 +136,8 @@ def _mark(row: Shape, chosen: Chosen) -> str:
 
 def _restarts(row: Shape) -> str:
     limit, used = row.get("max_restarts"), row.get("restarts_used")
+    if row["state"] == "parked":
+        return f"parked after {row.get('restarts') if used is None else used} restarts"
     if limit is not None and used is not None:
         return f"{used} of {limit} in {row['within_s']:g} s"
     return _number(row.get("restarts")) + ("" if limit is None else f" (limit {limit} in {row['within_s']:g} s)")
@@ -184,7 +203,7 @@ def tasks(shape: Shape, at: float, text: str) -> Iterator[tuple[str, Cells]]:
 
 
 def questions(shape: Shape, at: float, text: str) -> Iterator[tuple[str, Cells]]:
-    """A line for each question, by its id."""
+    """A line for each question, by its id. Its text is not cut: a person decides by it."""
     for asked in shape.get("questions", ()):
         cells = (
             asked["id"],
@@ -194,7 +213,7 @@ def questions(shape: Shape, at: float, text: str) -> Iterator[tuple[str, Cells]]
             ", ".join(asked.get("answers") or ()),
             asked.get("text") or "",
         )
-        yield from _line(asked["id"], cells, text)
+        yield from _line(asked["id"], cells, text, _MOST_ASKED)
 
 
 def crashes(shape: Shape, at: float, text: str) -> Iterator[tuple[str, Cells]]:
@@ -204,8 +223,8 @@ def crashes(shape: Shape, at: float, text: str) -> Iterator[tuple[str, Cells]]:
         yield from _line(f"{crash['path']} {crash['type']}", cells, text)
 
 
-def _line(key: str, cells: Iterable[object], text: str) -> Iterator[tuple[str, Cells]]:
-    shown = tuple(map(plain, cells))
+def _line(key: str, cells: Iterable[object], text: str, longest: int = _LONGEST) -> Iterator[tuple[str, Cells]]:
+    shown = tuple(plain(cell, longest) for cell in cells)
     if text.lower() in " ".join(shown).lower():
         yield key, shown
 

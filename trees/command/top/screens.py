@@ -40,8 +40,8 @@ class ConfirmScreen(ModalScreen[bool]):
 
     DEFAULT_CSS = f"ConfirmScreen {{ align: center middle; }} ConfirmScreen Vertical {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "dismiss(True)", "Yes"),
-        Binding("n,escape,q", "dismiss(False)", "No"),
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,enter,escape,q", "dismiss(False)", "No"),
     ]
 
     def __init__(self, text: str) -> None:
@@ -51,7 +51,7 @@ class ConfirmScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Draw it."""
         with Vertical():
-            yield Static(f"{self.text}   y/n", markup=False)
+            yield Static(f"{self.text}   y/n (Enter: no)", markup=False)
 
 
 class AnswerScreen(ModalScreen[tuple[str, str | None, Any] | None]):
@@ -59,7 +59,7 @@ class AnswerScreen(ModalScreen[tuple[str, str | None, Any] | None]):
 
     DEFAULT_CSS = (
         f"AnswerScreen {{ align: center middle; }} AnswerScreen Vertical {{ {_BOX} }} "
-        "AnswerScreen Horizontal { height: auto; }"
+        "AnswerScreen Horizontal { height: auto; } AnswerScreen #about { height: auto; max-height: 7; }"
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
 
@@ -71,10 +71,15 @@ class AnswerScreen(ModalScreen[tuple[str, str | None, Any] | None]):
     def compose(self) -> ComposeResult:
         """Draw it."""
         asked = self.question
+        told = [f"goal: {asked['goal']}"] if asked.get("goal") else []
+        told += [f"instruction: {asked['instruction']}"] if asked.get("instruction") else []
+        told += [f"{name}: {text}" for part in ("inputs", "results") for name, text in (asked.get(part) or {}).items()]
         with Vertical():
             yield Static(
                 f"{plain(asked['id'])}\n{asked.get('text') or 'Its text is not shown here.'}", markup=False, id="asked"
             )
+            with VerticalScroll(id="about"):
+                yield Static("\n".join(told), markup=False)
             yield Input(placeholder="text of respond, reason of reject, JSON of edit", id="given")
             with Horizontal():
                 for answer in self.answers:

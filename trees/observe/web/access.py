@@ -95,13 +95,16 @@ class Access:
         if foreign or (site is not None and site.lower() not in _OWN_SITES):
             raise Refusal(403, FOREIGN_SITE)
 
-    def require_look(self, headers: Mapping[str, str], asked: str | None) -> None:
-        """Refuse who may not look; ``asked`` is the token of the query."""
+    def require_look(self, headers: Mapping[str, str], asked: str | None) -> bool:
+        """Refuse who may not look; ``asked`` is the token of the query. Return whether there is a token."""
         given = sent_token(headers) if asked is None else asked
         if given is not None:
             self._require(given)
-        elif not self.is_open and not self._is_token(self._cookie_of(headers.get("cookie", ""))):
+            return True
+        has_cookie = self._is_token(self._cookie_of(headers.get("cookie", "")))
+        if not (has_cookie or self.is_open):
             raise Refusal(401, NO_TOKEN)
+        return has_cookie
 
     def require_act(self, headers: Mapping[str, str]) -> None:
         """Refuse who may not act: neither a cookie nor a query counts, which another site can have sent."""

@@ -28,8 +28,8 @@ def require_web() -> None:
         require(*package)
 
 
-def open_page(source: Source, settings: Web, failed: Failed) -> WebServer:
-    """Open the page of a source.
+def open_page(source: Source, settings: Web, failed: Failed, without_token: Source | None = None) -> WebServer:
+    """Open the page of a source; ``without_token`` is what those see who have no token. None: the same.
 
     Raises:
         ConfigError: the extra ``web`` is not installed.
@@ -38,4 +38,4 @@ def open_page(source: Source, settings: Web, failed: Failed) -> WebServer:
     require_web()
     from trees.observe.web.web_server import WebServer  # noqa: PLC0415 - needs the extra
 
-    return WebServer(source, settings, failed)
+    return WebServer(source, settings, failed, without_token)

@@ -278,10 +278,13 @@ def _file(request: Request, name: str) -> Response:
 
 
 class _Guard:
-    """Stands before the application."""
+    """Stands before the two applications: that of whoever has the token, and that of all others."""
 
-    def __init__(self, inner: Router, access: Access, failed: Callable[[BaseException], object]) -> None:
+    def __init__(
+        self, inner: Router, without_token: Router, access: Access, failed: Callable[[BaseException], object]
+    ) -> None:
         self._inner = inner
+        self._without_token = without_token
         self._access = access
         self._failed = failed
 
@@ -298,8 +301,8 @@ class _Guard:
             await send(message)
 
         try:
-            self._require(scope)
-            await self._inner({**scope, "app": self}, body.receive, sending)  # so it raises where it has no route
+            inner = self._inner if self._require(scope) else self._without_token
+            await inner({**scope, "app": self}, body.receive, sending)  # so it raises where it has no route
         except Exception as error:
             answer = self._answer_to(error)
             if begun:
@@ -309,16 +312,18 @@ class _Guard:
             answer.headers["connection"] = "close"  # the rest of a longer one is not read
             await answer(scope, receive, sending)
 
-    def _require(self, scope: Scope) -> None:
+    def _require(self, scope: Scope) -> bool:
+        """Refuse what is not allowed. Return whether the request has the token."""
         headers, query = Headers(scope=scope), QueryParams(scope["query_string"])
         if sum(len(name) + len(value) for name, value in headers.raw) + len(scope["query_string"]) > MOST_HEAD:
             raise Refusal(400, refusals.LONG_HEAD)
         self._access.require_host(headers.get("host"))
         if scope["method"] in {"GET", "HEAD"}:
             if scope["path"] not in _UNGUARDED:
-                self._access.require_look(headers, query.get("token"))
-        else:
-            self._access.require_act(headers)
+                return self._access.require_look(headers, query.get("token"))
+            return False
+        self._access.require_act(headers)
+        return True
 
     def _answer_to(self, error: Exception) -> Response:
         if isinstance(error, Refusal):
@@ -339,7 +344,8 @@ def _with_policy(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 
 def web_app(
-    source: Source, feed: EventFeed, access: Access, acts: Executor, failed: Callable[[BaseException], object]
+    full: Handlers, without_token: Handlers, access: Access, failed: Callable[[BaseException], object]
 ) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """Return the application of a page; ``acts`` runs acts on children, ``failed`` is told of bugs."""
-    return _Guard(Router(Handlers(source, feed, access, acts).routes(), redirect_slashes=False), access, failed)
+    """Return the application of a page; ``failed`` is told of bugs."""
+    routes, fewer = full.routes(), without_token.routes()
+    return _Guard(Router(routes, redirect_slashes=False), Router(fewer, redirect_slashes=False), access, failed)

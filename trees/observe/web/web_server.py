@@ -36,7 +36,7 @@ from trees.observe.source import Source
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
 from trees.observe.web.patient_protocol import MOST_ACCEPTED, MOST_HEAD, PatientProtocol
-from trees.observe.web.web_app import MOST_ACTS, web_app
+from trees.observe.web.web_app import MOST_ACTS, Handlers, web_app
 from trees.observe.web.web_settings import Web, WebError
 
 STOP_S: Final = 5.0
@@ -56,8 +56,9 @@ Failed = Callable[[BaseException, float], object]
 class WebServer:
     """An open page: ``.url`` is the link to it, ``stop()`` closes it."""
 
-    def __init__(self, source: Source, settings: Web, failed: Failed) -> None:
+    def __init__(self, source: Source, settings: Web, failed: Failed, without_token: Source | None = None) -> None:
         self._source = source
+        self._without_token = source if without_token is None else without_token
         self._failed = failed
         self._listener = _listen(settings.host, settings.port)
         self._token = settings.token if settings.token is not None else secrets.token_urlsafe(32)
@@ -146,10 +147,12 @@ class WebServer:
     async def _serve(self) -> None:
         calls = DaemonExecutor(f"{self._source.name}-web-call", most=MOST_AT_WORK)
         asyncio.get_running_loop().set_default_executor(calls)
-        feed = EventFeed(self._source)
+        sources = [self._source, self._without_token]
+        feeds = [EventFeed(source) for source in sources]
         acts = DaemonExecutor(f"{self._source.name}-web-act", most=MOST_ACTS)
-        app = web_app(self._source, feed, self._access, acts, lambda error: self._failed(error, 0.0))
-        server = _Uvicorn(_config(app), feed)
+        full, plain = (Handlers(source, feed, self._access, acts) for source, feed in zip(sources, feeds, strict=True))
+        app = web_app(full, plain, self._access, lambda error: self._failed(error, 0.0))
+        server = _Uvicorn(_config(app), feeds)
         try:
             listening = self._listener.dup()  # uvicorn closes what it is given
         except OSError:
@@ -162,7 +165,8 @@ class WebServer:
                 await server.serve([listening])
         finally:
             self._server = None
-            feed.close()
+            for feed in feeds:
+                feed.close()
             acts.shutdown()
             listening.close()
 
@@ -188,9 +192,9 @@ def _config(app: Any) -> uvicorn.Config:
 class _Uvicorn(uvicorn.Server):
     """The server of uvicorn: signals are those of its host, and it sleeps while nothing happens."""
 
-    def __init__(self, config: uvicorn.Config, feed: EventFeed) -> None:
+    def __init__(self, config: uvicorn.Config, feeds: list[EventFeed]) -> None:
         super().__init__(config)
-        self._feed = feed
+        self._feeds = feeds
         self._has_left = False
         self._over: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,7 +225,8 @@ class _Uvicorn(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then all else."""
-        self._feed.close()
+        for feed in self._feeds:
+            feed.close()
         await super().shutdown(sockets)
 
 

@@ -141,7 +141,8 @@ export class ChildPanel {
 }
 
 /** How much of its restart limit is used up: of a supervisor by its children, else by itself. */
-function limit({ max_restarts: most, restarts_used: used, within_s: period }) {
+function limit({ state, max_restarts: most, restarts_used: used, within_s: period }) {
+  if (state === "parked" && used !== null) return `parked after ${used} restarts in ${duration(period)}, ${most} are allowed`;
   return most === null || most === undefined ? null : `${used ?? 0} of ${most} restarts in ${duration(period)}`;
 }
 

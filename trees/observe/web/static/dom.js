@@ -89,7 +89,7 @@ export function table(label, heads, rows, none) {
   if (!rows.length) return h("p", { class: "none" }, none);
   return h("div", { class: "scroll" }, h("table", { "aria-label": label },
     h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)))))));
+    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell, at) => h("td", { "data-head": heads[at] }, cell)))))));
 }
 
 /** A state, told by a sign and a word; the colour comes on top. */

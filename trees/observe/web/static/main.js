@@ -3,7 +3,7 @@
 
 import { ApiError, adopt, enter, get, keep, post } from "./api.js";
 import { mark, put, say } from "./dom.js";
-import { plural } from "./format.js";
+import { plural, time } from "./format.js";
 import { Live, Looker, Recent } from "./live.js";
 import { NowView } from "./now.js";
 import { QuestionsView } from "./questions.js";
@@ -24,6 +24,8 @@ class App {
   feed = [];
   shift = 0;
   view = null;
+  stopped = false;
+  as_of = null;
   looker = null;
 
   start() {
@@ -33,15 +35,24 @@ class App {
     id("help").addEventListener("click", showKeys);
     addEventListener("hashchange", () => this.route());
     addEventListener("keydown", (event) => this.key(event));
-    this.live.onState((state) => {
-      mark(id("live"), "data-live", state);
-      say(id("live"), state);
-    });
+    this.live.onState(() => this.tell());
     this.live.on((event) => this.event(event));
     this.frame = new Looker(() => this.lookAtFrame(), 5000);
     this.route();
     this.frame.now();
     this.live.open();
+  }
+
+  /** Say whether what is seen is live: the stream of a store whose trees have stopped is not. */
+  tell() {
+    const state = this.live.state === "live" && this.stopped ? "stopped" : this.live.state;
+    mark(id("live"), "data-live", state);
+    say(id("live"), state);
+  }
+
+  /** Until when what has not ended is known to run. */
+  until() {
+    return this.as_of ?? this.now();
   }
 
   /** Seconds since 1970 by the tree's clock. */
@@ -105,18 +116,22 @@ class App {
   }
 
   /** What a snapshot says of the whole, into the frame. */
-  head({ name, role, health, at }) {
+  head({ name, role, health, at, state: runs, as_of: last }) {
     this.shift = at - Date.now() / 1000;
+    this.stopped = runs === "stopped";
+    this.as_of = last ?? null;
+    this.tell();
     say(id("name"), name);
     document.title = `${name} · regrow`;
     mark(id("role"), "hidden", !role || role === "alone");
     say(id("role"), role);
     const problems = health?.problems ?? [];
-    const state = !health ? null : !health.ok ? "failing" : !health.ready ? "not ready" : "healthy";
+    const state = this.stopped ? `stopped${last ? `, as of ${time(last)}` : ""}` : runs === "unknown" ? "not known whether it runs"
+      : !health ? null : !health.ok ? "failing" : !health.ready ? "not ready" : "healthy";
     mark(id("health"), "hidden", state === null);
     mark(id("health"), "data-health", state);
     mark(id("health"), "title", problems.map(({ path, what }) => `${path}: ${what}`).join("\n") || null);
-    say(id("health"), problems.length ? `${state}: ${plural(problems.length, "problem")}` : state);
+    say(id("health"), problems.length && !this.stopped ? `${state}: ${plural(problems.length, "problem")}` : state);
   }
 
   /** Run what asks the server; show why where it fails. */

@@ -57,7 +57,7 @@ export class NowView {
     this.#put("Alerts firing", table("Alerts firing", ["Alert", "Since"],
       (now.alerts ?? []).map(({ name, since }) => [h("strong", { class: "bad" }, `▲ ${name}`), ago(since, at)]), "None."));
     this.#put("Problems", table("Problems", ["Where", "What"],
-      problems.map(({ path, what }) => [this.#child(path), what]), "None: the tree is ready."));
+      problems.map(({ path, what }) => [this.#child(path), what]), "None."));
     this.#put("Recent crashes", table("Recent crashes", ["Child", "Error", "Times", "Last"],
       (now.crashes ?? []).map(({ path, type, count: times, last_at: last }) => [
         this.#child(path), h("code", {}, type), count(times), h("time", { title: time(last) }, ago(last, at)),

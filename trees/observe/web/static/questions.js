@@ -1,14 +1,42 @@
-// What waits for a person. A form stays as it is while it is typed into.
+// What waits for a person: cards, here and on the page of a task. A form stays as it is while it is typed into.
 
 import { get } from "./api.js";
-import { h, keyed, mark, say } from "./dom.js";
+import { facts, h, keyed, mark, say } from "./dom.js";
 import { ago, duration, plural, time } from "./format.js";
 
 const ANSWERS = {
-  approve: ["Approve", "is approved", "first"],
-  edit: ["Edit", "goes on as edited", null],
-  respond: ["Respond", "has its answer", null],
-  reject: ["Reject", "is rejected", "danger"],
+  approve: ["Approve", "is approved"],
+  edit: ["Edit", "goes on as edited"],
+  respond: ["Respond", "has its answer"],
+  reject: ["Reject", "is rejected"],
+};
+
+/** What each answer does, in one sentence. */
+const DOES = {
+  subtask: {
+    approve: "The subtask runs again, and its worker hears that you approve.",
+    edit: "Your text becomes the result of the subtask.",
+    respond: "The subtask runs again with your text as feedback.",
+    reject: "The subtask has failed. Your text is the reason.",
+  },
+  review: {
+    approve: "The results pass.",
+    edit: "Your text, as JSON, is the verdict.",
+    respond: "The results are sent back with your text.",
+    reject: "The task fails. Your text is the reason.",
+  },
+  combine: {
+    approve: "The output is made once more.",
+    edit: "Your text becomes the output.",
+    respond: "The output is made once more with your text as feedback.",
+    reject: "The task fails. Your text is the reason.",
+  },
+  undo: {
+    approve: "The undo is tried again.",
+    edit: "The undo counts as done.",
+    respond: "The undo is tried again with your text as feedback.",
+    reject: "It is not undone, and the report says so.",
+  },
 };
 
 export class QuestionsView {
@@ -24,11 +52,27 @@ export class QuestionsView {
     const { questions } = await get("/api/questions");
     say(this.told, questions.length ? `${plural(questions.length, "task")} wait for a person`.replace("1 task wait", "1 task waits")
       : "Nothing waits for a person.");
-    keyed(this.list, questions, ({ id }) => id, (question) => this.#make(question), (card, question) => {
-      const now = this.app.now();
-      const left = question.due ? `, ${duration(question.due - now)} left` : "";
-      say(card.since, ago(question.asked_at, now) + left);
-    });
+    drawCards(this.app, this.list, questions);
+  }
+
+  failed(error) {
+    say(this.told, error.message);
+  }
+}
+
+/** Draw a card for each question. */
+export function drawCards(app, list, questions) {
+  keyed(list, questions, ({ id }) => id, (question) => new Card(app, question).element, (card, question) => {
+    const now = app.now();
+    const left = question.due ? `, ${duration(question.due - now)} left` : "";
+    say(card.since, ago(question.asked_at, now) + left);
+  });
+}
+
+class Card {
+  constructor(app, question) {
+    this.app = app;
+    this.element = this.#make(question);
   }
 
   #make(question) {
@@ -40,14 +84,18 @@ export class QuestionsView {
         h("a", { href: this.app.href("tasks", task) }, task),
         subtask && h("span", { class: "fine" }, subtask),
         h("span", { class: "fine" }, path)),
-      h("p", { class: "question" }, text ?? "Its text is not shown here: content=True of the page, or regrow observe, shows it."),
+      h("p", { class: "question" }, text ?? "Its text is shown to whoever has opened the page with its token."),
       question.error && question.error !== text && h("p", { class: "error" }, question.error));
+    const told = [["Goal", question.goal], question.instruction !== question.goal && ["Instruction", question.instruction],
+      ...Object.entries(question.inputs ?? {}).map(([name, each]) => [`Input ${name}`, each])].filter(Boolean);
+    card.append(facts(told), folded("Results of", question.results ?? {}));
     card.since = h("time", { title: time(at) });
     card.querySelector("header").append(card.since);
     const send = (answer) => this.#answer(card, question, answer, input);
-    card.append(answers.some((answer) => answer !== "approve") ? input : "", h("div", { class: "acts" },
-      answers.map((answer) => h("button", { type: "button", class: ANSWERS[answer]?.[2], onclick: () => send(answer) },
-        ANSWERS[answer]?.[0] ?? answer))));
+    card.append(answers.some((answer) => answer !== "approve") ? input : "", h("div", { class: "answers" },
+      answers.map((answer) => h("div", {},
+        h("button", { type: "button", onclick: () => send(answer) }, ANSWERS[answer]?.[0] ?? answer),
+        h("p", { class: "fine" }, (DOES[kind] ?? DOES.subtask)[answer])))));
     return card;
   }
 
@@ -68,10 +116,12 @@ export class QuestionsView {
       `${question.task} ${ANSWERS[answer]?.[1] ?? "has its answer"}.`);
     if (!done) for (const button of buttons) button.disabled = false;
   }
+}
 
-  failed(error) {
-    say(this.told, error.message);
-  }
+/** Values by name, each behind its name. */
+export function folded(what, values) {
+  return h("div", {}, Object.entries(values).map(([name, text]) => h("details", { class: "value" },
+    h("summary", {}, `${what} ${name}`), h("pre", {}, text))));
 }
 
 function hint(answers) {

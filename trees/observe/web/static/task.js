@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { badge, facts, h, mark, put, rebadge, say, table } from "./dom.js";
 import { cost, count, duration, plural, time } from "./format.js";
 import { drawGraph } from "./graph.js";
+import { drawCards } from "./questions.js";
 import { Timeline } from "./timeline.js";
 
 const LOG = 400;
@@ -16,6 +17,9 @@ export class TaskView {
     this.id = id;
     this.state = badge("unknown");
     this.goal = h("p", { class: "goal" });
+    this.why = h("pre", { class: "why", hidden: true, "aria-label": "Error" });
+    this.asked = h("div", { class: "questions" });
+    this.inputs = h("div", {});
     this.head = h("div", {});
     this.stop = h("button", { type: "button", class: "danger", hidden: true, onclick: () => this.#cancel() }, "Cancel the task");
     this.timeline = new Timeline(app);
@@ -29,10 +33,11 @@ export class TaskView {
       h("header", {},
         h("a", { href: "#/tasks", class: "back" }, "Tasks"),
         h("h1", {}, id), this.state, this.stop),
-      this.error, this.goal, this.head,
+      this.error, this.why, this.goal, this.asked, this.head, this.inputs,
+      this.report,
       part("Timeline", this.timeline.element),
       part("Graph", this.graph),
-      this.reviews, this.usage, this.report, this.log);
+      this.reviews, this.usage, this.log);
   }
 
   #cancel() {
@@ -42,7 +47,11 @@ export class TaskView {
 
   async look() {
     const task = await get(`/api/tasks/${encodeURIComponent(this.id)}`);
-    const now = task.finished_at ?? this.app.now();
+    const now = task.finished_at ?? this.app.until();
+    const { questions } = task.finished_at === null ? await get("/api/questions") : { questions: [] };
+    drawCards(this.app, this.asked, questions.filter(({ task: of }) => of === this.id || of.startsWith(`${this.id}@`)));
+    mark(this.why, "hidden", !task.error);
+    say(this.why, task.error);
     mark(this.error, "hidden", true);
     rebadge(this.state, task.status);
     mark(this.stop, "hidden", task.finished_at !== null || null);
@@ -58,9 +67,10 @@ export class TaskView {
     ]));
     this.timeline.draw(task, now);
     this.#once(this.graph, task.nodes, () => drawGraph(this.graph, task.nodes, (id) => this.timeline.select(id)));
+    this.#once(this.inputs, [task.inputs, task.nodes], () => put(this.inputs, inputs(task)));
     this.#once(this.usage, task.usage, () => put(this.usage, usage(task.usage ?? {})));
     this.#once(this.reviews, task.reviews, () => put(this.reviews, reviews(task.reviews ?? [])));
-    this.#once(this.report, task.report, () => put(this.report, task.report ? part("Report", h("pre", {}, task.report)) : ""));
+    this.#once(this.report, task.report, () => put(this.report, task.report ? part("Report", h("pre", { class: "report" }, task.report)) : ""));
     this.#once(this.log, task.log, () => put(this.log, log(task.log ?? [])));
   }
 
@@ -86,6 +96,15 @@ export class TaskView {
 
 function part(title, ...children) {
   return h("section", { class: "part" }, h("h2", {}, title), ...children);
+}
+
+/** What the task and each of its subtasks were given. */
+function inputs({ inputs: given = {}, nodes, goal }) {
+  const rows = [["", given], ...nodes.map(({ id, instruction, inputs: own }) => [
+    id, { ...(instruction && instruction !== goal ? { instruction } : {}), ...own },
+  ])].flatMap(([subtask, values]) => Object.entries(values).map(([name, text]) => [subtask || "the task", name, h("pre", {}, text)]));
+  return rows.length ? h("details", { class: "part", open: Object.keys(given).length > 0 || null },
+    h("summary", {}, h("h2", {}, "Inputs")), table("Inputs", ["Of", "Name", "Value"], rows, "")) : "";
 }
 
 function usage(by) {

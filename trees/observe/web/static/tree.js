@@ -13,7 +13,7 @@ import { columns, spark } from "./spark.js";
 const MOST = 500;
 const FLASH_MS = 1600;
 const HEADS = [
-  ["Child", "id"], ["State", "state"], ["Restarts", "restarts"], ["Last minute", "lately"], ["Mailbox", "mailbox"],
+  ["Child", "id"], ["State", "state"], ["Last error", "error"], ["Restarts", "restarts"], ["Last minute", "lately"], ["Mailbox", "mailbox"],
   ["Current", "current"], ["Breaker", "breaker"], ["Incarnation", "incarnation"], ["Where", "where"],
 ];
 const AFTER = { child_restarting: "restarting", child_started: "running", child_parked: "parked" };
@@ -61,6 +61,8 @@ export class TreeView {
     this.#rows = snapshot.rows;
     this.#unfolded = new Set(this.#rows.map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/")))));
     this.#total = snapshot.total;
+    this.#children = snapshot.children ?? null;
+    this.#noun = snapshot.role === "store" ? ["tree"] : ["child", "children"];
     this.#cutShort = snapshot.cut;
     this.#found = snapshot.found ?? null;
     for (const row of this.#rows) this.#notice(row);
@@ -69,6 +71,8 @@ export class TreeView {
     if (this.#selected && !this.child) await this.#openPanel();
   }
   #total = 0;
+  #children = null;
+  #noun = ["child", "children"];
   #cutShort = false;
   #found = null;
 
@@ -173,18 +177,13 @@ export class TreeView {
   }
 
   #tell() {
-    const states = new Map();
-    for (const row of this.#rows) {
-      if (row.depth > 0 && !(row.folded && row.kind === "supervisor")) {
-        states.set(row.state, (states.get(row.state) ?? 0) + 1);
-      }
-    }
-    const parts = [...states].sort((a, b) => b[1] - a[1]).map(([state, n]) => [badge(state), ` ${count(n)}`]);
-    const told = `${this.#total} ${[...states].join(" ")}`;
+    const states = Object.entries(this.#children ?? {});
+    const all = this.#children ? states.reduce((sum, [, n]) => sum + n, 0) : this.#total;
+    const parts = states.sort((a, b) => b[1] - a[1]).map(([state, n]) => [badge(state), ` ${count(n)}`]);
+    const told = `${all} ${states.join(" ")}`;
     if (this.summary.told !== told) {
       this.summary.told = told;
-      put(this.summary, h("strong", {}, plural(this.#total, "child", "children")), this.#cutShort && parts.length > 0 && "of these here:",
-        parts.map((part) => h("span", {}, part)));
+      put(this.summary, h("strong", {}, plural(all, ...this.#noun)), parts.map((part) => h("span", {}, part)));
     }
     mark(this.cut, "hidden", this.#shown.length > 0 && !this.#cutShort);
     const full = this.#rows.length >= MOST ? `No more than ${MOST} are drawn: fold what you do not need.` : "Others are folded.";
@@ -201,6 +200,7 @@ export class TreeView {
       kind: h("span", { class: "kind" }),
       size: h("span", { class: "size" }),
       state: badge(row.state),
+      error: h("span", {}),
       restarts: h("span", {}),
       lately: spark("no restarts in the last minute"),
       mailbox: h("span", {}),
@@ -234,6 +234,8 @@ export class TreeView {
     say(cells.size, row.size && (row.kind === "pool" || folded) ? `×${count(row.size)}` : "");
     const doing = row.doing && row.doing !== row.state ? words(row.doing) : row.busy ? `${count(row.busy)} busy` : null;
     rebadge(cells.state, row.state, doing);
+    say(cells.error, row.last_error);
+    mark(cells.error, "title", row.last_error);
     say(cells.restarts, budget(row));
     mark(cells.restarts, "data-near", row.max_restarts && row.restarts_used >= row.max_restarts ? "yes" : null);
     const counts = this.app.restarts.buckets(row.path, this.app.now());
@@ -332,6 +334,7 @@ function troubled(row) {
 }
 
 function budget(row) {
+  if (row.state === "parked") return `parked after ${plural(row.restarts_used ?? row.restarts, "restart")}`;
   if (row.max_restarts !== null && row.max_restarts !== undefined) {
     return `${row.restarts_used ?? 0}/${row.max_restarts} in ${duration(row.within_s).replace(".0 ", " ")}`;
   }
