@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, TypeVar, overload
+from reprlib import Repr
+from typing import Any, Final, TypeVar, overload
 
 from pydantic import TypeAdapter
 
@@ -15,6 +16,8 @@ from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.model.task_errors import TaskError
 
 T = TypeVar("T")
+_SHORT: Final = Repr()
+_SHORT.maxdict, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 10, 80, 80, 80
 
 
 @record(frozen=True, slots=True)
@@ -79,6 +82,12 @@ class Report:
     have used anything."""
     error: TaskError | None = field(default=None, compare=False)
     """Error that ``handle.result()`` raises; None where it has succeeded."""
+
+    def __repr__(self) -> str:
+        """Show the results, each cut: whoever prints a report wants to see them."""
+        told = {name: getattr(self, name) for name in ("results", "failed", "skipped", "compensated", "undo_errors")}
+        shown = "".join(f", {name}={_SHORT.repr(value)}" for name, value in told.items() if value)
+        return f"Report(task_id={self.task_id!r}, status={str(self.status)!r}{shown})"
 
     @overload
     def result(self, id: str, *, as_: type[T]) -> T: ...

@@ -90,7 +90,7 @@ def test_a_fleet_is_all_roots_of_a_store_with_who_leads_each_and_their_tasks_and
         ]
         one = source.snapshot(limit=1, text="sho")
         assert ([row["path"] for row in one["rows"]], one["found"], one["cut"]) == (["shop"], 1, True)
-        assert seen["now"]["tasks"] == {"waiting": 2}
+        assert seen["now"]["tasks"] == {"waiting": 2, "succeeded": 1}
         nobody = {"path": "bank", "what": "nobody runs it, and 1 of its tasks wait"}
         assert seen["health"] == {"ok": True, "ready": False, "problems": [nobody]}
         assert [(task["id"], task["root"], task["status"], task["goal"]) for task in tasks["tasks"]] == [
@@ -392,7 +392,7 @@ def test_observe_prints_the_fleet_where_there_is_no_terminal(tmp_path: Path) -> 
 
     assert (shown.returncode, shown.stderr) == (0, "")
     head, roots, tasks, questions = shown.stdout.strip().split("\n\n")
-    assert "not ready" in head
+    assert "stopped, as of 20" in head
     assert "bank: nobody runs it, and 1 of its tasks wait" in head
     assert roots.splitlines()[1].split()[:3] == ["▾", "bank", "stopped"]
     assert tasks.splitlines()[1].split()[:4] == ["t-1", "waiting", "bank:", "bank"]

@@ -137,7 +137,8 @@ def _mark(row: Shape, chosen: Chosen) -> str:
 def _restarts(row: Shape) -> str:
     limit, used = row.get("max_restarts"), row.get("restarts_used")
     if row["state"] == "parked":
-        return f"parked after {row.get('restarts') if used is None else used} restarts"
+        number = row.get("restarts") if used is None else used
+        return f"parked after {number} {'restart' if number == 1 else 'restarts'}"
     if limit is not None and used is not None:
         return f"{used} of {limit} in {row['within_s']:g} s"
     return _number(row.get("restarts")) + ("" if limit is None else f" (limit {limit} in {row['within_s']:g} s)")
