@@ -276,7 +276,7 @@ class TaskSource:
         try:
             respond_to(runtime, id, kind(**given))
         except EscalationError as error:
-            raise SourceError(400 if error.is_unfit else 409, str(error)) from error
+            raise SourceError(400 if error.is_unfit else 404 if port is None else 409, str(error)) from error
         except ActorsError as error:
             raise SourceError(400, str(error)) from error
         if port is not None:  # else it had this answer before

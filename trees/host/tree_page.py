@@ -37,7 +37,7 @@ class TreePage:
         port: int = PORT,
         host: str = HOST,
         token: str | None = None,
-        content: bool = True,
+        content: bool | None = None,
         names: Sequence[str] = (),
     ) -> WebServer:
         """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
@@ -50,7 +50,8 @@ class TreePage:
             port: 0: any that is free.
             host: only this machine can reach ``127.0.0.1``. With another one whoever looks needs the token, too.
             token: whoever acts needs it. ``None``: a random one.
-            content: goals, questions, inputs and results are shown to whoever has the token. ``False``: to nobody.
+            content: goals, questions, inputs and results are shown to whoever has the token. ``True``: also to those
+                who look without it, at a loopback address. ``False``: to nobody.
             names: further names of hosts under which a proxy or a DNS server leads here. With one, looking needs the
                 token as well.
 
@@ -71,9 +72,9 @@ class TreePage:
         def failed(error: BaseException, again_in_s: float) -> None:
             system.publish(PageFailed(system.root_path, error, again_in_s))
 
-        source = TreeSource(system, self._leadership, self._notifiers, content=settings.content)
+        source = TreeSource(system, self._leadership, self._notifiers, content=settings.content is not False)
         try:
-            page = open_page(source, settings, failed, source.without_content())
+            page = open_page(source, settings, failed, source.without_content() if settings.content is None else None)
         except BaseException:
             source.close()
             raise

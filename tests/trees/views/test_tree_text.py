@@ -114,7 +114,7 @@ def test_what_is_under_way_or_wrong_is_said_in_words_without_times() -> None:
         "├─ busy             permanent     running      incarnation 1   mailbox 3\n"
         "├─ again            permanent     restarting   incarnation 1   retry pending"
         "   last exit: crashed ValueError\n"
-        "├─ moody            permanent     parked       incarnation 2   parks after restarts 2/1 in 5 s"
+        "├─ moody            permanent     parked       incarnation 2   parked after 2 restarts in 5 s"
         "   last exit: crashed ValueError\n"
         "└─ off              permanent     stopped      incarnation 1   last exit: shutdown   dead letters 1\n"
         "\n"

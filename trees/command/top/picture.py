@@ -26,7 +26,7 @@ _ERROR_CHARS: Final = 40
 """Length of the last error in a line of the tree: Enter shows all of it."""
 _LONGEST: Final = 200
 _MOST_ASKED: Final = 4000
-"""Length of a question."""
+"""Length of a question, and of the line above all."""
 
 Cells = tuple[str, ...]
 
@@ -117,7 +117,7 @@ def head_line(shape: Shape) -> str:
         *problems[:2],
         f"and {len(problems) - 2} problems more" if len(problems) > 2 else "",  # noqa: PLR2004 - those just shown
     ]
-    return plain("   ".join(part for part in parts if part))
+    return plain("   ".join(part for part in parts if part), _MOST_ASKED)
 
 
 def _of_a_store(shape: Shape) -> str:

@@ -62,7 +62,7 @@ class Web(SpecModel, frozen=True, kw_only=False):
     token: Annotated[str | None, PlainValidator(_token)] = None
     """Secret that whoever operates the tree must have: 16 letters, digits or ``-._~`` at least. ``None``: a random one,
     which stands in ``.url``."""
-    content: bool = True
-    """Goals, questions, inputs, results and feedback are shown to whoever has the token. ``False``: to nobody. Others
-    see ids, types, states, texts of errors and of
-    ``context.progress``, and lines of commands."""
+    content: bool | None = None
+    """Goals, questions, inputs, results and feedback are shown to whoever has the token. ``True``: also to those who
+    look without it, at a loopback address. ``False``: to nobody. All others see ids, types, states, texts of errors and
+    of ``context.progress``, and lines of commands."""

@@ -191,7 +191,7 @@ def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> No
             gate.open.set()
         for handle in (first, second):
             handle.result(LONG_S)
-        eventually(lambda: now_of(client)["tasks"] == {"finished": 2})
+        eventually(lambda: now_of(client)["tasks"] == {"succeeded": 2})
         assert (now_of(client)["slowest"], now_of(client)["ready_queue"]) == ([], 0)
 
 
@@ -222,7 +222,7 @@ def test_a_part_of_a_team_that_has_ended_is_no_task_that_has_ended() -> None:
         assert tree.run("go", timeout=LONG_S).status == "succeeded"
         tree.submit(Task("go", id="t-2"), "shop/team").result(LONG_S)
         settle(tree)
-        assert now_of(client)["tasks"] == {"finished": 2}
+        assert now_of(client)["tasks"] == {"succeeded": 2}
 
 
 def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool() -> None:

@@ -20,7 +20,7 @@ from trees.observe.web import request_reading
 from trees.observe.web.access import Access
 from trees.observe.web.event_feed import EventFeed
 from trees.observe.web.request_reading import MOST_BODY, MOST_DISCARDED
-from trees.observe.web.web_app import web_app
+from trees.observe.web.web_app import Handlers, web_app
 
 TOKEN = "a-token-of-the-tests-0123456789"  # noqa: S105 - of no other tree
 BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
@@ -41,7 +41,9 @@ class Exchange:
         """Have it answered."""
         source = ScriptedSource(**answers)
         with DaemonExecutor("acts") as acts:
-            app = web_app(source, EventFeed(source), Access("127.0.0.1", 1, "box", TOKEN), acts, lambda _: None)
+            access = Access("127.0.0.1", 1, "box", TOKEN)
+            handlers = Handlers(source, EventFeed(source), access, acts)
+            app = web_app(handlers, handlers, access, lambda _: None)
             scope: Any = {**self._scope, "headers": [(b"host", b"127.0.0.1"), *headers], "client": ("127.0.0.1", 1)}
             asyncio.run(asyncio.wait_for(app(scope, self._receive, self._send), LONG_S))
         return self
