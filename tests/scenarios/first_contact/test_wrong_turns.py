@@ -250,7 +250,7 @@ WRONG: dict[str, Turn] = {
         "    handle.respond(asked.escalation, Respond('yes'))\n"
         "    handle.result(60)\n"
         "    handle.respond(asked.escalation, Respond('no'))",
-        "Look at handle.escalations; handle.events() begins with what is over",
+        "it was answered before, and otherwise",
     ),
     "a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
