@@ -184,7 +184,7 @@ class Arrival(asyncio.Future[None]):
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        asyncio.Future.__init__(self, loop=loop)
+        super().__init__(loop=loop)  # by name it may be another class by now: nest_asyncio replaces asyncio.Future
         landing = _HERE.landing
         self._landing = landing if landing is not None and landing.loop is loop else landing_of(loop)
         self._go_on: Callable[[Any], object] | None = None

@@ -44,11 +44,12 @@ from dataclasses import dataclass
 from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.dispatch.groups.process_group import MARK, named_signal
+from actors.dispatch.groups.process_group import named_signal
 from actors.dispatch.host.answer import Answer
 from actors.dispatch.host.back_call_server import BackCallServer
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.dispatch.host.process_incarnation import CarriedError, InnerExit, NotBegunError
+from actors.dispatch.log_relay import levels_of_logging
 from actors.dispatch.remote import Frame, Kind, Packed, PackedError, Parts, dumped, loaded, packed, parts_of, rebuilt
 from actors.dispatch.span_wire import packed_span
 from actors.dispatch.worker.worker_main import MEGABYTE, Setup
@@ -173,11 +174,12 @@ class ProcessWorker(ManagedActor):
         python = spawn.get_preparation_data(self._path)
         for name in ("authkey", "name"):
             python.pop(name, None)
-        env = {name: value for name, value in code.env if name != MARK}
+        env, levels = dict(code.env), levels_of_logging()
         host_env = None if self._handle is None else self._handle.environment
         tree = mark_of(cast("ProcessIncarnation", self._regrow_incarnation).system)
         memory = None if code.memory_mb is None else code.memory_mb * MEGABYTE
-        self._send(Kind.BOOT, 0, dumped(Setup(self._path, tree, python, env, host_env, code.cwd, memory, code.code)))
+        setup = Setup(self._path, tree, python, env, host_env, code.cwd, memory, code.code, levels)
+        self._send(Kind.BOOT, 0, dumped(setup))
         self._is_booted = True
         started, exit_ = self._futures()
         await asyncio.wait((started, exit_), return_when=asyncio.FIRST_COMPLETED)

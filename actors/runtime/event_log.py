@@ -1,7 +1,4 @@
-"""The log lines of events: one subscriber of the stream more.
-
-Of this package only this file imports loguru. Whoever wants silence says ``logger.disable("actors")``.
-"""
+"""The log lines of events: one subscriber of the stream more."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from loguru import logger
-
 from actors.model.clock import local
-from actors.model.errors import StartError
+from actors.model.errors import Failed, StartError
 from actors.model.event_metadata import OUT_OF, SHOWN
-from actors.model.events import Event
-from actors.model.raised import cause_of, is_a
-from actors.validation.error_text import described, in_brief
+from actors.model.events import Event, InternalError, RequestFailed
+from actors.model.log_lines import Line, from_users, place_of, write
+from actors.model.raised import cause_of, frames_of, is_a
+from actors.validation.error_text import described, in_brief, is_secret
 
 if TYPE_CHECKING:
     from actors.runtime.event_bus import Bus
@@ -25,10 +21,34 @@ if TYPE_CHECKING:
 ErrorsInLog: TypeAlias = Literal["text", "type"]
 
 
-def describe(event: Event, errors: ErrorsInLog = "text") -> str:
-    """One line, and the traceback of its error where it has one. With ``errors="type"`` no error's text is in it."""
+def line_of(event: Event, errors: ErrorsInLog = "text") -> Line:
+    """Return the line of an event, and the traceback of its error where it has one.
+
+    With ``errors="type"`` no error's text is in it. An error that a worker was declared to answer with (``Failed``, or
+    a request that failed) has no traceback.
+    """
+    text, error, brief, frames = _told(event, errors)
+    if error is None:
+        return Line(text, place_of(None if brief is None else frames_of(brief), event.name), worker=event.subject)
+    frames = frames or frames_of(error)
+    place = place_of(frames, event.name)
+    if is_a(error, StartError) and error.hint and cause_of(error) is None:
+        return Line(text, place, worker=event.subject)  # it says what to do, and its frames are ours
+    if is_a(event, RequestFailed) or is_a(error, Failed):
+        where = f" at {place.file}:{place.line}" if place.line else ""
+        return Line(f"{text}{where}", place, worker=event.subject)
+    texts, is_whole = errors == "text", is_a(event, InternalError)
+    trace = described(error, frames, texts=texts, is_whole=is_whole)
+    shown = frames if is_whole else from_users(frames)
+    given = None if not texts or is_secret(error) else (type(error), error, shown)
+    return Line(text, place, trace, given, event.subject)
+
+
+def _told(event: Event, errors: ErrorsInLog) -> tuple[str, Any, Any, Any]:
+    """Return what an event says on one line, its error, one that is told in brief, and the frames of the error."""
     facts, why = list[str](), list[str]()
     error: Any = None
+    brief: Any = None
     frames: Any = None
     told = {"worker"} if event.subject != event.path else set()
     for name, shown in _shown_fields(cast("Hashable", type(event))):
@@ -37,7 +57,7 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
             frames = value
         elif is_a(value, BaseException):
             why.append(f"{name}={in_brief(value, texts=errors == 'text')}")
-            error = value if shown != "in brief" else error
+            error, brief = (error, value) if shown == "in brief" else (value, brief)
         elif shown.startswith(OUT_OF):
             total = getattr(event, shown.removeprefix(OUT_OF))
             facts += [f"{name} {value} of {total}" if total else f"{name}={value}"] if value else []
@@ -46,13 +66,11 @@ def describe(event: Event, errors: ErrorsInLog = "text") -> str:
         elif name == "stack":
             facts.append(f"\n{value}")
         elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
-            text = _fact(value, shown)
-            facts += [f"{name}={text}"] if text else []
+            fact = _fact(value, shown)
+            facts += [f"{name}={fact}"] if fact else []
     advice = event.advice and event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
-    line = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
-    if is_a(error, StartError) and error.hint and cause_of(error) is None:
-        return line  # it says what to do, and its frames are ours
-    return line if error is None else f"{line}\n{described(error, frames, texts=errors == 'text')}"
+    text = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
+    return text, error, brief, frames
 
 
 @cache
@@ -76,7 +94,6 @@ def _fact(value: object, shown: str) -> str:
 
 _OF_ITS_KIND: Any = Event.severity
 """Property of the kinds whose lines all have one level: to ask it is a call for each event."""
-_LAZY = logger.opt(lazy=True)  # made once: it costs as much as a line that is not written
 
 
 class LogLines:
@@ -89,14 +106,12 @@ class LogLines:
         errors: ``"type"``: no error's text is in them.
     """
 
-    __slots__ = ("_errors", "_is_heard", "_unheard")
+    __slots__ = ("_errors", "_unheard")
 
     def __init__(self, errors: ErrorsInLog = "text") -> None:
         self._errors = errors
         self._unheard: set[str] = set()
-        """Levels that nobody hears in this round. Touched, as the other, by the job that delivers it only."""
-        self._is_heard = False
-        """True once somebody takes the present line."""
+        """Levels that nobody hears in this round. Touched by the job that delivers it only."""
 
     def begin(self) -> None:
         """Ask again: all events up to the next call were published before it."""
@@ -107,14 +122,8 @@ class LogLines:
         level = event.level if type(event).severity is _OF_ITS_KIND else event.severity
         if level in self._unheard:
             return
-        self._is_heard = False
-        _LAZY.log(level, "{}", lambda: self._heard(event))
-        if not self._is_heard:
+        if not write(level, lambda: line_of(event, self._errors)):
             self._unheard.add(level)
-
-    def _heard(self, event: Event) -> str:
-        self._is_heard = True
-        return describe(event, self._errors)
 
 
 def write_lines(bus: Bus, errors: ErrorsInLog = "text") -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from actors.model.event_dict import is_private
+from actors.model.log_lines import from_users
 from actors.model.raised import cause_of, context_of, frames_of, members_of, told_context_of
 from actors.validation.introspection import type_name
 from actors.validation.stack_text import exception_text, stack_of
@@ -22,13 +23,21 @@ MOST_CHARS = 300
 """Characters of an error's text on one line."""
 
 
-def described(error: BaseException, frames: TracebackType | None, *, texts: bool = True) -> str:
-    """The error with its traceback. Its own code may run here, and raise: then its type has to do."""
+def is_secret(error: BaseException) -> bool:
+    """True if the text of this error, or of one that led to it, is shown to nobody."""
+    return any(is_private(each) for each in _related(error))
+
+
+def described(error: BaseException, frames: TracebackType | None, *, texts: bool = True, is_whole: bool = False) -> str:
+    """The error with its traceback, from the user's frame on; ``is_whole``: with the frames of this library above it.
+
+    Its own code may run here, and raise: then its type has to do.
+    """
     kind = type(error)
     try:
-        if not texts or any(is_private(each) for each in _related(error)):
+        if not texts or is_secret(error):
             return "".join(_with_types(error, frames, texts=texts)).rstrip()
-        return exception_text(error, frames).rstrip()
+        return exception_text(error, frames, is_whole=is_whole).rstrip()
     except BaseException as second:  # noqa: BLE001 - it is user code, and a line is all that is wanted
         name, why = type_name(kind), type_name(type(second))
         where = "".join(traceback.format_tb(frames))
@@ -71,6 +80,7 @@ def _with_types(error: BaseException, frames: TracebackType | None, *, texts: bo
         following = told_context_of(following) if cause is None else cause
     for each in reversed(chain):
         where = frames if each is error and frames is not None else frames_of(each)
+        where = from_users(where)
         if where is not None:
             yield "Traceback (most recent call last):\n"
             yield from stack_of(where).format()

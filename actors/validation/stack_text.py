@@ -8,12 +8,12 @@ The look-up and the text are those of ``traceback``, so a log shows what Python 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import islice
 from traceback import FrameSummary, StackSummary, TracebackException, extract_tb
 from types import CodeType, TracebackType
 from typing import Any, Final, TypeAlias
 
+from actors.model.log_lines import entries_of, from_users
 from actors.model.raised import cause_of, context_of, frames_of, members_of
 
 MOST_PLACES = 1024
@@ -28,14 +28,15 @@ _places: Final[dict[tuple[int, int, int], _Place]] = {}
 No lock: each use is one step of C."""
 
 
-def exception_text(error: BaseException, frames: TracebackType | None) -> str:
-    """Return what ``traceback.format_exception`` says of an error and all that led to it.
+def exception_text(error: BaseException, frames: TracebackType | None, *, is_whole: bool = False) -> str:
+    """Return what ``traceback.format_exception`` says of an error and all that led to it, from users' code on.
 
     Args:
         error: its own code may run here, and raise.
         frames: of the error, where they are not in it any more.
+        is_whole: with the frames of this library that come first.
     """
-    own = frames or frames_of(error)
+    own = _shown(frames or frames_of(error), is_whole=is_whole)
     alone = _alone(error)
     if alone is not None:
         stack = None if own is None else stack_of(own)
@@ -48,8 +49,12 @@ def exception_text(error: BaseException, frames: TracebackType | None) -> str:
             text.stack = stack_of(where)
         related = [(text.__cause__, cause_of(each)), (text.__context__, context_of(each))]
         related += zip(text.exceptions or (), members_of(each), strict=False)
-        left += [(a, b, frames_of(b)) for a, b in related if a is not None and b is not None]
+        left += [(a, b, _shown(frames_of(b), is_whole=is_whole)) for a, b in related if a is not None and b is not None]
     return "".join(told.format())
+
+
+def _shown(frames: TracebackType | None, *, is_whole: bool) -> TracebackType | None:
+    return frames if is_whole else from_users(frames)
 
 
 def _alone(error: BaseException) -> str | None:
@@ -72,7 +77,7 @@ def stack_of(frames: TracebackType) -> StackSummary:
     """Return the places that a traceback names, as many as ``sys.tracebacklimit`` allows."""
     limit: int | None = getattr(sys, "tracebacklimit", None)
     stack = _Stack()
-    for each in islice(_entries(frames), None if limit is None else max(0, limit)):
+    for each in islice(entries_of(frames), None if limit is None else max(0, limit)):
         _, place, text = _place_of(each)
         stack.append(place)
         stack.texts[id(place)] = text
@@ -88,12 +93,6 @@ class _Stack(StackSummary):
 
     def format_frame_summary(self, frame_summary: FrameSummary, **_: Any) -> str:
         return self.texts[id(frame_summary)]
-
-
-def _entries(frames: TracebackType | None) -> Iterator[TracebackType]:
-    while frames is not None:
-        yield frames
-        frames = frames.tb_next
 
 
 def _place_of(entry: TracebackType) -> _Place:

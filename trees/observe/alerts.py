@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
-from loguru import logger
 from pydantic import Field, PlainValidator
 
+from actors.model.log_lines import Line, place_of, write
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import not_async, type_phrase, validation_error, value_phrase
@@ -112,7 +112,8 @@ class Log(SpecModel, frozen=True, kw_only=False):
 
     def __call__(self, notice: AlertNotice) -> None:
         """Write a line."""
-        logger.log(self.level, "{}: alert {} is {}", notice.tree, notice.name, notice.state.replace("_", " "))
+        text = f"{notice.tree}: alert {notice.name} is {notice.state.replace('_', ' ')}"
+        write(self.level, lambda: Line(text, place_of(None, "alert")))
 
 
 def _a_condition(value: object) -> object:

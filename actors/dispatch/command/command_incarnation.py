@@ -26,7 +26,7 @@ from actors.concurrency.thread_state import with_users
 from actors.concurrency.wakeup import SingleJob
 from actors.dispatch.command.command_process import CommandProcess, Stream
 from actors.dispatch.command.program import Program
-from actors.dispatch.groups.process_group import named_signal
+from actors.dispatch.groups.process_group import GuardianError, named_signal
 from actors.dispatch.groups.process_reader import READER
 from actors.execution.incarnation import Exit, Incarnation, IncarnationPhase, Started
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
@@ -155,6 +155,8 @@ class CommandIncarnation(Incarnation):
         what, hint = f"program {program!r} cannot be started: {getattr(error, 'strerror', None) or error}", ""
         if cwd is not None and not os.path.isdir(cwd):  # noqa: PTH112 - what was given, as it is
             what, hint = f"cwd of program {program!r} is not a folder", "Give one that exists, or leave cwd out."
+        elif isinstance(error, GuardianError):
+            what, hint = str(error), ""
         elif isinstance(error, FileNotFoundError):
             what, hint = f"program {program!r} is not there", "Install it, or give its path."
         elif isinstance(error, PermissionError):

@@ -1,6 +1,6 @@
 """One process that leads a group of its own and never outlives this host: what commands and servers of tools share.
 
-It is started with the mark of this host, told to the guardian (``actors.dispatch.groups.process_group``), and watched
+It is told to the guardian (``actors.dispatch.groups.process_group``), and watched
 by the reader's thread. Its end, in this order, so that no signal goes to a group whose number is another's by now::
 
     the leader has ended --> what is left of its group is killed --> forgotten by the guardian --> reaped
@@ -21,10 +21,14 @@ from contextlib import suppress
 from typing import IO, Final
 
 from actors.dispatch.groups.process_group import GONE_PAUSES, end_group, guard, has_others, runs_still, signal_group
-from actors.dispatch.groups.process_reader import READER, marked_environment
+from actors.dispatch.groups.process_reader import READER, see_to_guardian
 
 LOOK_S: Final = 0.05
 """Seconds between two looks, at what cannot be watched."""
+
+
+LOST: Final = 255
+"""Exit code where nobody knows it, as ``multiprocessing`` and ``asyncio`` have it: no normal end."""
 
 
 class GuardedProcess:
@@ -37,7 +41,7 @@ class GuardedProcess:
 
         Args:
             argv: program and arguments.
-            env: whole environment; the mark is added.
+            env: whole environment.
             cwd: working directory.
             stdin: True: it is written to. Else it reads nothing.
 
@@ -49,9 +53,10 @@ class GuardedProcess:
         self._lock = threading.RLock()
         self._is_reaped = False
         self._pidfd: int | None = None
+        see_to_guardian()
         self._popen = subprocess.Popen(  # noqa: S603 - a command, in so many words; never a shell
             argv,
-            env=marked_environment(env),
+            env=env,
             cwd=cwd,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -165,9 +170,16 @@ class GuardedProcess:
             act()
 
     def reap(self) -> int:
-        """Return its exit code, or, negative, the signal; from now on its number may be another's."""
+        """Return its exit code, or, negative, the signal; from now on its number may be another's.
+
+        ``LOST`` where other code of this program has waited for all children: nobody knows it then.
+        """
         with self._lock:
             self._is_reaped = True
+            try:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                self._popen.returncode = LOST
             return self._popen.wait()
 
 

@@ -1,21 +1,13 @@
 """Process groups of this host, and the guardian that ends them where the host cannot.
 
-Every process that a worker starts leads a group (``start_new_session=True``) and inherits a mark in its environment.
-A guardian (``actors.dispatch.groups.guardian``, one for each host, in a session of its own) hears of each group
-through a pipe. Whatever the host dies of, kill -9 too, the guardian finds the pipe at its end, or its parent gone, and
-kills all groups, and on Linux also every process that carries the mark. The three moments at which the host may die:
-
-=============================  ==================================================================================
-the host dies                  then
-=============================  ==================================================================================
-before ``guard(pgid)``         the mark, which the process has from its exec on, tells the guardian
-between guard and unguard      the group is killed, and what has left the group but has the mark
-after ``unguard(pgid)``        nothing of it was running: the group is killed before it is forgotten
-=============================  ==================================================================================
+Every process that a worker starts leads a group (``start_new_session=True``). A guardian (a small program of
+``/bin/sh``, one for each host) hears of each group through a pipe. Whatever the host dies of, kill -9 too, the pipe
+ends, and the guardian kills all groups. It needs no Python: a frozen program, an embedded interpreter and a zip
+application have no ``sys.executable`` that runs a file of ours. What leaves its group (``setsid``) is not ours.
 
 A guardian that was killed is replaced, and told all groups, as soon as anybody looks (``mended``): a reader of
-processes is called when its pipe ends. The order of a start is therefore: ``marked``, start, ``guard``;
-that of an end: kill the group, ``unguard``, reap. So a number is never sent to a group that is not ours.
+processes is called when its pipe ends. The order of a start is: ``mended``, start, ``guard``; that of an end: kill the
+group, ``unguard``, reap. So a number is never sent to a group that is not ours.
 ``actors.dispatch.groups.guarded_process`` keeps that order, for commands and for servers of tools alike.
 
 ``_lock`` guards the books and the pipe of the guardian. Nothing waits while it is held.
@@ -23,21 +15,38 @@ that of an end: kill the group, ``unguard``, reap. So a number is never sent to 
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
-import secrets
 import signal
-import sys
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MARK: Final = "REGROW_HOST"
-"""Variable of the environment that says which hosts a process belongs to: that of its host's host comes first."""
-_PROGRAM: Final = Path(__file__).with_name("guardian.py")
+from actors.model.log_lines import Line, place_of, write
+
+SHELL: Final = "/bin/sh"
+_GUARDIAN: Final = """
+groups=' '
+while read -r line; do
+  group=${line#?}
+  case $line in
+    +*) groups="$groups$group " ;;
+    -*) case $groups in *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;; esac ;;
+  esac
+done
+for group in $groups; do kill -9 -"$group"; done
+"""
+"""It reads a line ``+PGID`` or ``-PGID`` for each group that begins or ends. Its input ends with the host."""
 _BLOCKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class GuardianError(RuntimeError):
+    """The guardian could not be started, so nothing would end processes when their host dies."""
+
+    def __str__(self) -> str:
+        return f"{SHELL}, which ends commands and processes when this program is killed, cannot be run: {self.args[0]}"
 
 
 class ProcessGroups:
@@ -55,24 +64,12 @@ class ProcessGroups:
         self._guardian = 0
         self._ended: list[int] = []
         """Guardians that have ended, or are about to, and were not reaped yet."""
-        self.mark = ""
-        """Mark of this process alone. Made with the first guardian, when forks are followed, and not at import."""
-
-    def marked(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return this environment, marked as one of a process of this host; from now on there is a guardian.
-
-        Raises:
-            OSError: the guardian cannot be started.
-        """
-        self.mended()
-        above = os.environ.get(MARK)
-        return {**environment, MARK: f"{above}:{self.mark}" if above else self.mark}
 
     def guard(self, group: int) -> None:
         """Have the guardian end this group if the host dies.
 
         Raises:
-            OSError: the guardian cannot be started.
+            GuardianError: the guardian cannot be started.
         """
         with self._lock:
             self._groups.add(group)
@@ -90,9 +87,10 @@ class ProcessGroups:
         """See to it that there is a guardian.
 
         Raises:
-            OSError: it cannot be started.
+            GuardianError: it cannot be started.
         """
         with self._lock:
+            mind_children()
             self._reap()
             if self._told is None:
                 self._start()
@@ -128,24 +126,26 @@ class ProcessGroups:
         if not self._follows_forks:
             self._follows_forks = True
             os.register_at_fork(after_in_child=self._forked)
-        self.mark = self.mark or f"{os.getpid()}.{secrets.token_hex(8)}"
         pipes: list[int] = []
         try:
             heard, told = _pipe(pipes)
             alive, kept = _pipe(pipes)
             self._guardian = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid()), self.mark],
-                {name: value for name, value in os.environ.items() if name != MARK},
+                SHELL,
+                [SHELL, "-c", _GUARDIAN, f"guardian of {os.getpid()}"],
+                os.environ,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, heard, 0),
                     (os.POSIX_SPAWN_DUP2, kept, 1),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
+                setpgroup=0,
                 setsigmask=_BLOCKED,  # Ctrl-C and a service manager mean the host: this one ends after it
             )
             pipes.remove(told)
             pipes.remove(alive)
+        except OSError as error:
+            raise GuardianError(error.strerror) from error
         finally:
             for each in pipes:
                 os.close(each)
@@ -186,6 +186,21 @@ class ProcessGroups:
         if self._told is not None and _has_ended(self._guardian):
             self._close(reaped=True)
         self._ended = [pid for pid in self._ended if not _has_ended(pid)]
+
+
+def mind_children() -> None:
+    """Have the system keep the exit codes of children: while SIGCHLD is ignored, it throws them away.
+
+    A program inherits that from what has started it. Python sets signals on the main thread only, and this is any.
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN and not _minded:
+        _minded.append(True)
+        text = "SIGCHLD was ignored, so exit codes of commands were lost: it is set to its default now"
+        write("WARNING", lambda: Line(text, place_of(None, "processes")))
+        ctypes.pythonapi.PyOS_setsig(signal.SIGCHLD, None)
+
+
+_minded: Final[list[bool]] = []
 
 
 def _pipe(opened: list[int]) -> tuple[int, int]:

@@ -14,13 +14,14 @@ import os
 import selectors
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 from actors.concurrency.thread_state import serves_others, start_thread
-from actors.dispatch.groups.process_group import GROUPS
+from actors.dispatch.groups.process_group import GROUPS, GuardianError
 from actors.model.clock import monotonic
+from actors.model.log_lines import Line, place_of, write
 from actors.model.raised import frames_of
 
 LINGER_S: Final = 1.0
@@ -174,8 +175,11 @@ class _GuardianWatch:
 
     def _has_ended(self) -> None:
         self.drop()
-        with suppress(OSError):  # whoever starts the next process tries again
+        try:
             GROUPS.mended()
+        except (OSError, GuardianError) as error:  # the start of the next process tries again
+            text = f"commands and processes of workers outlive this program if it is killed now: {error}"
+            write("WARNING", lambda: Line(text, place_of(None, "processes")))
 
     def drop(self) -> None:
         """Watch it no longer."""
@@ -204,19 +208,18 @@ READER: Final = ProcessReader()
 """The reader of this host."""
 
 
-def marked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return this environment with the mark of this host, for a process that is not to outlive it.
+def see_to_guardian() -> None:
+    """Have a guardian, before a process is started that is not to outlive this host.
 
-    From now on there is a guardian, and a reader that lets it go when there is nothing to guard: also where the process
-    is never started.
+    There is also a reader from now on, which lets it go when there is nothing to guard: also where the process is never
+    started.
 
     Raises:
-        OSError: the guardian cannot be started.
+        GuardianError: the guardian cannot be started.
         RuntimeError: the machine gives no more threads.
     """
-    marked = GROUPS.marked(environment)
+    GROUPS.mended()
     READER.call(_stay)
-    return marked
 
 
 def _stay() -> None:

@@ -225,8 +225,8 @@ class BackCallServer:
 
     # -- what is told --------------------------------------------------------------------------------------
 
-    def _do_log(self, level: str, number: int, text: str, name: str | None, line: int) -> None:
-        log_here(self._path, level, number, text, name, line)
+    def _do_log(self, kind: str, *parts: Any) -> None:
+        log_here(self._path, kind, *parts)
 
     def _do_beat(self) -> None:
         if self._incarnation.pulse is not None:

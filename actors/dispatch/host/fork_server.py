@@ -2,8 +2,7 @@
 
 A host has threads, so it never forks: a child would inherit their locks and none of them. A server of one thread,
 started fresh, imports what is to be preloaded and forks on demand: a start costs about 10 ms. There is one server for
-each set of modules; it lives as long as its host: a pipe tells it of the end of that. Its environment carries the mark
-of the host (``actors.dispatch.groups.process_group``), so whatever descends from it does.
+each set of modules; it lives as long as its host: a pipe tells it of the end of that.
 
 A server that was killed is started again with the next process that is wanted. Processes that it has forked go on: what
 joins them to their host is a socket, and their end is seen without the server (``actors.dispatch.host.forked_handle``).
@@ -13,8 +12,10 @@ joins them to their host is a socket, and their end is seen without the server (
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import select
 import socket
 import subprocess
 import sys
@@ -23,13 +24,17 @@ from contextlib import suppress
 from multiprocessing import connection, reduction, resource_tracker
 from typing import Final
 
-from actors.dispatch.groups.process_reader import marked_environment
+from actors.dispatch.groups.process_reader import see_to_guardian
 from actors.dispatch.worker.worker_imports import IMPORTS, Imported
 from actors.dispatch.worker.worker_main import Entry
 from actors.model.errors import StartError
 
+_AGAIN_AS_PYTHON: Final = "REGROW_RUN_AS_PYTHON"
+"""Variable of what is run as an interpreter. A program that has it was run in place of one, by itself."""
+READY_S: Final = 30.0
+"""Seconds that an interpreter may take to start."""
 _COMMAND: Final = (
-    "import sys; sys.path[:] = {path!r}; "
+    "import os, sys; os.environ.pop({again!r}); os.write({ready}, b'.'); os.close({ready}); sys.path[:] = {path!r}; "
     "from actors.dispatch.worker.worker_imports import preload; preload({modules!r}); "
     "from multiprocessing.forkserver import main; main({listener}, {alive}, [])"
 )
@@ -65,6 +70,16 @@ def refuse_while_importing(path: str) -> None:
         raise StartError(path, what, hint, said=f"{what}. {hint}")
 
 
+_NO_PYTHON: Final = (
+    "The process of a worker needs a Python interpreter. Run the program by Python, set sys.executable to an "
+    "interpreter where another program embeds Python, or run the worker on a thread or as a command."
+)
+
+
+class InterpreterError(RuntimeError):
+    """There is no Python interpreter to run the process of a worker: ``sys.executable`` is another program, or none."""
+
+
 class ForkServer:
     """One server, for the processes of workers that preload the same modules."""
 
@@ -92,6 +107,7 @@ class ForkServer:
 
         Raises:
             OSError: none can be started.
+            InterpreterError: there is no Python to run it.
         """
         try:
             for is_last in (False, True):
@@ -149,15 +165,39 @@ class ForkServer:
         self._address, self._alive = address, kept
 
     def _launch(self, listener: int, alive: int) -> subprocess.Popen[bytes]:
+        program = sys.executable
+        if getattr(sys, "frozen", False) or hasattr(sys.modules["__main__"], "__compiled__"):
+            raise InterpreterError(f"this is a frozen program, and {program!r} is the program itself. {_NO_PYTHON}")
+        if not program or _AGAIN_AS_PYTHON in os.environ:
+            raise InterpreterError(f"sys.executable is {program!r}, which is no Python interpreter. {_NO_PYTHON}")
+        see_to_guardian()
         path = [each or os.getcwd() for each in sys.path]  # noqa: PTH109 - as it stands there
-        command = _COMMAND.format(path=path, modules=self._modules, listener=listener, alive=alive)
-        return subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", command],
-            env=marked_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            pass_fds=(listener, alive),
-            start_new_session=True,
+        heard, ready = os.pipe()
+        command = _COMMAND.format(
+            again=_AGAIN_AS_PYTHON, ready=ready, path=path, modules=self._modules, listener=listener, alive=alive
         )
+        try:
+            server = subprocess.Popen(  # noqa: S603 - this interpreter
+                [program, "-c", command],
+                env=os.environ | {_AGAIN_AS_PYTHON: "1"},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(listener, alive, ready),
+                start_new_session=True,
+            )
+            os.close(ready)
+            ready = -1
+            if not (select.select([heard], [], [], READY_S)[0] and os.read(heard, 1)):
+                server.kill()
+                code = server.wait()
+                raise OSError(errno.ENOEXEC, f"it did not run Python code, and ended with code {code}")  # noqa: TRY301
+        except OSError as error:
+            what = f"the Python interpreter {program!r} cannot be run: {error.strerror}"
+            raise InterpreterError(f"{what}. {_NO_PYTHON}") from error
+        finally:
+            os.close(heard)
+            if ready >= 0:
+                os.close(ready)
+        return server
 
 
 class ForkServers:

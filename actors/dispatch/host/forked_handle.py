@@ -38,7 +38,7 @@ from actors.dispatch.groups.process_group import (
     runs_still,
     signal_group,
 )
-from actors.dispatch.groups.process_reader import READER, marked_environment
+from actors.dispatch.groups.process_reader import READER, see_to_guardian
 from actors.dispatch.host.fork_server import SERVERS, ForkServer
 from actors.dispatch.host.worker_handle import HandleOwner, WorkerHandle
 from actors.dispatch.remote import CHUNK
@@ -66,7 +66,8 @@ class ForkedHandle(WorkerHandle):
     def __init__(self, owner: HandleOwner, server: ForkServer) -> None:
         super().__init__(owner)
         self._server = server
-        self.environment = marked_environment(os.environ)
+        self.environment = dict(os.environ)
+        see_to_guardian()
         self._status = self._pidfd = -1
         self._group = 0
         """Number of its group, also when it is gone."""

@@ -46,7 +46,7 @@ class WorkerHandle:
         self.node: str | None = None
         """Id of the node of a cluster that it runs on; None: it runs on this host, or on none yet."""
         self.environment: Mapping[str, str] | None = None
-        """Environment of this host, marked, for a process of it. None: it runs where there is another environment."""
+        """Environment of this host, for a process of it. None: it runs where there is another environment."""
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._ours, self._theirs = socket.socketpair()

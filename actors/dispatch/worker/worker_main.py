@@ -59,6 +59,8 @@ class Setup(NamedTuple):
     """Limit of its address space in bytes."""
     code: bytes
     """Pickle of a function that returns the recipe of the worker."""
+    levels: Mapping[str, int]
+    """Levels of ``logging`` in the host."""
 
 
 class Entry:
@@ -202,7 +204,7 @@ def run_worker(link: Link, prepare: Callable[[Setup], None] | None = None) -> in
             recipe = loaded([setup.code])()
         from actors.dispatch.worker.worker_runner import WorkerRunner  # noqa: PLC0415 - it may be what was not preloaded
 
-        side = WorkerRunner(link, setup.path, setup.tree, recipe)
+        side = WorkerRunner(link, setup.path, setup.tree, recipe, setup.levels)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the host is told
         link.send(Kind.EXIT, 0, dumped(("crashed", pack_error(_why(setup, error)), False, 0)))
         _flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context as Variables
 from functools import partial
 from types import CoroutineType
@@ -150,7 +150,7 @@ class _SentPulse(Pulse):
 class WorkerRunner:
     """One incarnation, and its wire."""
 
-    def __init__(self, link: Link, path: str, tree: str, recipe: WorkerRecipe) -> None:
+    def __init__(self, link: Link, path: str, tree: str, recipe: WorkerRecipe, levels: Mapping[str, int]) -> None:
         self._link = link
         self._path = path
         self._is_over = False
@@ -169,7 +169,7 @@ class WorkerRunner:
         if incarnation.pulse is not None:
             incarnation.pulse = _SentPulse(self._host.now, calls)
         link.take = self._take
-        log_to_host(lambda *said: calls.tell("log", *said))
+        log_to_host(lambda *said: calls.tell("log", *said), levels)
 
     def run(self) -> None:
         """Run the incarnation, until it is over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from actors import ChildExited
@@ -40,3 +41,12 @@ class Exits:
         eventually(lambda: self.all, within_s=within_s)
         assert len(self.all) == 1
         return self.all[0]
+
+
+def runs(pid: int) -> bool:
+    """True if the process is there and no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in {b"Z", b"X"}

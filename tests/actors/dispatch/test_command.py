@@ -29,10 +29,8 @@ from actors import (
 )
 from actors.dispatch.command.command_incarnation import CommandIncarnation
 from actors.dispatch.command.command_process import CommandProcess
-from actors.dispatch.groups.process_group import GROUPS
-from actors.dispatch.groups.process_reader import READER
 from actors.testing import ManualClock
-from tests.actors.dispatch.test_process_group import runs
+from tests.actors.dispatch.process_trees import runs
 from tests.support.crew import meanwhile, until
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
@@ -460,24 +458,6 @@ def test_what_a_command_leaves_in_its_group_ends_with_it() -> None:
         eventually(lambda: not runs(below))
 
 
-def test_a_guardian_that_is_killed_is_started_again_and_the_commands_go_on() -> None:
-    with running(python(SLEEPS)) as seen:
-        pid, guardian = pid_of(seen.tree), GROUPS._guardian
-        os.kill(guardian, signal.SIGKILL)
-
-        eventually(lambda: GROUPS._guardian != guardian and runs(GROUPS._guardian))
-        assert pid_of(seen.tree) == pid
-
-
-def test_a_command_that_cannot_be_started_leaves_no_guardian() -> None:
-    assert eventually(lambda: READER.thread is None), "what others have left"
-    with start(SupervisorSpec(id="p")) as tree, pytest.raises(StartError):
-        tree.start_child("p", WorkerSpec(id="m", command=["/no/such/program"]))
-
-    assert GROUPS._guardian
-    assert eventually(lambda: GROUPS._told is None and not runs(GROUPS._guardian))
-
-
 # -- output --------------------------------------------------------------------------------------------------
 
 
@@ -594,14 +574,3 @@ def test_it_has_no_mailbox() -> None:
 def test_members_of_a_pool_are_a_process_each() -> None:
     with start(spec_of(python(SLEEPS), pool=3)) as tree:
         assert len({child.pid for child in tree.which_children("p")}) == 3
-
-
-@pytest.mark.parametrize("times", range(5))
-def test_an_order_at_any_moment_of_a_start_leaves_nothing(times: int) -> None:
-    with start(SupervisorSpec(id="p")) as tree:
-        stopped = threading.Timer(0.002 * times, lambda: tree.stop(0.0))
-        stopped.start()
-        with suppress(Exception):
-            tree.start_child("p", WorkerSpec(id="m", command=python(SLEEPS)))
-        stopped.join()
-    eventually(lambda: not GROUPS._groups)

@@ -26,8 +26,7 @@ from actors import (
 )
 from actors.dispatch.host import forked_handle
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
-from tests.actors.dispatch.test_process_group import runs
+from tests.actors.dispatch.process_trees import Exits, running, runs, spec_of, worker
 from tests.support.command import out
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others

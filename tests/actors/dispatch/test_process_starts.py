@@ -20,8 +20,7 @@ from actors.dispatch.remote import dumped, loaded, packed
 from actors.dispatch.worker import worker_main
 from actors.testing import ManualClock
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import Exits, running, spec_of, worker
-from tests.actors.dispatch.test_process_group import runs
+from tests.actors.dispatch.process_trees import Exits, running, runs, spec_of, worker
 from tests.support.hardening import eventually
 from trees import Process, WorkerSpec, start
 

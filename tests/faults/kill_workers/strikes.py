@@ -22,6 +22,8 @@ from tests.faults.kill_workers.declared import VICTIMS
 from tests.faults.kill_workers.far import FarStriker
 from trees import Tree, WorkerSpec
 
+MARK = f"REGROW_RAMPAGE={os.getpid()}"
+os.environ.update([MARK.split("=")])  # inherited by all that this host starts
 STOPPED_S = 0.3
 """The longest that anything is stopped for."""
 FAR = 0.15
@@ -31,7 +33,7 @@ FAR = 0.15
 def marked(pid: int) -> bool:
     """True for a live process that belongs to this host."""
     try:
-        return GROUPS.mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return MARK.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
 
@@ -130,7 +132,7 @@ class Striker:
         return self._send(self._server(), signal.SIGSTOP, signal.SIGCONT)
 
     def kill_guardian(self) -> bool:
-        """Kill the guardian. It carries no mark, and is a child of this process: the number is its own until reaped."""
+        """Kill the guardian. It is a child of this process: the number is its own until reaped."""
         with GROUPS._lock:
             if GROUPS._told is None:
                 return False

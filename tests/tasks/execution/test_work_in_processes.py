@@ -14,8 +14,8 @@ import pytest
 
 import actors
 from actors import ProcessDiedError, RemoteError
+from tests.actors.dispatch.process_trees import runs
 from tests.actors.dispatch.process_workers import OddError
-from tests.actors.dispatch.test_process_group import runs
 from tests.support.hardening import eventually
 from tests.tasks.execution import process_work as there
 from trees import (

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import PurePath
 from typing import Final
 
-FOLDER: Final = Path(__file__).parent / "static"
 INDEX: Final = "index.html"
 _KINDS: Final = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
@@ -29,12 +31,20 @@ class PageFile:
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """Return all files, by their names as a request has them."""
-    return {each.relative_to(FOLDER).as_posix(): _read(each) for each in sorted(FOLDER.rglob("*")) if each.is_file()}
+    """Return all files, by their names as a request has them. They may stand in a zip file, as the program does."""
+    return dict(_below(files(__package__) / "static"))
 
 
-def _read(file: Path) -> PageFile:
-    body = file.read_bytes()
-    kind = _KINDS.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+def _below(folder: Traversable, before: str = "") -> Iterator[tuple[str, PageFile]]:
+    for each in sorted(folder.iterdir(), key=lambda file: file.name):
+        name = f"{before}{each.name}"
+        if each.is_dir():
+            yield from _below(each, f"{name}/")
+        else:
+            yield name, _read(each.name, each.read_bytes())
+
+
+def _read(name: str, body: bytes) -> PageFile:
+    kind = _KINDS.get(PurePath(name).suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     text = kind.startswith("text/") or kind.endswith(("+xml", "json"))
     return PageFile(body, f"{kind}; charset=utf-8" if text else kind, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
