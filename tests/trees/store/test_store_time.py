@@ -157,5 +157,5 @@ def test_a_question_that_nobody_answers_is_over_when_its_time_is_up(store_url: s
     with start(tree_of(ask, Escalate(timeout_s=0.2)), store=store_url) as tree:
         with pytest.raises(TaskFailedError, match="nobody answered in time"):
             tree.run("go", PATIENCE_S)
-        with pytest.raises(Exception, match="no such question is open"):
+        with pytest.raises(Exception, match="no such open question"):
             tree.respond("t:a:1", Respond("late"))
