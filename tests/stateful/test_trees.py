@@ -217,7 +217,7 @@ def one_in(number: int) -> st.SearchStrategy[bool]:
 def backoffs(draw: st.DrawFn, id_: str) -> Backoff | None:
     factor = draw(st.sampled_from([1.0, 2.0]))
     delay = Backoff(initial_s=FIRST_DELAYS[id_], factor=factor, max_s=5.0, reset_after_s=7.0, jitter=0.0)
-    return delay if draw(one_in(4)) else None
+    return delay if draw(one_in(3)) else None
 
 
 @st.composite
@@ -324,10 +324,17 @@ class TreeMachine(RuleBasedStateMachine):
 
     # -- rules: what workers do ----------------------------------------------------------------------------
 
-    @while_it_runs(pick=PICK, asked=st.booleans(), deed=st.sampled_from(["crash", "crash", "stop"]))
-    def crash_or_end_itself(self, pick: int, asked: bool, deed: str) -> None:
+    @while_it_runs(
+        pick=PICK,
+        asked=st.booleans(),
+        deeds=st.lists(st.sampled_from(["crash", "crash", "stop"]), min_size=1, max_size=4),
+    )
+    def crash_or_end_itself(self, pick: int, asked: bool, deeds: list[str]) -> None:
+        """One after the other, as long as it comes up again."""
         sup, child = self._running(pick)
-        if child is not None:
+        for deed in deeds:
+            if child is None or child.state != "running" or (sup, child) not in self.model.listed():
+                return
             sent, _ = self._post(child.path, deed, asked=asked)
             self.model.hold(child, sent)
             self._verdict(sup, child, deed)
@@ -533,7 +540,10 @@ class TreeMachine(RuleBasedStateMachine):
     @while_it_runs(pick=PICK, call=st.sampled_from(["terminate_child", "restart_child", "delete_child", "start_child"]))
     def call_about_a_child(self, pick: int, call: str) -> None:
         """A pool is called by its own name, or one of its members is."""
-        sup, child = self._pick(self.model.listed(), pick)
+        among = self.model.listed()
+        if call == "restart_child":
+            among = [each for each in among if each[1].state in {"stopped", "parked"}] or among
+        sup, child = self._pick(among, pick)
         if child is None:
             return
         path = child.pool if child.pool is not None and pick % 2 else child.path
@@ -723,7 +733,8 @@ class TreeMachine(RuleBasedStateMachine):
                 same(f"mailbox of {node.path}", node.mailbox, sum(len(box) for box in boxes))
             if child.pool:
                 continue
-            own = model.count(child.window, sup) if child.spec.on_exhausted == "park" else None
+            own = len(child.window) if child.state == "parked" else model.count(child.window, sup)
+            own = own if child.spec.on_exhausted == "park" else None
             same(f"restarts of {child.path}", node.own_limit and node.own_limit.restarts, own)
             due = max((each.due for each in sup.tries if child in each.pending), default=0.0)
             shown = (node.doing == "backoff", round(node.retry_in_s or 0.0, 3))

@@ -155,7 +155,7 @@ class Model:
             if mailbox.capacity is not None and len(box) > mailbox.capacity:
                 self._end_of(box.pop() if mailbox.overflow == "reject" else box.popleft(), "full", "MailboxFullError")
         else:
-            parked = bool(takers) and all(child.state == "parked" for child in takers)
+            parked = any(child.state == "parked" and child.path == sent.address for child in takers)
             self._end_of(sent, "refused", "ParkedError" if parked else "ActorStoppedError")
 
     def drain(self) -> None:
@@ -381,9 +381,9 @@ class Model:
         """Rule 17: all that waits there, or below, is answered; of a pool, when its last member is down for good."""
         others = [each for each in sup.children if each is not child and each.pool == child.pool]
         is_last = all(each.state in {"stopped", "parked"} for each in others)
-        error = "ParkedError" if child.state == "parked" else "ActorStoppedError"
         for address, box in self.boxes.items():
             if f"{address}/".startswith(f"{child.path}/") or (address == child.pool and is_last):
+                error = "ParkedError" if child.state == "parked" and address != child.pool else "ActorStoppedError"
                 while box:
                     sent = box.popleft()
                     self._end_of(sent, "either" if sent.exposed else "refused", error)
