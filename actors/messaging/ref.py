@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pykka
 
 from actors.concurrency.thread_state import HERE, blocks_a_loop, on_event_loop
-from actors.messaging.blocking import require_thread
+from actors.messaging.blocking import on_a_loop, require_thread
 from actors.messaging.caller_variables import caller_variables
 from actors.messaging.crossing_refs import crossed, mark_of
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext, sender
@@ -138,7 +138,7 @@ class Ref(pykka.ActorRef[Any]):
             if envelope is not None:
                 self.deliver(envelope)
             return reply
-        if HERE.never_blocks:
+        if HERE.never_blocks or on_a_loop():
             require_thread(self.path, "await ref.ask_async(...)")
         reply, envelope = self.request(message, timeout, current)
         entered = None if current is None else enter_new(reply, current)

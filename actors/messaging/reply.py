@@ -39,7 +39,7 @@ from actors.concurrency.failed_frames import border
 from actors.concurrency.shared_fields import first_of
 from actors.concurrency.thread_state import HERE, in_background
 from actors.concurrency.wakeup import pass_gate
-from actors.messaging.blocking import require_thread
+from actors.messaging.blocking import A_REPLY, require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.wait_graph import NOBODY, Awaited, enter, leave, look_again
@@ -235,7 +235,7 @@ class Reply(Awaited, pykka.Future[Any]):
         """
         if self._value is not _PENDING or (timeout_s is not None and timeout_s <= 0):
             return self._value is not _PENDING
-        require_thread(self.target.path if self.target is not None else "this wait")
+        require_thread(self.target.path if self.target is not None else A_REPLY)
         entered = enter(self)
         try:
             gate = self._gate

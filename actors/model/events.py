@@ -327,11 +327,17 @@ class RecursionSuspected(Event):
 
 @record(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``)."""
+    """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``).
+
+    Also a call in an ``async def`` of the host that waits for the tree, and so blocks the loop that runs it: once for
+    each line of code, as soon as it is called.
+    """
 
     level: ClassVar[str] = "WARNING"
     blocked_s: float = field(metadata=SECONDS)
+    """For how long by then. 0: a call in the host's code begins to wait."""
     stack: str
+    """Where that code stands, or the line of the host's code and what to write there."""
     loop: Literal["tree", "host"] = "tree"
 
 

@@ -99,6 +99,7 @@ class System:
         self.epoch = self.clock.wall() - self.now()
         self.random = random.Random(seed)  # noqa: S311 - for jitter, not for secrets
         self.max_hops = max_hops
+        self.blocking_lines: set[tuple[str, int]] = set()  # of the host's code: each was reported once
         self.refuse_tells = refuse_tells
         self.letters = DeadLetterOffice(self)
         self.strays = AbandonedIncarnations(self.publish)

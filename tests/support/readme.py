@@ -80,8 +80,8 @@ def programs(page: str) -> list[str]:
             shared += "\n" * (block.line - 1 - shared.count("\n")) + block.code
         elif block.info == "python alone":
             alone.append(block.padded())
-        elif block.info.startswith(("python", "py ")):
-            text = f"line {block.line - 1}: a block is 'python' or 'python alone', not {block.info!r}"
+        elif block.info.startswith(("python", "py ")) and block.info != "python killed":
+            text = f"line {block.line - 1}: a block is 'python', 'python alone' or 'python killed', not {block.info!r}"
             raise ValueError(text)
     return ([shared] if shared else []) + alone
 

@@ -267,7 +267,8 @@ class SupervisorSpec(SpecModel, frozen=True):
     idle_timeout_s: field_types.StartTimeout = None
     """Seconds that an attempt of the team may go without a sign of life of its members. ``None``: no limit."""
     on_failure: work_fields.OnFailure = None
-    """The ladder when the team fails. ``None``: the one of the parent's ``tasks``."""
+    """The ladder when the team fails. ``None``: the one of the parent's ``tasks``, if that was given; else it is not
+    tried again, because its members were."""
     breaker: work_fields.BreakerField = _BREAKER
     """When it gets no more work for a while. ``None``: it always gets work."""
     backup: work_fields.Backup = None

@@ -42,7 +42,7 @@ def _a_clock(value: object) -> object:
 def _a_store(value: object) -> object:
     if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
         return value
-    hint = "Write 'sqlite:///tasks.db' or 'postgresql://user@host/database', or leave it out for memory."
+    hint = "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory."
     raise validation_error(f"expected a store, got {type_phrase(value)}", hint)
 
 

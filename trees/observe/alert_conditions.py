@@ -195,7 +195,12 @@ def lease_lost() -> Condition:
 
 def stalled() -> Condition:
     """Hold for a minute after a worker, or the event loop, gave no sign of life."""
-    return Condition(lambda: Happened(ChildStalled, LoopBlocked))
+    return Condition(lambda: Happened(ChildStalled, LoopBlocked, is_it=_is_silent))
+
+
+def _is_silent(event: Event) -> bool:
+    """Return False for a call of the host that has just begun to wait."""
+    return not isinstance(event, LoopBlocked) or event.blocked_s > 0
 
 
 SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (

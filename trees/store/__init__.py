@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
+from trees.store.journal_file import SUFFIX, JournalFile
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
 
@@ -30,8 +31,8 @@ def open_store(
     """The store of a tree, ready to be used.
 
     Args:
-        store: a URL (``sqlite:///tasks.db``, ``postgresql://user@host/database``); a store, which is used as it is;
-            None: memory.
+        store: a file (``tasks.jsonl``); a URL (``sqlite:///tasks.db``, ``postgresql://user@host/database``); a store,
+            which is used as it is; None: memory.
         root: the id of the tree's root.
         durability: "process": what is kept survives the death of the process. "power": and a loss of power.
         keep: how long what is finished is kept; None: see ``Keep``.
@@ -43,6 +44,12 @@ def open_store(
     """
     if not isinstance(store, str):
         return MemoryStore(keep) if store is None else store
+    if store.endswith(SUFFIX) and ":" not in store:
+        if durability == "power":
+            raise StoreError(store, "a file does not survive a loss of power. Use sqlite:/// or postgresql://")
+        file = JournalFile(store, root=root, keep=keep)
+        file.open()
+        return file
     made = _sql()(store, root=root, durability=durability, keep=keep)
     if opened:
         made.open()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+from actors.tasks.model.policy import Retry
+from actors.tasks.planning.task_settings import Tasks, ladder_of_teams
 from trees.declaration.check_tasks import ORCHESTRATOR
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
@@ -15,11 +18,22 @@ def draw(spec: SupervisorSpec) -> str:
     return aligned(_rows(spec, ("", "")))
 
 
-def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> Iterator[TableRow]:
+def _rows(
+    spec: Spec, prefix: tuple[str, str], above: SupervisorSpec | None = None, levels: tuple[int, ...] = ()
+) -> Iterator[TableRow]:
+    """Yield the rows of a child; ``levels``: attempts that the supervisors above give to the team that it is in."""
     own, below = prefix
+    under_tasks = above is not None and above.tasks is not None
+    if above is not None and above.tasks is not None and (isinstance(spec, SupervisorSpec) or _executes(spec)):
+        levels = (*levels, _attempts(spec, above.tasks))
     if isinstance(spec, WorkerSpec):
         name = f"{spec.id} ×{spec.pool}" if spec.pool > 1 else spec.id
-        yield TableRow(own + name, spec.restart, _shown(spec), list(_worker_facts(spec, under_tasks=under_tasks)))
+        yield TableRow(
+            own + name,
+            spec.restart,
+            _shown(spec),
+            [*_worker_facts(spec, under_tasks=under_tasks), *_tries(spec, levels if under_tasks else ())],
+        )
         return
     limit = f"up to {spec.max_restarts} restarts in {spec.period_s:g} s"
     yield TableRow(own + spec.id, spec.strategy, "supervisor", [limit, *_common_facts(spec)])
@@ -28,9 +42,9 @@ def _rows(spec: Spec, prefix: tuple[str, str], *, under_tasks: bool = False) -> 
         first, _ = lines_before(below, last=not spec.children)
         yield TableRow(first + ORCHESTRATOR, "permanent", "orchestrator", ["on the loop"])
     for child in spec.children[:-1]:
-        yield from _rows(child, lines_before(below, last=False), under_tasks=tasks)
+        yield from _rows(child, lines_before(below, last=False), spec, levels if tasks else ())
     for child in spec.children[-1:]:
-        yield from _rows(child, lines_before(below, last=True), under_tasks=tasks)
+        yield from _rows(child, lines_before(below, last=True), spec, levels if tasks else ())
 
 
 def _shown(spec: WorkerSpec) -> str:
@@ -44,6 +58,29 @@ def _worker_facts(spec: WorkerSpec, *, under_tasks: bool) -> Iterator[str]:
     if spec.mailbox.capacity is not None:
         yield f"mailbox {spec.mailbox.capacity}, then {spec.mailbox.overflow}"
     yield from _common_facts(spec, under_tasks=under_tasks)
+
+
+def _executes(spec: Spec) -> bool:
+    """Return True for a worker that is given work by an orchestrator."""
+    if isinstance(spec, SupervisorSpec):
+        return False
+    kind, value = kind_of(spec)
+    return kind.may_execute and kind.can_execute(kind.find(value))
+
+
+def _attempts(spec: Spec, tasks: Tasks) -> int:
+    """How often a worker, or a team, is tried by its ladder, or by that of its supervisor."""
+    by_default = ladder_of_teams(tasks) if isinstance(spec, SupervisorSpec) else tasks.on_failure
+    ladder = by_default if spec.on_failure is None else spec.on_failure
+    return 1 + sum(rung.max_attempts - 1 for rung in ladder if isinstance(rung, Retry))
+
+
+def _tries(spec: WorkerSpec, levels: tuple[int, ...]) -> Iterator[str]:
+    """Say how many attempts a failing worker makes of one subtask: ladders multiply over teams in teams."""
+    if levels and _executes(spec):
+        most = math.prod(levels)
+        product = " × ".join(str(each) for each in reversed(levels) if each > 1)
+        yield f"up to {most} attempts" + (f" ({product})" if "×" in product else "") if most > 1 else "1 attempt"
 
 
 def _common_facts(spec: Spec, *, under_tasks: bool = False) -> Iterator[str]:

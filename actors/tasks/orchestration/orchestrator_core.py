@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.orchestration.attempt_table import AttemptTable
 from actors.tasks.orchestration.messages import TimerFired
+from actors.tasks.planning.task_settings import Tasks, ladder_of_teams
 from actors.tasks.recovery.retries import Facts
 from actors.tasks.scheduling.suspects import Suspects
 from actors.tasks.scheduling.worker_registry import WorkerRegistry
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from actors.tasks.orchestration.delegation_calls import OpenDelegation
     from actors.tasks.orchestration.fetching import Effect
     from actors.tasks.orchestration.task_runtime import TaskRuntime
-    from actors.tasks.planning.task_settings import Tasks
 
 
 FIRST_PAUSE_S: Final = 0.05
@@ -106,7 +106,9 @@ class OrchestratorCore:
 
     def facts(self) -> Facts:
         """Return the facts that a decision needs beside the state of the task."""
-        return Facts(self.workers, tuple(self.settings.on_failure), self.time(), self.system.random)
+        settings = self.settings
+        ladder, of_teams = tuple(settings.on_failure), ladder_of_teams(settings)
+        return Facts(self.workers, ladder, self.time(), self.system.random, of_teams)
 
     def due_of(self, state: TaskState, ask: OpenDelegation | None) -> float | None:
         """When the time of a subtask is up, on the tree's clock: its task's time, or that of whoever asked for it."""

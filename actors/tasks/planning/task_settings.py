@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainValidator
 
 from actors.tasks.model.model_call import recognised_model
-from actors.tasks.model.policy import Failover, LadderField, Retry, Rung
+from actors.tasks.model.policy import Failover, Ladder, LadderField, Retry, Rung
 from actors.tasks.planning.planners import KeywordPlanner
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
@@ -91,7 +91,8 @@ class Tasks(SpecModel, frozen=True):
     context_tokens: Annotated[int, Field(ge=1)] = 100_000
     """Tokens of one task's results that are held in memory. The rest is read from the journal when it is needed."""
     on_failure: LadderField = DEFAULT_LADDER
-    """The ladder of workers that have none of their own."""
+    """The ladder of workers that have none of their own. Not given: a team without one is not tried again,
+    because its members were."""
     age_s: field_types.Period | None = 30.0
     """Seconds of waiting in line that count as one step of priority, so that what is less urgent is not starved. What
     has waited is begun sooner; it interrupts nothing. ``None``: waiting changes nothing."""
@@ -106,3 +107,14 @@ class Tasks(SpecModel, frozen=True):
     the validators of ``output=`` and the serializers of a result. ``None``: no limit."""
     count_tokens: Callable[[str], int] | None = None
     """``count_tokens(text) -> tokens``. ``None``: an estimate that needs no vocabulary."""
+
+
+def ladder_of_teams(settings: Tasks) -> Ladder:
+    """Return the ladder of teams that have none of their own: the one of the supervisor, if that was given.
+
+    By default a team is not tried again, since its members were: default ladders do not multiply.
+    """
+    ladder = tuple(settings.on_failure)
+    if "on_failure" in settings.model_fields_set:
+        return ladder
+    return tuple(rung for rung in ladder if not isinstance(rung, Retry))

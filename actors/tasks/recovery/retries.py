@@ -46,6 +46,8 @@ class Facts(NamedTuple):
     now: float
     """Seconds since 1970."""
     random: RandomSource
+    ladder_of_teams: Ladder = ()
+    """The supervisor's, for teams without one."""
 
 
 def after(
@@ -208,7 +210,8 @@ def _ladder_of(state: TaskState, node: SubtaskState, worker: str | None, facts: 
         first = next((entry.id for entry in able), None)
     entry = facts.workers.get(first)
     own = entry.executable.on_failure if entry is not None else None
-    return tuple(own if own is not None else facts.ladder)
+    above = facts.ladder_of_teams if entry is not None and entry.is_team else facts.ladder
+    return tuple(own if own is not None else above)
 
 
 def _again(

@@ -121,11 +121,9 @@ def test_a_sink_that_raises_loses_its_line_and_no_other(sink: list[Any]) -> None
         settle(tree)
         kept.clear()
         script[:] = [OSError("disk full"), SystemExit("a sink")]
-        with pytest.raises(ZeroDivisionError):
-            tree.ref("r/w").ask(1)
+        tree.ref("r/w").tell(1)
         settle(tree)
-        with pytest.raises(ZeroDivisionError):
-            tree.ref("r/w").ask(1)
+        tree.ref("r/w").tell(1)
         settle(tree)
 
     assert not script
@@ -142,8 +140,7 @@ def test_a_root_that_gives_up_is_critical_in_the_log_also_after_a_line_that_fail
     settle(tree)
     script[:] = [OSError("disk full")]
     for _ in range(3):
-        with pytest.raises(Exception, match=r".*"):
-            tree.ref("r/w").ask(1, timeout=5)
+        tree.ref("r/w").tell(1)
     with pytest.raises(RestartLimitError):
         tree.wait(60)
 

@@ -85,7 +85,7 @@ WRONG: dict[str, Turn] = {
         "start(SHOP, store='sqlite///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
     ),
     "a store that is a Path": Turn(
-        "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "Write 'sqlite:///tasks.db'"
+        "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "'sqlite:///tasks.db'"
     ),
     "a store of another kind": Turn("start(SHOP, store='redis://localhost')", "Use sqlite:///FILE or postgresql://"),
     # names of the other package
@@ -249,8 +249,8 @@ WRONG: dict[str, Turn] = {
         "    asked = next(event for event in handle.events() if isinstance(event, EscalationRaised))\n"
         "    handle.respond(asked.escalation, Respond('yes'))\n"
         "    handle.result(60)\n"
-        "    handle.respond(asked.escalation, Respond('yes'))",
-        "Look at handle.escalations; handle.events() begins with what is over",
+        "    handle.respond(asked.escalation, Respond('no'))",
+        "it was answered before, and otherwise",
     ),
     "a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"

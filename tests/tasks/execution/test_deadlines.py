@@ -12,7 +12,6 @@ from actors import Escalated
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
 from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, until
 from trees import (
-    Breaker,
     Escalate,
     ModelPlanner,
     Retry,
@@ -210,15 +209,12 @@ def test_a_task_that_is_done_in_time_hears_nothing_of_its_deadline() -> None:
 
 
 @pytest.mark.parametrize("how", ["deadline", "cancel"])
-@pytest.mark.parametrize(
-    ("waits_for", "seen"), [("its delay", "retrying"), ("a breaker", "breaker of w open"), ("nothing", "attempts 2")]
-)
+@pytest.mark.parametrize(("waits_for", "seen"), [("its delay", "retrying"), ("nothing", "attempts 2")])
 def test_the_report_of_a_subtask_that_was_cut_short_still_has_the_error_that_it_had_before(
     how: str, waits_for: str, seen: str
 ) -> None:
     delay_s = 60.0 if waits_for == "its delay" else 0.0
     ladder = [Retry(max_attempts=3, initial_s=delay_s, max_s=60.0, jitter=0.0)]
-    breaker = Breaker(failure_threshold=1, failure_rate=0.0) if waits_for == "a breaker" else None
     clock = ManualClock()
 
     begun: list[int] = []
@@ -229,7 +225,7 @@ def test_the_report_of_a_subtask_that_was_cut_short_still_has_the_error_that_it_
             raise ValueError("down")
         await asyncio.get_running_loop().create_future()
 
-    with start(single(work, on_failure=ladder, breaker=breaker), clock=clock) as tree:
+    with start(single(work, on_failure=ladder), clock=clock) as tree:
         handle = tree.submit(Task("go", deadline_s=20))
         until(lambda: begun and seen in handle.dump())
         heard(tree)

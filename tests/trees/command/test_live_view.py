@@ -67,7 +67,6 @@ def test_away_from_a_terminal_what_somebody_should_know_of_a_task_is_a_line(tmp_
     assert ran.returncode == 0, ran.stderr
     assert sorted(told) == [
         "made/flaky: its breaker has opened, it gets no work",
-        "made/flaky: its breaker has opened, it gets no work",
         "made: task t1, subtask ask: asks a person, escalation t1:ask:1",
         "made: task t1, subtask ask: failed (denied)",
         "made: task t1, subtask flaky: attempt 1: failed, next in 0.0 s",

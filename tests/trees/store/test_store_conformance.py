@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,12 +26,15 @@ def _named(check: Callable[..., None]) -> str:
     return check.__name__
 
 
-@pytest.fixture(params=[*IN_MEMORY, "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+@pytest.fixture(params=[*IN_MEMORY, "a file of lines", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param in IN_MEMORY:
         yield IN_MEMORY[request.param]()
         return
-    opened: Any = open_store(request.getfixturevalue(f"{request.param}_url"), root=OWNER)
+    url = str(tmp_path / "t.jsonl")
+    if request.param != "a file of lines":
+        url = request.getfixturevalue(f"{request.param}_url")
+    opened: Any = open_store(url, root=OWNER)
     yield opened
     opened.close()
 
@@ -61,6 +65,18 @@ def test_a_store_conforms(store: Store, check: Callable[[Store], None]) -> None:
 @pytest.mark.parametrize("check", DURABLE_CHECKS, ids=_named)
 def test_a_durable_store_conforms(medium: Medium, check: Callable[[Medium], None]) -> None:
     check(medium)
+
+
+@pytest.mark.parametrize("check", DURABLE_CHECKS, ids=_named)
+def test_so_does_a_file_of_lines(tmp_path: Path, check: Callable[[Medium], None]) -> None:
+    with ExitStack() as opened:
+
+        def again() -> DurableStore:
+            store: Any = open_store(str(tmp_path / "t.jsonl"), root=OWNER)
+            opened.callback(store.close)
+            return store
+
+        check(Medium(again))
 
 
 ODD: list[tuple[str, Callable[[], Any]]] = [

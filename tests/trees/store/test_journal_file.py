@@ -1,0 +1,139 @@
+"""``start(TREE, store="tasks.jsonl")``: a durable store without a database."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from trees import StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+
+PLAN = StaticPlan([Subtask("search"), Subtask("compare", depends_on=["search"])])
+
+
+def office(ran: list[str], *, hangs: threading.Event | None = None) -> SupervisorSpec:
+    def search(_task: object, context: object) -> list[str]:
+        ran.append("search")
+        return ["pgvector", "Qdrant"]
+
+    def compare(_task: object, context: object) -> str:
+        ran.append("compare")
+        if hangs is not None:
+            hangs.set()
+            context.sleep(60)  # type: ignore[attr-defined]
+        return f"{len(context.results['search'])} candidates"  # type: ignore[attr-defined]
+
+    workers = [WorkerSpec(id="search", execute=search), WorkerSpec(id="compare", execute=compare, shutdown=0.1)]
+    return SupervisorSpec(id="office", tasks=Tasks(planner=PLAN, on_failure=[]), children=workers)
+
+
+KILLED = """
+import os, sys
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+
+def search(task, context):
+    return ["pgvector", "Qdrant"]
+
+def compare(task, context):
+    os.kill(os.getpid(), 9)
+
+PLAN = StaticPlan([Subtask("search"), Subtask("compare", depends_on=["search"])])
+with start(SupervisorSpec(id="office", tasks=Tasks(planner=PLAN, on_failure=[]), children=[
+        WorkerSpec(id="search", execute=search), WorkerSpec(id="compare", execute=compare)]),
+        store=sys.argv[1]) as tree:
+    tree.submit(Task("compare databases", id="t-1")).result()
+"""
+
+
+def test_what_was_done_before_a_kill_9_is_not_done_again(tmp_path: Path) -> None:
+    file = str(tmp_path / "tasks.jsonl")
+    killed = subprocess.run([sys.executable, "-c", KILLED, file], capture_output=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+
+    ran: list[str] = []
+    with start(office(ran), store=file) as tree:
+        assert tree.task("t-1").result(timeout=60).results["compare"] == "2 candidates"
+    assert ran == ["compare"]
+
+    with start(office(ran), store=file) as tree:
+        assert tree.task("t-1").status == "succeeded"
+    assert ran == ["compare"]
+
+
+def test_a_line_that_a_kill_cut_short_is_forgotten_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    file, ran = tmp_path / "tasks.jsonl", list[str]()
+    with start(office(ran), store=str(file)) as tree:
+        tree.submit(Task("compare databases", id="t-1")).result(timeout=60)
+    whole = file.read_bytes()
+
+    file.write_bytes(whole + b'["append","t-1",["Subt')
+    with start(office(ran), store=str(file)) as tree:
+        assert tree.task("t-1").status == "succeeded"
+
+    lines = whole.splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], b"rubbish\n", *lines[2:]]))
+    with pytest.raises(StoreError, match=r"tasks\.jsonl: line 3 is damaged .*Restore the file, or move it away"):
+        start(office(ran), store=str(file))
+    assert ran == ["search", "compare"]
+
+
+def test_a_second_program_on_the_same_file_is_refused(tmp_path: Path) -> None:
+    file = str(tmp_path / "tasks.jsonl")
+    other = "from trees import *; import sys; start(SupervisorSpec(id='office', tasks=Tasks()), store=sys.argv[1])"
+    with start(office([]), store=file):
+        second = subprocess.run(
+            [sys.executable, "-c", other, file], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert "StoreBusyError" in second.stderr
+
+    with pytest.raises(StoreError, match="does not survive a loss of power"):
+        start(office([]), store=file, durability="power")
+    with pytest.raises(StoreError, match="cannot be opened: No such file"):
+        start(office([]), store=str(tmp_path / "missing" / "tasks.jsonl"))
+
+
+FULL = """
+import resource, signal, sys
+from trees import *
+
+def work(task, context):
+    return "x" * 20_000
+
+PLAN = StaticPlan([Subtask("work")])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))  # the disk is full at 60 kB
+done = []
+try:
+    with start(SupervisorSpec(id="office", tasks=Tasks(planner=PLAN), children=[WorkerSpec(id="work", execute=work)]),
+               store=sys.argv[1]) as tree:
+        for number in range(10):
+            handle = tree.submit(Task("go", id=f"t-{number}"))
+            handle.result(timeout=20)
+            done.append(handle.id)
+except Exception as error:
+    print(type(error).__name__)
+print(*done)
+"""
+
+
+def test_on_a_full_disk_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    full = subprocess.run(
+        [sys.executable, "-c", FULL, str(file)], capture_output=True, text=True, timeout=110, check=True
+    )
+    *_, last = full.stdout.splitlines()
+    done = last.split()
+    assert 1 <= len(done) < 10
+    assert all(json.loads(line) for line in file.read_text().splitlines()), "no part of a line stays"
+
+    def work(_task: object, _context: object) -> str:
+        return "now there is room"
+
+    workers = [WorkerSpec(id="work", execute=work)]
+    spec = SupervisorSpec(id="office", tasks=Tasks(planner=StaticPlan([Subtask("work")])), children=workers)
+    with start(spec, store=str(file)) as tree:
+        for id_ in done:
+            assert tree.task(id_).result(timeout=60).results == {"work": "x" * 20_000}

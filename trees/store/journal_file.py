@@ -1,0 +1,167 @@
+"""A durable store that needs no database: each change is a line of JSON in one file.
+
+The records are in memory as well (``MemoryStore``). A change is written before memory has it. ``open`` reads the file
+and writes it anew without the tasks that ``Keep`` lets go. One process at a time; nobody else reads the file meanwhile.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from actors.messaging.reply import Reply
+from actors.model.events import Event
+from actors.tasks.journal.codec import decode, encode
+from actors.tasks.journal.store import DurableStore, RemoteCommand
+from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from trees.store.memory import MemoryStore
+from trees.store.retention import Keep
+
+SUFFIX: Final = ".jsonl"
+
+
+class JournalFile(MemoryStore, DurableStore):
+    """Store in one file of lines. What is kept survives the death of the process, not a loss of power.
+
+    Args:
+        path: the file; made if it is not there. Beside it stands ``PATH.lock``.
+        root: the id of the tree's root, for errors.
+        keep: how long finished tasks stay. None: ``Keep()``.
+    """
+
+    def __init__(self, path: str | Path, *, root: str, keep: Keep | None = None) -> None:
+        super().__init__(keep)
+        self._path, self._root = Path(path), root
+        self._write_lock = threading.RLock()
+        self._file = self._lock_file = -1
+        self._starts, self._latest = 0, 0.0
+
+    def open(self) -> None:
+        """Read the file, and begin to write it.
+
+        Raises:
+            StoreBusyError: another process has it open.
+            StoreError: it cannot be opened, or a line of it is damaged.
+        """
+        try:
+            self._lock_file = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
+            self._rewrite()
+        except BlockingIOError:
+            self.close()
+            raise StoreBusyError(self.name, self._root, "another process") from None
+        except OSError as error:
+            self.close()
+            raise StoreError(self.name, f"cannot be opened: {error.strerror}") from error
+        except BaseException:
+            self.close()
+            raise
+        self._wall, self._steady = max(time.time(), self._latest), time.monotonic()
+
+    def _read(self) -> None:
+        lines = self._path.read_bytes().split(b"\n") if self._path.exists() else [b""]
+        # The last one is empty, or was cut short by the death of the process before anybody was told that it is kept.
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                verb, *given = json.loads(line)
+                if verb == "starts":
+                    self._starts = given[0]
+                    continue
+                *names, record = [decode(*each) if isinstance(each, list) else each for each in given]
+                getattr(super(), verb)(*names, record)
+            except (StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
+                what = f"line {number} is damaged ({type(error).__name__}). Restore the file, or move it away"
+                raise StoreError(self.name, what) from error
+            if isinstance(record, Event):
+                self._latest = max(self._latest, record.at)
+
+    def _rewrite(self) -> None:
+        self._starts += 1
+        lines: list[list[Any]] = [["starts", self._starts]]
+        for stream, records in self._streams.items():
+            owner = self._owners.get(stream) or self._finished.get(stream, "")
+            lines.append(["create", stream, owner, encode(records[0])])
+            lines += (["append", stream, encode(record)] for record in records[1:])
+        lines += (["finish", stream] for stream in self._finished)
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        self._file = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        for line in lines:
+            self._put(line)
+        os.fsync(self._file)
+        fresh.replace(self._path)
+
+    def _put(self, line: list[Any]) -> None:
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        before = os.lseek(self._file, 0, os.SEEK_CUR)
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:  # a full disk, for example: no part of the line may stay
+            os.ftruncate(self._file, before)
+            os.lseek(self._file, before, os.SEEK_SET)
+            raise StoreError(self.name, f"cannot be written: {error.strerror}") from error
+
+    def _change(self, change: Callable[..., Any], verb: str, *given: str | Event) -> Any:
+        with self._write_lock:
+            if verb == "create" and given[0] in self._streams:
+                return False
+            self._put([verb, *(encode(each) if isinstance(each, Event) else each for each in given)])
+            return change(*given)
+
+    def create(self, stream: str, owner: str, record: Event) -> bool:
+        """Begin a stream; False if it exists already."""
+        return bool(self._change(super().create, "create", stream, owner, record))
+
+    def append(self, stream: str, record: Event) -> None:
+        """Add a record to the end of a stream."""
+        self._change(super().append, "append", stream, record)
+
+    def replace(self, stream: str, owner: str, record: Event) -> None:
+        """Have a stream hold this record only."""
+        self._change(super().replace, "replace", stream, owner, record)
+
+    def remove(self, stream: str) -> None:
+        """Forget a stream, and its parts."""
+        self._change(super().remove, "remove", stream)
+
+    def finish(self, stream: str) -> None:
+        """Note that nothing more comes."""
+        self._change(super().finish, "finish", stream)
+
+    @property
+    def name(self) -> str:
+        """Path of the file."""
+        return str(self._path)
+
+    @property
+    def token(self) -> int:
+        """How often the file was opened."""
+        return self._starts
+
+    def time(self) -> float:
+        """Seconds since 1970: they go on evenly, and are never less than what a record was told."""
+        return self._wall + time.monotonic() - self._steady
+
+    def heard_orders(self) -> Reply:
+        """Completed at once: other processes cannot leave commands here."""
+        heard = Reply()
+        heard.complete()
+        return heard
+
+    def order_done(self, order: RemoteCommand) -> None:
+        """Never called, for the same reason."""
+        raise NotImplementedError(order)
+
+    def close(self) -> None:
+        """Let the file and its lock go."""
+        for descriptor in (self._file, self._lock_file):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock_file = -1
