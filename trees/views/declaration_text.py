@@ -29,10 +29,7 @@ def _rows(
     if isinstance(spec, WorkerSpec):
         name = f"{spec.id} ×{spec.pool}" if spec.pool > 1 else spec.id
         yield TableRow(
-            own + name,
-            spec.restart,
-            _shown(spec),
-            [*_worker_facts(spec, under_tasks=under_tasks), *_tries(spec, levels if under_tasks else ())],
+            own + name, spec.restart, _shown(spec), list(_worker_facts(spec, levels if under_tasks else None))
         )
         return
     limit = f"up to {spec.max_restarts} restarts in {spec.period_s:g} s"
@@ -52,12 +49,13 @@ def _shown(spec: WorkerSpec) -> str:
     return kind.shown(value)
 
 
-def _worker_facts(spec: WorkerSpec, *, under_tasks: bool) -> Iterator[str]:
+def _worker_facts(spec: WorkerSpec, levels: tuple[int, ...] | None) -> Iterator[str]:
     place = where(spec)
     yield f"{place} of its own" if place in {"thread", "process"} else f"on the {place}"
     if spec.mailbox.capacity is not None:
         yield f"mailbox {spec.mailbox.capacity}, then {spec.mailbox.overflow}"
-    yield from _common_facts(spec, under_tasks=under_tasks)
+    yield from _tries(spec, levels or ())
+    yield from _common_facts(spec, under_tasks=levels is not None)
 
 
 def _executes(spec: Spec) -> bool:

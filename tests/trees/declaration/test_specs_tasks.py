@@ -385,6 +385,6 @@ def test_a_declared_tree_shows_the_orchestrator_and_who_parks() -> None:
 
     assert [re.split("  +", line) for line in drawn.splitlines()[1:4]] == [
         ["├─ orchestrator", "permanent", "orchestrator", "on the loop"],
-        ["├─ search ×2", "permanent", "execute work", "on the pool", "parks", "Finds things"],
+        ["├─ search ×2", "permanent", "execute work", "on the pool", "up to 3 attempts", "parks", "Finds things"],
         ["└─ mailer", "permanent", "handle work", "on the pool"],
     ]
