@@ -75,6 +75,7 @@ from actors.model.events import (
     TreeStarted,
     TreeStopped,
 )
+from actors.model.names import missing
 from actors.model.process_errors import NotPicklableError, ProcessDiedError, RemoteError, WorkerLostError
 from actors.model.worker_events import ChildStalled, CommandOutput, CommandOutputLost
 from actors.supervision.child import ChildInfo
@@ -82,6 +83,8 @@ from actors.worker import Worker
 
 if TYPE_CHECKING:
     from actors.tasks.public import *
+
+__version__ = "0.1.0"
 
 __all__ = [
     "ActorStoppedError",
@@ -207,14 +210,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Find a name of ``actors.tasks``, which is loaded when the first of them is asked for: the runtime needs none."""
-    if name not in __all__:
-        raise AttributeError(f"module 'actors' has no attribute {name!r}")
-    try:
-        from actors.tasks import public  # noqa: PLC0415 - see above
-    except ModuleNotFoundError as error:
-        raise AttributeError(f"'actors.{name}' is a part of actors.tasks, which is not there") from error
+if not TYPE_CHECKING:  # a type checker that saw this would let any name be imported
 
-    found = globals()[name] = getattr(public, name)
-    return found
+    def __getattr__(name: str) -> Any:
+        """Find a name of ``actors.tasks``, which is loaded when it is asked for: the runtime needs none."""
+        if name not in __all__:
+            raise missing(__name__, name)
+        from actors.tasks import public  # noqa: PLC0415 - see above
+
+        found = globals()[name] = getattr(public, name)
+        return found

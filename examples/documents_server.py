@@ -1,6 +1,6 @@
 """An MCP server for a folder of text, over standard streams: the worker ``files`` of ``research.py``.
 
-pip install 'regrow[mcp]'
+pip install '.[mcp]'
 python examples/documents_server.py DIR        serve the texts of a folder
 python examples/documents_server.py ""         serve what the installed packages say about themselves
 """

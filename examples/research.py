@@ -1,6 +1,6 @@
 """Agents of two frameworks, an MCP server and a team study a folder of text; parts are killed, the report is the same.
 
-    pip install 'regrow[pydantic-ai,langchain,mcp]'
+    pip install '.[pydantic-ai,langchain,mcp]'
     python examples/research.py                          the documentation of the packages that are installed here
     python examples/research.py --input path=DIR         another folder of text
     python examples/research.py --web                    shows it in a browser while it runs (extra "web")

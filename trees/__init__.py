@@ -1,13 +1,14 @@
 """Trees of supervisors and workers, declared, checked, started and shown, and the tasks that they work on."""
 
-from inspect import currentframe as _currentframe
 from typing import TYPE_CHECKING
 
 import actors as _actors
+from actors import *  # noqa: F403 - every public name of the runtime is one of this package
+from actors import __version__ as __version__
+from actors.model.names import missing as _missing
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.model_call import offer_models
-from actors.tasks.model.outcome import Done
 from actors.tasks.model.policy import (
     Approve,
     Breaker,
@@ -22,7 +23,7 @@ from actors.tasks.model.policy import (
 )
 from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
-from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import (
     AttemptTimeoutError,
     BreakerOpenError,
@@ -31,7 +32,6 @@ from actors.tasks.model.task_errors import (
     LeaseLostError,
     NoCapableWorkerError,
     PlanError,
-    StepMismatchError,
     StoreBusyError,
     StoreError,
     SubtaskFailedError,
@@ -41,55 +41,6 @@ from actors.tasks.model.task_errors import (
     TaskFailedError,
     TaskTimeoutError,
     UnknownTaskError,
-)
-from actors.tasks.model.task_events import (
-    BreakerClosed,
-    BreakerHalfOpened,
-    BreakerOpened,
-    Compensated,
-    Compensating,
-    CompensationRetrying,
-    EscalationAnswered,
-    EscalationExpired,
-    EscalationRaised,
-    Planned,
-    PlanRefused,
-    Replanning,
-    Reviewed,
-    ReviewRefused,
-    ReworkBegun,
-    StepAnswered,
-    StepEscalated,
-    StepFailed,
-    StepPutBack,
-    StepRetrying,
-    StepStarted,
-    StepUnanswered,
-    SubtaskCancelled,
-    SubtaskDelegated,
-    SubtaskEvent,
-    SubtaskFailed,
-    SubtaskPreempted,
-    SubtaskProgressed,
-    SubtaskPutBack,
-    SubtaskQueued,
-    SubtaskRetrying,
-    SubtaskSkipped,
-    SubtaskStarted,
-    SubtaskStepped,
-    SubtaskStreamed,
-    SubtaskSucceeded,
-    Synthesized,
-    TaskEnding,
-    TaskEvent,
-    TaskFinished,
-    TaskJoined,
-    TaskPaused,
-    TaskPriorityChanged,
-    TaskReopened,
-    TaskResumed,
-    TaskSubmitted,
-    UsageTold,
 )
 from actors.tasks.planning.plan_schema import plan_schema
 from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
@@ -127,26 +78,16 @@ __all__ = [
     "Backoff",
     "Batch",
     "Breaker",
-    "BreakerClosed",
-    "BreakerHalfOpened",
     "BreakerOpenError",
-    "BreakerOpened",
     "Budget",
     "BudgetExceededError",
     "CapabilityPlanner",
     "Check",
     "Command",
-    "Compensated",
-    "Compensating",
-    "CompensationRetrying",
-    "Done",
     "Edit",
     "Escalate",
     "Escalation",
-    "EscalationAnswered",
     "EscalationError",
-    "EscalationExpired",
-    "EscalationRaised",
     "ExecutableInfo",
     "Failover",
     "Health",
@@ -168,76 +109,36 @@ __all__ = [
     "PageFailed",
     "Plan",
     "PlanError",
-    "PlanRefused",
-    "Planned",
     "Process",
     "Ray",
     "Reject",
-    "Replanning",
     "Report",
     "Respond",
     "Retry",
-    "ReviewRefused",
-    "Reviewed",
-    "ReworkBegun",
     "RoleChanged",
     "RoleLost",
     "StaticPlan",
-    "StepAnswered",
-    "StepEscalated",
-    "StepFailed",
-    "StepMismatchError",
-    "StepPutBack",
-    "StepRetrying",
-    "StepStarted",
-    "StepUnanswered",
     "StoreBusyError",
     "StoreError",
     "StorePaused",
     "StoreResumed",
     "Subtask",
-    "SubtaskCancelled",
-    "SubtaskDelegated",
-    "SubtaskEvent",
-    "SubtaskFailed",
     "SubtaskFailedError",
-    "SubtaskPreempted",
-    "SubtaskProgressed",
-    "SubtaskPutBack",
-    "SubtaskQueued",
     "SubtaskReport",
-    "SubtaskRetrying",
-    "SubtaskSkipped",
-    "SubtaskStarted",
     "SubtaskStatus",
-    "SubtaskStepped",
-    "SubtaskStreamed",
-    "SubtaskSucceeded",
     "SupervisorSpec",
-    "Synthesized",
     "Task",
     "TaskCancelledError",
     "TaskDeadlineError",
-    "TaskEnding",
     "TaskError",
-    "TaskEvent",
     "TaskFailedError",
-    "TaskFinished",
     "TaskHandle",
-    "TaskJoined",
-    "TaskPaused",
-    "TaskPriorityChanged",
-    "TaskReopened",
-    "TaskResumed",
     "TaskStatus",
     "TaskStranded",
-    "TaskSubmitted",
     "TaskTimeoutError",
     "Tasks",
     "Tree",
     "UnknownTaskError",
-    "Usage",
-    "UsageTold",
     "Verbatim",
     "Verdict",
     "Web",
@@ -248,16 +149,10 @@ __all__ = [
     "start",
     "start_async",
 ]
+__all__ += _actors.__all__
 
 
 if not TYPE_CHECKING:  # a type checker that saw this would let any name be imported
 
     def __getattr__(name: str) -> object:
-        hint = f"{name} is in actors. Write: from actors import {name}"
-        if name not in _actors.__all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-        # An import asks with hasattr, and would show an error of its own: without the hint.
-        frame = _currentframe()
-        if frame and frame.f_back and frame.f_back.f_globals["__name__"] == "importlib._bootstrap":
-            raise ImportError(hint, name=name)
-        raise AttributeError(hint, name=name)
+        raise _missing(__name__, name)

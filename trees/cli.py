@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from trees.agents.packages import install
+
 NEEDS = ("typer", "rich")
 
 
@@ -16,8 +18,7 @@ def main() -> None:
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(
-            f"regrow: the command line needs {' and '.join(missing)}, not installed here. "
-            "Install them: pip install 'regrow[cli]'\n"
+            f"regrow: the command line needs {' and '.join(missing)}, not installed here. {install('cli')}\n"
         )
         raise SystemExit(2)
     from trees.command.app import app, with_port  # noqa: PLC0415 - only where its dependencies are installed

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actors.model.names import missing
 from actors.testing.fake_model import FakeModel
 from actors.testing.faulty_workers import AsyncFaultyWorker, Fault, FaultyWorker, Hang
 from actors.testing.leak_check import leaving_nothing_behind
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """The fixture needs pytest, which need not be installed for the rest."""
     if name != "no_stray_actors":
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise missing(__name__, name)
     from actors.testing.pytest_plugin import no_stray_actors  # noqa: PLC0415 - only where it is used
 
     return no_stray_actors

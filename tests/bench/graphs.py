@@ -1,6 +1,6 @@
 """The other side of the tasks bench: LangGraph, and bare asyncio as what nothing can go below.
 
-LangGraph is optional (``pip install 'regrow[bench]'``): it is imported only here, and only when it is measured.
+LangGraph is optional (``pip install '.[bench]'``): it is imported only here, and only when it is measured.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The other side of the durable bench: DBOS, the workflow engine that records each step in the same kind of database.
 
-It is optional (``pip install 'regrow[bench]'``): imported only here, and only when it is measured. Its workflows and
+It is optional (``pip install '.[bench]'``): imported only here, and only when it is measured. Its workflows and
 steps are plain functions: measured first, they cost it half of what coroutines do. Work that waits for nothing is
 spread over as many workflows as may run at once, because it records the steps of one workflow one by one.
 """

@@ -92,7 +92,7 @@ def running_cluster() -> Iterator[RayCluster]:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[RayCluster]:
     """A cluster of Ray; without Ray the test is skipped, and says so."""
-    pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     with running_cluster() as found:
         yield found
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
+from actors.model.names import missing
+
 _MODULES: Final[dict[str, str]] = {
     "LangChain": "langchain",
     "OpenAIAgent": "openai_agents",
@@ -40,7 +42,7 @@ def __getattr__(name: str) -> Any:
     """Load the module of a public name when it is asked for."""
     module = _MODULES.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. Its names are {', '.join(_MODULES)}")
+        raise missing(__name__, name)
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 

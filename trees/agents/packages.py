@@ -35,10 +35,15 @@ def require(package: str, extra: str, at_least: str) -> None:
         raise ConfigError((Problem(package, *flaw),))
 
 
+def install(extra: str) -> str:
+    """How to install an extra of this library, which is on no package index."""
+    return f"Install the extra {extra!r}: in a clone of regrow, pip install '.[{extra}]'"
+
+
 @cache
 def package_flaw(package: str, extra: str, at_least: str) -> tuple[str, str] | None:
     """Say what is wrong with a package, as (what, hint); None: it will do."""
-    hint = f"Install it: pip install 'regrow[{extra}]'"
+    hint = install(extra)
     try:
         found = metadata.version(package)
     except metadata.PackageNotFoundError:

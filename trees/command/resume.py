@@ -14,6 +14,7 @@ from typing import Final
 
 from actors.messaging.message_errors import TreeDownError
 from actors.tasks.model.task_errors import TaskError
+from trees.agents.packages import install
 from trees.declaration.specs import SupervisorSpec
 from trees.host.store_binding import task_paths
 from trees.host.task_handle import TaskHandle
@@ -64,7 +65,7 @@ def store_choice(spec: SupervisorSpec, store: str | None, durability: Durability
     if store == MEMORY or (store is None and not resume and not _has_sqlalchemy()):
         if resume:
             raise NothingToResumeError(f"--store {MEMORY} keeps nothing that could be resumed")
-        why = "" if store == MEMORY else f". {FILE} needs SQLAlchemy: pip install 'regrow[sql]'"
+        why = "" if store == MEMORY else f". {FILE} needs SQLAlchemy. {install('sql')}"
         return StoreChoice(None, durability, f"{spec.id}: tasks are kept in memory, they end with this run{why}")
     if store is None:
         return StoreChoice(DEFAULT, durability, f"{spec.id}: tasks are kept in {FILE} ('--store {MEMORY}' keeps none)")

@@ -13,6 +13,7 @@ import typer
 
 from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError
+from trees.agents.packages import install
 from trees.command.consoles import open_here, the_socket
 from trees.command.store_source import StoreSource
 from trees.command.top.picture import overview
@@ -137,7 +138,7 @@ def serve_page(
 def require_terminal() -> None:
     """End the command where there is nothing to draw on, or nothing to draw with."""
     if importlib.util.find_spec("textual") is None:
-        typer.echo("the picture needs textual, not installed here. Install it: pip install 'regrow[cli]'", err=True)
+        typer.echo(f"the picture needs textual, not installed here. {install('cli')}", err=True)
         raise typer.Exit(2)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         typer.echo("this needs a terminal. 'regrow dump' writes the same into a file or a pipe", err=True)

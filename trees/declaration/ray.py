@@ -15,8 +15,9 @@ from actors.dispatch.worker.worker_main import MEGABYTE
 from actors.model.errors import Problem
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase
+from trees.agents.packages import install
 
-_INSTALL: Final = "Install it: pip install 'regrow[ray]'"
+_INSTALL: Final = install("ray")
 _RESERVED: Final = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory_mb"}
 _STORE: Final = "object_store_memory"
 """Name of what Ray lets no actor ask for."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from actors.model.names import missing
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
+from trees.agents.packages import install
 from trees.store.journal_file import SUFFIX, JournalFile
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
@@ -60,14 +62,14 @@ def _sql() -> type[SqlStore]:
     try:
         from trees.store.sql import SqlStore  # noqa: PLC0415 - only here is what the extra `sql` installs needed
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing != "sqlalchemy":
+        absent = (error.name or "").partition(".")[0]
+        if absent != "sqlalchemy":
             raise
-        raise StoreError("sql", f'needs {missing}, which is not installed. Run: pip install "regrow[sql]"') from error
+        raise StoreError("sql", f"needs {absent}, which is not installed. {install('sql')}") from error
     return SqlStore
 
 
 def __getattr__(name: str) -> Any:
     if name == "SqlStore":
         return _sql()
-    raise AttributeError(name)
+    raise missing(__name__, name)

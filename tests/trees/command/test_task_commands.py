@@ -197,7 +197,10 @@ def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) 
     )
 
     assert done.returncode == 1
-    assert 'needs sqlalchemy, which is not installed. Run: pip install "regrow[sql]"' in done.stderr
+    assert (
+        "needs sqlalchemy, which is not installed. Install the extra 'sql': in a clone of regrow, pip install '.[sql]'"
+        in done.stderr
+    )
 
 
 # -- orders ----------------------------------------------------------------------------------------------------

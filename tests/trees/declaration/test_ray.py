@@ -81,7 +81,7 @@ def test_without_ray_the_check_says_what_to_install(monkeypatch: pytest.MonkeyPa
 
     (problem,) = caught.value.problems
     assert problem.path == "r/w.dispatch"
-    assert "pip install 'regrow[ray]'" in problem.hint
+    assert "pip install '.[ray]'" in problem.hint
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_without_ray_the_check_says_what_to_install(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_code_that_cannot_cross_is_refused_as_for_a_process(rules: dict[str, Any], said: str) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     with pytest.raises(ConfigError, match=said):
         check(spec_of(**rules))
 
@@ -100,5 +100,5 @@ def test_code_that_cannot_cross_is_refused_as_for_a_process(rules: dict[str, Any
 @pytest.mark.slow
 @pytest.mark.parametrize("dispatch", ["ray", Ray(), Ray(num_cpus=0.5, resources={"tape": 1}, memory_mb=10)])
 def test_a_worker_in_a_cluster_can_be_declared(dispatch: Any) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'regrow[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install '.[ray]'")
     check(spec_of(dispatch=dispatch))

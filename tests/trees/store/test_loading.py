@@ -93,7 +93,7 @@ def test_without_the_extra_it_is_said_what_to_install(module: str, url: str, sai
     )
 
     assert said in done.stdout
-    assert 'pip install "regrow[sql]"' in done.stdout
+    assert "pip install '.[sql]'" in done.stdout
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from trees.agents.packages import install
+
 
 class Refusal(Exception):  # noqa: N818 - it is raised to end a request, and never leaves this room
     """End of a request that is not carried out."""
@@ -23,7 +25,7 @@ WRONG_TOKEN: Final = (
 FOREIGN_HOST: Final = "The Host header names another host than this server; open the link that the program has printed."
 FOREIGN_SITE: Final = "Another site has sent this request; only the page itself, or a program, may do so."
 NOT_HERE: Final = "There is nothing at this address; /docs lists what there is."
-NOT_INSTALLED: Final = "There are no metrics here: install prometheus-client (pip install 'regrow[metrics]')."
+NOT_INSTALLED: Final = f"There are no metrics here: prometheus-client is not installed. {install('metrics')}"
 METRICS_ELSEWHERE: Final = (
     "The program of a tree tells its metrics itself: its own page has /metrics, or it calls metrics()."
 )
