@@ -378,10 +378,10 @@ class ProcessWorker(ManagedActor):
             reason, error, ignored, handled = loaded(parts_of(frame))
             self._ends(InnerExit(Reason(reason), None if error is None else rebuilt(error), ignored, handled))
 
-    def died(self, exit_code: int | None, number: int | None, node: str | None = None) -> None:
+    def died(self, exit_code: int | None, number: int | None, node: str | None = None, pid: int | None = None) -> None:
         """Take note of its end."""
         if not self._futures()[1].done():
-            error = ProcessDiedError(self._path, exit_code, None if number is None else named_signal(number))
+            error = ProcessDiedError(self._path, exit_code, None if number is None else named_signal(number), pid)
             self._ends(InnerExit(Reason.CRASHED, error if node is None else WorkerLostError(self._path, node)))
 
     def _ends(self, exit_: InnerExit) -> None:

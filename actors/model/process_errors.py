@@ -30,14 +30,16 @@ class ProcessDiedError(ActorsError):
     """The process of a worker has ended: with an exit code that is not among those that are all right, or by a signal.
 
     ``exit_code`` is None where a signal has ended it, and ``signal`` where it ended by itself. The latter is a
-    ``signal.Signals``; of a signal of real time it is the number: those have no names.
+    ``signal.Signals``; of a signal of real time it is the number: those have no names. ``pid`` is the number of
+    the process; None: unknown.
     """
 
-    def __init__(self, path: str, exit_code: int | None, signal: int | None = None) -> None:
-        super().__init__(path, exit_code, signal)
+    def __init__(self, path: str, exit_code: int | None, signal: int | None = None, pid: int | None = None) -> None:
+        super().__init__(path, exit_code, signal, pid)
         self.path = path
         self.exit_code = exit_code
         self.signal = signal
+        self.pid = pid
 
     @property
     def exit_detail(self) -> str:
@@ -49,7 +51,13 @@ class ProcessDiedError(ActorsError):
         return f"died exit code {self.exit_code}"
 
     def __str__(self) -> str:
-        return f"{self.path}: its process {self.exit_detail}. What a command wrote last is in the event of its exit."
+        process = "a process" if self.pid is None else f"process {self.pid}"
+        if self.signal is not None:
+            by = getattr(self.signal, "name", f"signal {self.signal}")
+            return f"{process} of worker {self.path} was ended by {by}"
+        if self.exit_code is None:
+            return f"{process} of worker {self.path} has ended"
+        return f"{process} of worker {self.path} ended by itself with exit code {self.exit_code}"
 
 
 class WorkerLostError(ProcessDiedError):

@@ -25,13 +25,20 @@ def is_async(call: object) -> bool:
 
     A sync function that returns a coroutine made elsewhere is taken for sync.
     """
+    return _is_made_by(inspect.iscoroutinefunction, call)
+
+
+def is_generator(call: object) -> bool:
+    """True where calling it gives a generator, sync or async, and runs nothing."""
+    return _is_made_by(inspect.isgeneratorfunction, call) or _is_made_by(inspect.isasyncgenfunction, call)
+
+
+def _is_made_by(is_such: Callable[[object], bool], call: object) -> bool:
     while isinstance(call, (functools.partial, functools.partialmethod)):
         call = call.func
     if isinstance(call, (staticmethod, classmethod)):
         call = call.__func__
-    if inspect.iscoroutinefunction(call):
-        return True
-    return callable(call) and inspect.iscoroutinefunction(type(call).__call__)
+    return is_such(call) or (callable(call) and is_such(type(call).__call__))
 
 
 def not_awaited(result: T) -> T:

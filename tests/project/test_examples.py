@@ -314,7 +314,7 @@ def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_rea
 
     assert done.returncode == 0, done.stderr
     assert (first, second) == ("1: not good enough", "2: passed")
-    assert "search: Revision 2: 1 have no reason, the first in silent.py:1; look around it; 71 findings" in done.stdout
+    assert "search: 1 have no reason, the first in silent.py:1; look around it; 71 findings" in done.stdout
     assert "analyse: Revision" not in done.stdout, "only what is weak runs again"
     assert re.search(r"silent.py:1 +│ FIXME +│ it loses the last line", done.stdout)
     assert re.search(r"bare.py:4 +│ bare except", done.stdout)

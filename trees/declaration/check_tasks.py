@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from actors.model.errors import Problem
 from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, is_context, is_unbound, takes_prompt
-from actors.validation.introspection import binds, names_of, signature_of
+from actors.validation.introspection import binds, is_generator, names_of, signature_of
 from actors.validation.validation_messages import listed, nearest, type_phrase
 from trees.declaration.resolve import ResolveError, resolve
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
@@ -28,6 +28,8 @@ from trees.declaration.work_fields import SET_FIELDS, TASK_FIELDS, TEAM_FIELDS
 ORCHESTRATOR = "orchestrator"
 """The id of the first child of every supervisor with ``tasks``."""
 
+GENERATOR: Final = ("a generator function, so that calling it runs nothing", "Return the result; take the yield out.")
+"""Flaw of code that is to do something when it is called."""
 _SOME = object()
 """Stands for an argument when signatures are tried."""
 
@@ -188,8 +190,8 @@ def takes_work(
     entry = entry_of(found)
     if entry is None:
         return None
-    if inspect.isgeneratorfunction(entry.code) or inspect.isasyncgenfunction(entry.code):
-        return f"{name} is a generator function, so that calling it runs nothing", "Return the result instead."
+    if is_generator(entry.code):
+        return f"{name} is {GENERATOR[0]}", GENERATOR[1]
     signature = signature_of(entry.code)
     if signature is None:
         return None

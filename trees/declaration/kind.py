@@ -18,7 +18,7 @@ from actors.dispatch.process import ProcessCode
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import name_of
-from actors.validation.introspection import is_async, names_of, signature_of
+from actors.validation.introspection import is_async, is_generator, names_of, signature_of
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import is_actor_class
 from trees.declaration import check_tasks
@@ -97,6 +97,8 @@ class WorkKind:
                 f"{type_of(found)} is an actor class",
                 "Write actor=: called as a function it would only make an object.",
             )
+        if is_generator(found):
+            return check_tasks.GENERATOR
         return None
 
     def described(self, found: Any) -> Target:

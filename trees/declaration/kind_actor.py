@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind
-from actors.validation.introspection import binds, names_of, signature_of
+from actors.validation.introspection import binds, is_generator, names_of, signature_of
 from actors.validation.validation_messages import listed
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import Worker, actor_recipe, has_lifespan, is_actor_class, is_stock, overrides
+from trees.declaration.check_tasks import GENERATOR
 from trees.declaration.kind import Flaw, Target, WorkKind
 from trees.declaration.resolve import async_names, sync_handlers
 from trees.declaration.specs import WorkerSpec
@@ -36,6 +37,8 @@ def _uncallable(found: Any, name: str, given: tuple[Any, ...]) -> Flaw | None:
         method = getattr(found, name)
     else:
         return None
+    if is_generator(method):
+        return f"{found.__name__}.{name} is {GENERATOR[0]}", GENERATOR[1]
     signature = signature_of(method)
     if signature is None or binds(signature, *own, *given):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.validation.introspection import is_async
 from actors.worker import body_recipe
-from trees.declaration.kind import Flaw, Rules, Target, WorkKind
+from trees.declaration.kind import Rules, Target, WorkKind
 from trees.declaration.process import Process, elsewhere, place_of
 from trees.declaration.specs import WorkerSpec
 
@@ -24,13 +23,6 @@ class RunKind(WorkKind):
 
     field = "run"
     maker = staticmethod(body_recipe)
-
-    def flaw(self, found: Any) -> Flaw | None:
-        """Judge the function by itself."""
-        flaw = super().flaw(found)
-        if flaw is None and (inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found)):
-            return "a generator function, so that calling it runs nothing", "Take the yield out of the body."
-        return flaw
 
     def first(self) -> tuple[object, ...]:
         """Nothing comes before args."""

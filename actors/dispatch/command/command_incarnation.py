@@ -233,7 +233,8 @@ class CommandIncarnation(Incarnation):
         elif returncode in self._program.ok_codes:
             exit_ = Exit(Reason.NORMAL, output=output)
         else:
-            exit_ = Exit(Reason.CRASHED, ProcessDiedError(path, code, number), output=output)
+            died = ProcessDiedError(path, code, number, None if self._process is None else self._process.pid)
+            exit_ = Exit(Reason.CRASHED, died, output=output)
         self._end(exit_, tell=True)
 
     def _taken_raised(self) -> BaseException | None:

@@ -159,9 +159,9 @@ class ForkedHandle(WorkerHandle):
         if not self._over.done():
             self._over.set_result(None)
         if code is not None and code < 0:
-            self._owner.died(None, -code)
+            self._owner.died(None, -code, pid=self._group)
         else:
-            self._owner.died(code, None)
+            self._owner.died(code, None, pid=self._group)
 
     def _forget(self) -> None:
         """Kill what is left of its group, and have it guarded no longer."""

@@ -26,7 +26,7 @@ class HandleOwner(Protocol):
     def took(self, frame: Frame) -> None:
         """Take a frame of the worker."""
 
-    def died(self, exit_code: int | None, number: int | None, node: str | None = None) -> None:
+    def died(self, exit_code: int | None, number: int | None, node: str | None = None, pid: int | None = None) -> None:
         """Take note of its end, once: its exit code, or a signal, where these are known; or the node that is lost."""
 
 

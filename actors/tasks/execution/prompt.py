@@ -9,7 +9,6 @@ it is the whole prompt. A text stands there as it is, anything else as JSON. Inp
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +20,6 @@ from actors.tasks.results.tokens import estimate_tokens
 
 _CHARS_A_TOKEN: Final = 0.5
 """Fewest characters that are worth a token: emoji take two tokens each. So short texts need no count."""
-
-_REVISION: Final = re.compile(r"^Revision \d+: ")
-"""Number that the feedback of a review begins with: for people who read the journal."""
 
 
 @dataclass(slots=True)
@@ -51,8 +47,7 @@ def render_prompt(task: Any, context: Any) -> str:
     if feedback and _is_answer(feedback, context.answers):
         sections.append(f"# Answer of a person\n\n{feedback}")
     elif feedback:
-        said = _REVISION.sub("", feedback, count=1)
-        sections.append(f"# Feedback\n\nYour last answer was not accepted: {said}")
+        sections.append(f"# Feedback\n\nYour last answer was not accepted: {feedback}")
     sections += _section("Your last answer", last)
     return "\n\n".join(sections)
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.model.spec import RandomSource
 from actors.tasks.journal.dropped import lacking
@@ -266,9 +266,13 @@ def _by_person(state: TaskState, value: object, ids: tuple[str, ...]) -> Draft:
 
 
 def _sent_back(state: TaskState, failed: Mapping[str, str], ids: tuple[str, ...]) -> Draft:
-    rerun = {id_: f"Revision {reviews_of(state, id_) + 1}: {text}".rstrip(": ") for id_, text in failed.items()}
+    rerun = {id_: text or DO_AGAIN for id_, text in failed.items()}
     more: dict[str, Any] = {"subtasks": _of_each(state, ids), "undo_first": bool(rerun)}
     return draft(task_events.Reviewed, state.iterations, not rerun, rerun, **more)
+
+
+DO_AGAIN: Final = "do it again"
+"""What is said to a worker where a review or a person sends its result back without a word."""
 
 
 def looked_at(state: TaskState, asked: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from actors.tasks.model.policy import RungFacts, TryAgain, Verdict
 from actors.tasks.model.task import Plan, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.planners import StaticPlan
-from actors.tasks.recovery.next_step import StageFacts, reviews_of
+from actors.tasks.recovery.next_step import DO_AGAIN, StageFacts, reviews_of
 from actors.tasks.results.review import findings, problems_of, told
 
 
@@ -122,9 +122,8 @@ def reviewed(
     if not passed and not failed and each:
         failed = dict.fromkeys(subtasks, "")
         again = []  # there is no word on what is to be better
-    rerun = {id_: text for id_, text in failed.items() if id_ in again}
+    rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in again}
     left = {id_: text for id_, text in failed.items() if id_ not in again} or ({} if passed or rerun else {"": ""})
-    numbered = {id_: f"Revision {reviews_of(state, id_) + 2}: {text}".rstrip(": ") for id_, text in rerun.items()}
     iteration = max(reviews_of(state, id_) for id_ in subtasks) + 1 if each else state.iterations + 1
     more: dict[str, Any] = {
         "usage": usage,
@@ -134,7 +133,7 @@ def reviewed(
         "undo_first": bool(rerun),
     }
     best_effort = bool(left) and facts.settings.on_rejected == "best_effort"
-    return draft(task_events.Reviewed, iteration, passed, numbered, best_effort, **more)
+    return draft(task_events.Reviewed, iteration, passed, rerun, best_effort, **more)
 
 
 # -- the output ----------------------------------------------------------------------------------------------

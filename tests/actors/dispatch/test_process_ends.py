@@ -48,7 +48,7 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 def test_any_end_of_the_process_is_one_exit_and_who_waited_for_the_message_in_flight_hears_of_it(
-    how: Any, code: int | None, number: int | None, shown: str
+    how: Any, code: int | None, number: signal.Signals | None, shown: str
 ) -> None:
     with running(worker(expected=(Exception,))) as (tree, ask):
         exits = Exits(tree)
@@ -57,6 +57,8 @@ def test_any_end_of_the_process_is_one_exit_and_who_waited_for_the_message_in_fl
         cause = caught.value.__cause__
         assert isinstance(cause, ProcessDiedError)
         assert (cause.path, cause.exit_code, cause.signal) == ("p/w", code, number)
+        how = f"ended by itself with exit code {code}" if number is None else f"was ended by {number.name}"
+        assert str(cause) == f"process {cause.pid} of worker p/w {how}"
         assert ask(21) == 42
         error = exits.one().error
         assert isinstance(error, ProcessDiedError)

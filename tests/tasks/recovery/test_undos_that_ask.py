@@ -120,7 +120,7 @@ def test_what_was_said_about_an_undo_is_no_feedback_for_the_work_that_runs_again
             answered(handle, number, Respond(f"account {number}"))
         handle.result(timeout=LONG_S)
 
-    assert seen == [("", [], []), ("Revision 2: less", [], [])]
+    assert seen == [("", [], []), ("less", [], [])]
 
 
 def test_an_undo_that_asks_for_work_is_told_at_once_that_nothing_new_begins() -> None:

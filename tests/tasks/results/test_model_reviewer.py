@@ -154,7 +154,7 @@ def reviewed(*answers: Any, **tasks: Any) -> tuple[Report, Work, list[type]]:
 def test_what_is_not_good_enough_runs_again_with_the_criteria_that_it_has_not_met() -> None:
     report, work, _ = reviewed({"a": {"c1": no("who says so?"), "c2": no()}}, PASSED)
 
-    assert work.seen == ["", "Revision 2: It names its source.: who says so?\nIt is short."]
+    assert work.seen == ["", "It names its source.: who says so?\nIt is short."]
     assert (report.iterations, report.best_effort, report.results) == (2, False, {"a": "answer 2"})
 
 

@@ -146,7 +146,7 @@ def test_respond_sends_what_did_not_pass_back_with_the_text_and_it_is_reviewed_a
         handle.respond(handle.escalations[0].id, Respond("say it in French"))
         settle(it.tree)
         report = it.report()
-    assert [(call.subtask, call.feedback) for call in script.calls[4:]] == [("b", "Revision 3: say it in French")]
+    assert [(call.subtask, call.feedback) for call in script.calls[4:]] == [("b", "say it in French")]
     assert report.iterations == 3
     assert report.status is TaskStatus.SUCCEEDED
     assert not report.best_effort
@@ -161,7 +161,7 @@ def test_edit_takes_the_verdict_of_a_person_for_the_reviewers() -> None:
         settle(it.tree)
         report = it.report()
     again = [(call.subtask, call.feedback) for call in script.calls if call.feedback.endswith("only this")]
-    assert again == [("b", "Revision 3: only this")]
+    assert again == [("b", "only this")]
     assert report.status is TaskStatus.SUCCEEDED
 
 

@@ -76,7 +76,7 @@ def test_a_revising_worker_sees_its_last_result_the_feedback_and_the_number_of_i
 
     run(tree(RESEARCH, WRITER, code=code, reviewer=sends_back("Too short: add numbers.")))
 
-    assert code.seen["writer"] == [FIRST, Seen(1, "writer 1", "Revision 2: Too short: add numbers.", [])]
+    assert code.seen["writer"] == [FIRST, Seen(1, "writer 1", "Too short: add numbers.", [])]
     assert code.seen["research"] == [FIRST]
 
 
@@ -88,8 +88,8 @@ def test_history_holds_the_earlier_feedbacks_the_oldest_first() -> None:
     assert [seen.history for seen in code.seen["writer"]] == [
         [],
         [],
-        ["Revision 2: one"],
-        ["Revision 2: one", "Revision 3: two"],
+        ["one"],
+        ["one", "two"],
     ]
     assert [seen.previous for seen in code.seen["writer"]] == [None, "writer 1", "writer 2", "writer 3"]
     assert [seen.feedback.rpartition(" ")[2] for seen in code.seen["writer"]] == ["", "one", "two", "three"]
@@ -101,7 +101,7 @@ def test_what_runs_again_because_what_it_needs_was_sent_back_sees_its_work_and_n
 
     run(tree(RESEARCH, WRITER, code=code, reviewer=sends_back("wrong", subtask="research")))
 
-    assert code.seen["research"][1] == Seen(1, "research 1", "Revision 2: wrong", [])
+    assert code.seen["research"][1] == Seen(1, "research 1", "wrong", [])
     assert code.seen["writer"] == [FIRST, Seen(1, "writer 1", "", [])]
 
 
@@ -116,7 +116,7 @@ def test_an_attempt_that_is_tried_again_is_the_same_revision() -> None:
 
     run(tree(Subtask("writer", worker="w"), code=flaky, reviewer=sends_back("better")))
 
-    assert seen == [FIRST, *[Seen(1, "draft 1", "Revision 2: better", [])] * 3]
+    assert seen == [FIRST, *[Seen(1, "draft 1", "better", [])] * 3]
 
 
 def test_a_result_that_did_not_fit_is_feedback_and_no_revision() -> None:
@@ -190,8 +190,8 @@ def test_inside_a_team_feedback_is_the_teams_feedback_and_previous_the_members_o
 
     assert code.seen["draft"] == [
         FIRST,
-        Seen(1, "draft 1", "Revision 2: Too short", []),
-        Seen(2, "draft 2", "Revision 3: Too long", ["Revision 2: Too short"]),
+        Seen(1, "draft 1", "Too short", []),
+        Seen(2, "draft 2", "Too long", ["Too short"]),
     ]
     assert [seen.previous for seen in code.seen["polish"]] == [None, "polish 1", "polish 2"]
 
@@ -208,8 +208,8 @@ def test_a_member_that_is_sent_back_in_a_team_that_was_sent_back_sees_both_feedb
 
     assert code.seen["draft"] == [
         FIRST,
-        Seen(1, "draft 1", "Revision 2: Too short", []),
-        Seen(2, "draft 2", "Revision 2: no numbers", ["Revision 2: Too short"]),
+        Seen(1, "draft 1", "Too short", []),
+        Seen(2, "draft 2", "no numbers", ["Too short"]),
     ]
 
 
@@ -241,8 +241,8 @@ def test_a_member_that_is_new_in_a_revision_sees_the_last_result_of_its_team() -
     inside = of_team(code, planner=planner)
     run(tree(RESEARCH, TEAM, code=code, reviewer=sends_back("Too short"), more=(inside,)))
 
-    assert code.seen["mend"] == [Seen(1, {"draft": "draft 1"}, "Revision 2: Too short", [])]
-    assert feedbacks == ["", "The last result of this team was sent back: Revision 2: Too short"]
+    assert code.seen["mend"] == [Seen(1, {"draft": "draft 1"}, "Too short", [])]
+    assert feedbacks == ["", "The last result of this team was sent back: Too short"]
 
 
 def test_a_model_that_plans_for_a_team_is_told_what_was_sent_back() -> None:
@@ -270,7 +270,7 @@ def test_a_teams_inputs_never_overwrite_a_users() -> None:
     run(spec, Task("the goal", inputs=inputs))
 
     assert [each[1] for each in seen] == [inputs] * 4
-    assert seen[2] == ("draft", inputs, {"research": "research 1"}, "Revision 2: Too short")
+    assert seen[2] == ("draft", inputs, {"research": "research 1"}, "Too short")
     assert seen[3][2] == {"research": "research 1", "draft": "draft done"}
 
 
@@ -319,7 +319,7 @@ def test_what_a_revision_sees_is_the_same_from_every_change() -> None:
     assert reports["t"]["results"]["writer"] == {"draft": "draft 2", "polish": "polish 2"}
     last = [entry for _, entry in books.entries if entry[0] == "work" and "polish" in entry[1]][-1]
     assert last[-1] == str(
-        (2, "polish 1", "Revision 3: no 1", ["Revision 2: no 0"], ["draft", "research"]),
+        (2, "polish 1", "no 1", ["no 0"], ["draft", "research"]),
     )
 
     assert same_from_every_change(Revised(), every=2) > 40

@@ -91,6 +91,6 @@ def test_passed_and_feedback_sends_all_that_it_has_seen_back_with_it() -> None:
     report, script = reviewed(reviewer)
     assert report.iterations == 2
     assert [(call.subtask, call.feedback) for call in script.calls[2:]] == [
-        ("a", "Revision 2: shorter"),
-        ("b", "Revision 2: shorter"),
+        ("a", "shorter"),
+        ("b", "shorter"),
     ]

@@ -193,8 +193,9 @@ def test_without_its_dependencies_the_command_says_how_to_install_them(
         cli.main()
 
     assert ended.value.code == 2
-    said = "regrow: the command line needs no_such_module, not installed here. Install the extra 'cli': in a clone of regrow, pip install '.[cli]'\n"
-    assert capsys.readouterr().err == said
+    said = capsys.readouterr().err
+    assert said.startswith("regrow: the command line needs no_such_module, not installed here. ")
+    assert said.endswith("in a clone of regrow, pip install '.[cli]'\n")
 
 
 @pytest.mark.slow

@@ -375,7 +375,7 @@ def test_a_task_that_was_sent_back_shows_its_rounds_usage_by_worker_and_its_repo
             bars = bars_of(client, "t")
             assert [bar[3] for bar in bars if bar[1] == "review"] == ["sent back", "accepted"]
             assert [(each["subtask"], each["accepted"], each["feedback"]) for each in page["reviews"]] == [
-                ("write", False, "Revision 2: Name the licence." if content else None),
+                ("write", False, "Name the licence." if content else None),
                 (None, True, None),
             ]
             assert page["usage"]["reviewer"]["tokens"] == 6

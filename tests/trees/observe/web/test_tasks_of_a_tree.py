@@ -200,7 +200,7 @@ def test_what_a_reviewer_says_is_shown_with_content_only_and_in_the_round_in_whi
     assert ("secret" in str(told)) is content
     assert ("secret" in str(questions)) is (content and on_rejected == "escalate")
     assert [each["feedback"] for each in told["reviews"]][:2] == (
-        ["Revision 2: secret feedback", "one: secret feedback"] if content else [None, None]
+        ["secret feedback", "one: secret feedback"] if content else [None, None]
     )
     assert "secret" not in str([event.as_dict() for event in events])
     assert "secret" in str([event.as_dict(content=True) for event in events])
