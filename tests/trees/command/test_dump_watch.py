@@ -3,61 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import WAIT_S, out, regrow, running, runtime, shop
 from tests.support.programs import started
-from trees.command.dump_watch import watch
-from trees.host.console import ConsoleError, ConsoleGoneError
 
 __all__ = ["runtime", "shop"]
-
-
-def looks(*found: str | ConsoleError) -> Callable[[], list[str]]:
-    """What is found look by look; then the tree has ended."""
-    left = list(found)
-
-    def look() -> list[str]:
-        if not left:
-            raise ConsoleGoneError("socket", "nobody listens there", "")
-        each = left.pop(0)
-        if isinstance(each, ConsoleError):
-            raise each
-        return [each]
-
-    return look
-
-
-def test_each_look_is_shown_until_the_tree_has_ended() -> None:
-    shown: list[str] = []
-    watch(looks("one", "two"), shown.append, lambda: shown.append("pause"))
-
-    assert shown == ["one", "pause", "two", "pause", "The tree has ended."]
-
-
-def test_what_cannot_be_had_just_now_is_said_and_looked_for_again() -> None:
-    shown: list[str] = []
-    watch(looks("one", ConsoleError("socket", "no answer in 30 s", "Try again"), "two"), shown.append, lambda: None)
-
-    assert shown == ["one", "socket: no answer in 30 s. Try again", "two", "The tree has ended."]
-
-
-def test_where_there_is_nothing_to_watch_that_is_an_error() -> None:
-    with pytest.raises(ConsoleError, match="nobody listens there"):
-        watch(looks(), print, print)
-
-
-def test_ctrl_c_ends_it_without_an_error() -> None:
-    def pause() -> None:
-        raise KeyboardInterrupt
-
-    shown: list[str] = []
-    watch(looks("one", "two"), shown.append, pause)
-
-    assert shown == ["one"]
 
 
 @pytest.mark.slow

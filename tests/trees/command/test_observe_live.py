@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from textual.widgets import DataTable
 
-from actors.runtime.handle import system_of
 from actors.testing import ScriptedExecutable, settle
 from tests.support.command import runtime
 from tests.support.crew import LONG_S, faulty
@@ -103,16 +102,6 @@ def test_whoever_comes_after_a_crash_is_told_its_text_where_it_was_raised_and_ho
     assert any("faulty" in frame for frame in exit_["frames"])
     assert exit_["lasted_s"] >= 0
     assert (crash["path"], crash["type"], crash["count"]) == ("shop/mail", "OSError", 1)
-
-
-def test_a_console_that_is_closed_notes_nothing_any_more() -> None:
-    with shop() as (tree, source):
-        bus = system_of(tree).bus
-        heard = len(bus._subscriptions)
-        source.snapshot()
-        assert len(bus._subscriptions) == heard  # it was there before the first look
-        tree.stop()
-        assert len(bus._subscriptions) < heard
 
 
 def test_a_live_tree_is_drawn_and_a_crash_shows() -> None:

@@ -235,34 +235,6 @@ def test_a_main_that_waits_for_something_else_notices_that_the_root_gave_up(
     assert "closed" in ran.stdout.splitlines()
 
 
-INTERRUPTED = """
-import asyncio, os, signal, threading
-made = asyncio.SelectorEventLoop.__init__
-def interrupted(self, *args):
-    if threading.current_thread() is threading.main_thread():
-        os.kill(os.getpid(), signal.{name})
-    made(self, *args)
-asyncio.SelectorEventLoop.__init__ = interrupted
-async def main(tree):
-    print("begun")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_in_the_middle_of_making_the_loop_of_an_async_main_leaves_no_half_of_one(
-    tmp_path: Path, name: str
-) -> None:
-    made = file(tmp_path, "made.py", WITH_MAIN.format(main=INTERRUPTED.format(name=name)))
-
-    ran = regrow("run", made)
-
-    assert ran.returncode == 0
-    assert ran.stderr == ""
-    assert "made: stopping" in ran.stdout
-    assert "begun" not in ran.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "code", "said"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.testing import ScriptedExecutable, settle
+from actors.testing import ScriptedExecutable
 from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
@@ -31,13 +31,12 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.command import store_source, stored_search
-from trees.command.store_client import StoreClient, StoreClientError
+from trees.command import store_source
+from trees.command.store_client import StoreClient
 from trees.command.store_source import StoreSource
 from trees.command.top.picture import Chosen, child_cells
 from trees.observe.source import SourceError
-from trees.store.process_lock import FileLock, guards_of_file, this_process
-from trees.store.reader import StoreReader
+from trees.store.process_lock import this_process
 
 __all__ = ["postgres", "postgres_url", "runtime"]
 pytestmark = pytest.mark.usefixtures("runtime")
@@ -191,21 +190,6 @@ def test_each_act_by_way_of_a_store_is_an_event_of_its_tree_with_who_did_it(url:
     ]
 
 
-def test_what_comes_too_late_by_way_of_a_store_is_no_act(url: str) -> None:
-    heard = list[Any]()
-    with start(spec("shop", OSError("disk"), "done"), store=url) as shop, closing(StoreSource(url)) as source:
-        shop.subscribe(heard.append)
-        question = asked(shop.submit(Task("sell tea", id="t-1")), shop)
-        with StoreClient(url) as client:
-            view, open_ = client.question(question)
-            source.answer(question, "approve")
-            shop.task("t-1").result(LONG_S)
-            with pytest.raises(StoreClientError):
-                client.respond(view, open_, "reject", "no", LONG_S)
-        settle(shop)
-    assert [each.act for each in heard if isinstance(each, Operated)] == ["approve"]
-
-
 def test_a_tree_that_may_move_is_led_while_its_lease_lasts(url: str) -> None:
     with (
         start(spec("shop"), store=url, ha=HA(lease_s=30.0, name="alpha")) as shop,
@@ -283,58 +267,6 @@ def ended(tree: Tree, count: int) -> None:
         eventually(lambda handle=handle: handle.report is not None, handle.id)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("status", "text", "ids"),
-    [
-        ("failed", "", ["t-0"]),
-        (None, "nEEdle", ["t-0"]),
-        (None, "T-0", ["t-0"]),
-        ("succeeded", "hay", ["t-6", "t-5"]),
-        ("succeeded", "needle", []),
-        ("waiting", "", ["open"]),
-    ],
-)
-def test_a_search_of_a_store_finds_also_what_ended_before_the_newest(
-    status: str | None, text: str, ids: list[str], url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """[of 7 that have ended the list shows 2] Journals are read of those that are found, and of what goes on."""
-    monkeypatch.setattr(stored_search, "_AT_ONCE", 2)
-    broken = ScriptedExecutable(ValueError("no"), "done", by="call")
-    tasks = Tasks(planner=StaticPlan([Subtask("a")]), on_failure=[])
-    with start(
-        SupervisorSpec(id="bank", tasks=tasks, children=[WorkerSpec(id="a", execute=broken.execute)]), store=url
-    ) as bank:
-        ended(bank, 7)
-    with start(spec("shop", OSError("disk")), store=url) as shop:
-        asked(shop.submit(Task("lend money", id="open")), shop)
-    read: list[str] = []
-    journals = StoreReader.journals
-    monkeypatch.setattr(
-        StoreReader,
-        "journals",
-        lambda self, tasks: journals(self, (read.append(each.id) or each for each in tasks)),  # type: ignore[func-returns-value]
-    )
-    with closing(StoreSource(url)) as source:
-        found = source.tasks(status, text, 2)
-        assert [each["id"] for each in found["tasks"]] == ids
-        assert found["cut"] == (len(ids) == 2)
-        assert set(read) == {"open", *ids}
-        assert source.tasks(status, text, 2) == found
-
-
-def test_a_search_of_a_store_says_so_where_it_did_not_look_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"sqlite:///{tmp_path / 'regrow.db'}"
-    monkeypatch.setattr(stored_search, "MOST_LOOKS", 2)
-    with start(spec("bank"), store=url) as bank:
-        ended(bank, 3)
-    with closing(StoreSource(url)) as source:
-        assert source.tasks(None, "t-0") == {"version": 1, "tasks": [], "cut": True}
-        assert [each["id"] for each in source.tasks(None, "t-1")["tasks"]] == ["t-1"]
-
-
 @pytest.mark.parametrize("depth", [400, 5000])
 def test_an_answer_that_cannot_be_stored_is_refused_by_a_store_before_it_is_left_there(
     depth: int, tmp_path: Path
@@ -350,34 +282,6 @@ def test_an_answer_that_cannot_be_stored_is_refused_by_a_store_before_it_is_left
         assert caught.value.status == 400
         assert source.answer(question, "edit", value=[1])["ok"]
         assert shop.task("t-1").result(LONG_S).results["b"] == [1]
-
-
-def test_who_subscribes_is_told_when_something_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_source, "LOOK_S", 0.01)
-    url = f"sqlite:///{tmp_path / 'regrow.db'}"
-    told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    with start(spec("bank"), store=url) as bank, closing(StoreSource(url)) as source:
-        end = source.subscribe(told.put)
-        bank.submit(Task("count", id="t-0")).result(LONG_S)
-        assert told.get(timeout=LONG_S)["name"] == "changed"
-        end()
-        end()
-
-
-def test_whether_a_file_is_guarded_is_seen_without_a_lock(tmp_path: Path) -> None:
-    file = tmp_path / "regrow.db"
-    guard = FileLock(file, "bank")
-    before = guards_of_file(file, "bank")
-    assert guard.acquire(shared=False)
-    held = [guards_of_file(file, "bank"), guards_of_file(file, "shop")]
-    guard.release()
-    after = guards_of_file(file, "bank")
-
-    assert before is False
-    assert held == [True, False]
-    assert after is False
-    assert guard.acquire(shared=False)
-    guard.release()
 
 
 # -- the command -------------------------------------------------------------------------------------------

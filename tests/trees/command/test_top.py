@@ -19,7 +19,6 @@ from tests.support.asking import LONG_S
 from tests.support.command import SHOP, file, regrow
 from tests.support.hardening import eventually
 from tests.trees.observe.scripted_source import ScriptedSource
-from trees.command.top import picture
 from trees.command.top.app import Top
 from trees.command.top.screens import AnswerScreen, ConfirmScreen, TextScreen, goes_with_answer
 from trees.command.top.target_run import run_target
@@ -214,18 +213,6 @@ def test_slash_filters_while_it_is_typed_and_keeps_what_stands_above() -> None:
     walked(source(), walk)
 
 
-def test_the_source_is_asked_for_what_a_filter_finds_where_it_has_folded_it() -> None:
-    given = source()
-
-    async def walk(top: Walked) -> None:
-        await top.press("slash", "w", "7")
-        assert ("snapshot", {"unfold": (), "limit": 500, "text": "w7", "troubled": False}) in given.asked
-        await top.press("escape")
-        assert given.asked[-3:][0] == ("snapshot", {"unfold": (), "limit": 500, "text": "", "troubled": False})
-
-    walked(given, walk)
-
-
 def test_f_folds_what_is_open_and_has_the_source_unfold_what_it_has_folded() -> None:
     given = source()
 
@@ -238,21 +225,6 @@ def test_f_folds_what_is_open_and_has_the_source_unfold_what_it_has_folded() -> 
         top.to("shop/parse")
         await top.press("enter")
         assert ("snapshot", {"unfold": ("shop/parse",), "limit": 500, "text": "", "troubled": False}) in given.asked
-
-    walked(given, walk)
-
-
-def test_the_cursor_stays_on_its_child_while_others_come() -> None:
-    rows = list(ROWS)
-    given = source(snapshot=lambda: TREE | {"rows": list(rows)})
-
-    async def walk(top: Walked) -> None:
-        top.to("shop/mail")
-        rows.insert(1, row("shop/new"))
-        top.app.look()
-        await top.settled()
-        await top.press("k")
-        assert given.asked[-1] == ("stack", {"path": "shop/mail"})
 
     walked(given, walk)
 
@@ -291,17 +263,6 @@ def test_k_shows_a_stack_and_enter_shows_a_child_and_a_task() -> None:
         assert "task_submitted" in top.app.screen.text
 
     walked(source(), walk)
-
-
-def test_what_a_store_says_of_an_act_that_is_yet_to_be_done_is_shown() -> None:
-    waits = "task t1: no tree has taken this yet. It waits in the store, and is done when 'shop' runs"
-
-    async def walk(there: Walked) -> None:
-        await there.press("2", "c", "y")
-        (told,) = there.app._notifications
-        assert (told.message, told.severity) == (waits, "information")
-
-    walked(source(cancel={"ok": True, "text": waits}), walk)
 
 
 def test_c_cancels_the_task_under_the_cursor() -> None:
@@ -522,10 +483,3 @@ def test_what_top_cannot_show_is_said(given: tuple[str, ...], code: int, said: s
 
     assert ended.returncode == code
     assert said in " ".join(ended.stderr.replace("│", " ").split())
-
-
-def test_the_restarts_of_a_supervisor_are_those_that_count_for_its_limit() -> None:
-    """[2 of 3] Also where it was never restarted itself."""
-    told = {"restarts": 0, "restarts_used": 2, "max_restarts": 3, "within_s": 5.0}
-    cells = picture.child_cells(row("shop", "supervisor", **told), picture.Chosen())
-    assert cells[picture.TREE_HEADS.index("Restarts")] == "2 of 3 in 5 s"

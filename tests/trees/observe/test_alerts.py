@@ -7,7 +7,6 @@ import json
 import math
 import os
 import queue
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,7 +16,7 @@ import httpx
 import pytest
 from loguru import logger
 
-from actors import ChildRestarting, ConfigError, Event, RestartLimitError
+from actors import ConfigError, Event, RestartLimitError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.command import runtime
@@ -75,21 +74,6 @@ def test_firing_still_firing_and_resolved_are_told_apart_and_never_too_often(
 def test_without_resolve_its_end_is_not_told() -> None:
     state = AlertState(0, 300, resolve=False)
     assert [state.step(0.0, holds=True), state.step(1.0, holds=False)] == ["firing", None]
-
-
-OURS: list[Callable[[], Condition]] = [
-    alerts.gave_up,
-    alerts.parked,
-    alerts.breaker_open,
-    alerts.task_failed,
-    alerts.store_paused,
-    alerts.lease_lost,
-    alerts.stalled,
-    lambda: alerts.restarts_over(1, 60.0),
-    lambda: alerts.question_waiting(60.0),
-    lambda: alerts.queue_over(1, 60.0),
-    lambda: alerts.mailbox_over(1),
-]
 
 
 class Stage:
@@ -172,22 +156,6 @@ def test_what_has_happened_is_told_at_whatever_time_of_day_the_machine_is_set_to
         fires_for_its_period(played, 1)
 
 
-def test_how_long_an_alert_holds_is_not_known_by_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    always = Condition(lambda: Seen(lambda _: True))
-    with stage(monkeypatch, one(), always, for_s=60.0, every_s=60.0) as played:
-        played.look()
-        played.clock.ahead_s = 3600.0
-        played.look()
-        assert played.notifier.firing() == [], "it has held for no time at all"
-        played.clock.advance(60.0)
-        played.look()
-        assert played.news() == ("it", "firing")
-        played.clock.ahead_s = -3600.0
-        played.clock.advance(60.0)
-        played.look()
-        assert played.news() == ("it", "still_firing")
-
-
 def test_parked_holds_while_a_child_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SupervisorSpec(id="p", max_restarts=0, children=[WorkerSpec(id="w", handle=faulty, on_exhausted="park")])
     with stage(monkeypatch, spec, alerts.parked()) as played:
@@ -264,46 +232,6 @@ def test_mailbox_over_and_queue_over(monkeypatch: pytest.MonkeyPatch) -> None:
             handle.result(LONG_S)
 
 
-def test_tasks_are_looked_at_for_a_predicate_over_the_snapshot_and_for_no_condition_of_ours(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of many subtasks that was most of a look, once a second for all the time that they take."""
-    begun, gate, seen = threading.Event(), threading.Event(), list[int | None]()
-
-    def waits(_: Any) -> str:
-        begun.set()
-        assert gate.wait(LONG_S)
-        return "done"
-
-    with stage(monkeypatch, working(waits), lambda snapshot: seen.append(snapshot.top.tasks_unfinished)) as played:
-        ours = played.tree.watch_alerts([Alert("other", made(), print) for made in OURS])
-        handle = played.tree.submit("go")
-        assert begun.wait(LONG_S)
-        played.notifier.look()
-        top: Any = ours._look().snapshot.top
-        gate.set()
-        handle.result(LONG_S)
-        eventually(lambda: seen[:1] == [1])
-        assert (top.tasks_unfinished, top.tasks, top.id) == (None, None, "p")
-
-
-def test_alerts_that_share_a_target_have_one_thread_for_it_which_ends_with_the_tree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = list[AlertNotice]()
-    target = told.append
-
-    def couriers() -> list[threading.Thread]:
-        return [each for each in threading.enumerate() if each.name == "p-alert"]
-
-    with stage(monkeypatch, one(), alerts.parked()) as played:
-        before = len(couriers())
-        notifier = played.tree.watch_alerts([Alert(f"a{number}", alerts.parked(), target) for number in range(3)])
-        assert len(couriers()) == before + 1
-        notifier.stop()
-        eventually(lambda: len(couriers()) == before)
-
-
 def test_what_ends_a_tree_is_told_all_the_same() -> None:
     told = queue.SimpleQueue[AlertNotice]()
     spec = SupervisorSpec(id="p", max_restarts=0, children=[WorkerSpec(id="w", handle=faulty)])
@@ -341,163 +269,6 @@ def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else(err
         assert {failed.get(timeout=LONG_S).alert for _ in range(2)} == {"bad condition", "bad target"}
         assert tree.ref("p/w").ask(1) == 1
         assert tree.child("p/w").incarnation == 1
-
-
-def test_a_predicate_that_hangs_holds_up_no_other_alert_and_that_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_threads, "HANGS_S", 0.0)
-    asked, gate = threading.Event(), threading.Event()
-    told, failed = queue.SimpleQueue[AlertNotice](), queue.SimpleQueue[AlertFailed]()
-
-    def hangs(_: Any) -> bool:
-        asked.set()
-        return gate.wait(LONG_S)
-
-    clock = ManualClock()
-    with start(one(), clock=clock) as tree:
-        # Of "fine" it may be told as well: with no time at all to answer, it hangs while it is being asked.
-        tree.subscribe(
-            lambda event: failed.put(event) if isinstance(event, AlertFailed) and event.alert == "hangs" else None
-        )
-        notifier = tree.watch_alerts(
-            [Alert("hangs", hangs, told.put), Alert("fine", lambda _: True, told.put, every_s=1.0)]
-        )
-        notifier.look()
-        assert asked.wait(LONG_S)
-        assert told.get(timeout=LONG_S).name == "fine"
-        for _ in range(3):
-            clock.advance(1.0)
-            notifier.look()
-            notice = told.get(timeout=LONG_S)
-            assert (notice.name, notice.state) == ("fine", "still_firing")
-        event = failed.get(timeout=LONG_S)
-        assert (event.alert, type(event.error)) == ("hangs", TimeoutError)
-        monkeypatch.setattr(alert_threads, "HANGS_S", LONG_S)  # else it may be asked again, and hang while it is
-        gate.set()
-        eventually(lambda: not told.empty())
-        assert told.get(timeout=LONG_S).name == "hangs"
-        assert failed.empty()
-
-
-PARTS: dict[str, tuple[type, str, list[str]]] = {
-    "the notifier": (AlertNotifier, "look", ["firing", "resolved"]),
-    "a judge": (alert_threads.Judge, "give", ["firing", "resolved"]),
-    "the thread of a judge": (AlertNotifier, "_decide", ["firing", "resolved"]),
-    "a courier": (alert_threads.Courier, "_take", ["firing"]),  # the notice that is being told is lost
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_what_crashes_begins_again_with_all_that_it_knew_and_counts_against_no_limit(
-    part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, step, expected = PARTS[part]
-    armed, failed, on = threading.Event(), queue.SimpleQueue[AlertFailed](), threading.Event()
-    told = queue.SimpleQueue[AlertNotice]()
-    original = getattr(owner, step)
-
-    def crashes(self: Any, *given: Any) -> Any:
-        if armed.is_set():
-            armed.clear()
-            raise SystemExit(part)
-        return original(self, *given)
-
-    monkeypatch.setattr(owner, step, crashes)
-    monkeypatch.setattr(alert_notifier, "LOOK_S", 0.02)
-    monkeypatch.setattr(alert_notifier, "SOON_S", 0.02)
-    spec = SupervisorSpec(id="p", max_restarts=0, children=[WorkerSpec(id="w", handle=faulty)])
-    with start(spec) as tree:
-        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
-        notifier = tree.watch_alerts([Alert("it", lambda _: on.is_set(), told.put, every_s=0.0, for_s=0.0)])
-        on.set()
-        tree.ref("p/w").tell("something to look at")
-        assert told.get(timeout=LONG_S).state == "firing"
-        armed.set()
-        on.clear()
-        tree.ref("p/w").tell("something to look at")
-        assert str(failed.get(timeout=LONG_S).error) == part
-        if "resolved" in expected:
-            while (last := told.get(timeout=LONG_S).state) != "resolved":
-                assert last == "still_firing"
-        eventually(lambda: notifier.firing() == [])
-        on.set()
-        tree.ref("p/w").tell("something to look at")
-        eventually(lambda: notifier.firing() != [])
-        while told.get(timeout=LONG_S).state != "firing":
-            continue
-        assert tree.ref("p/w").ask(1) == 1
-        assert (tree.child("p/w").incarnation, tree.is_alive) == (1, True)
-        assert notifier.restarts == (part in {"the notifier", "a judge"})
-
-
-def test_a_condition_that_raises_as_it_hears_keeps_what_it_has_counted_and_hears_on() -> None:
-    failed, told = queue.SimpleQueue[AlertFailed](), queue.SimpleQueue[AlertNotice]()
-    counted = alerts.restarts_over(1, 3600.0)
-
-    class Raises:
-        hears = (Event,)
-
-        def __init__(self) -> None:
-            self.inner, self.heard = counted.begin(), 0
-
-        def hear(self, event: Event) -> None:
-            self.inner.hear(event)
-            if event.name == "child_restarting":
-                raise KeyError("mine")
-
-        def holds(self, look: Any) -> bool:
-            return self.inner.holds(look)
-
-    with start(one()) as tree:
-        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
-        tree.watch_alerts([Alert("it", Condition(Raises), told.put)])
-        for _ in range(2):
-            tree.ref("p/w").tell("die")
-            settle(tree)
-            assert failed.get(timeout=LONG_S).alert == "it"
-        assert told.get(timeout=LONG_S).state == "firing"
-
-
-def test_a_condition_hears_the_kinds_of_events_that_it_is_about_and_no_others() -> None:
-    heard, told = list[str](), queue.SimpleQueue[AlertNotice]()
-
-    class Hears:
-        hears = (ChildRestarting,)
-
-        def hear(self, event: Event) -> None:
-            heard.append(event.name)
-
-        def holds(self, _: Any) -> bool:
-            return bool(heard)
-
-    with start(one()) as tree:
-        tree.watch_alerts([Alert("it", Condition(Hears), told.put)])
-        tree.ref("p/w").tell("die")
-        assert told.get(timeout=LONG_S).state == "firing"
-        settle(tree)
-    assert heard == ["child_restarting"]
-
-
-def test_of_events_of_tasks_only_those_come_that_a_condition_hears(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[str] = []
-    hear = AlertNotifier._hear
-
-    def listen(self: AlertNotifier, event: Event) -> None:
-        heard.append(event.name)
-        hear(self, event)
-
-    monkeypatch.setattr(AlertNotifier, "_hear", listen)
-    plan = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
-    spec = SupervisorSpec(id="p", tasks=plan, children=[WorkerSpec(id="w", execute=lambda *_: 1)])
-    silent = Alert(name="failed", when=alerts.task_failed(), to=lambda _: None)
-    with start(spec, alerts=[silent]) as tree:
-        tree.run("go", LONG_S)
-        tree.ref("p/w").stop(block=True)
-        settle(tree)
-        tree._system.bus.flush(LONG_S)
-
-        assert "task_finished" in heard
-        assert "child_exited" in heard
-        assert not {"task_submitted", "planned", "subtask_started", "subtask_succeeded"} & set(heard)
 
 
 def test_what_fires_is_known_from_its_beginning_to_its_end_also_where_it_is_not_told_again(
@@ -603,62 +374,7 @@ def test_a_webhook_that_fails_is_tried_again_and_shows_no_secret(monkeypatch: py
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("status", [404, 301, 302, 303, 307, 308])
-def test_a_webhook_that_refuses_or_redirects_is_told_once_and_that_is_an_event(status: int) -> None:
-    """A redirect that is followed is a GET without the notice: it would be lost, and its headers told to others."""
-    failed = queue.SimpleQueue[AlertFailed]()
-    with server(status) as (url, got), start(one()) as tree:
-        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
-        tree.watch_alerts([Alert("down", lambda _: True, Webhook(url))])
-        tree.ref("p/w").tell("something to look at")
-        event = failed.get(timeout=LONG_S)
-        assert str(status) in str(event.error)
-        assert got.get(timeout=LONG_S)
-        assert got.empty()
-
-
-@contextmanager
-def drips() -> Iterator[str]:
-    """A server that never comes to the end of the head of its answer, and never lets a read wait for long."""
-    gate, busy = threading.Event(), list[threading.Thread]()
-
-    class Drips(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            busy.append(threading.current_thread())
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
-            while not gate.wait(0.02):
-                self.wfile.write(b"x")
-
-        def log_message(self, *_: Any) -> None:
-            """Write nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Drips) as served:
-        served.handle_error = lambda *_: None  # type: ignore[method-assign]  # the other side has gone
-        thread = threading.Thread(target=served.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{served.server_port}/hook?token=SECRET"
-        finally:
-            gate.set()
-            served.shutdown()
-            thread.join()
-
-
 SHORT = "SECRET"  # of a token that is too short
-NEWS = AlertNotice("down", "firing", "p", 1.0, 1.0)
-
-
-def test_a_webhook_that_answers_byte_by_byte_has_its_time_and_no_more() -> None:
-    with drips() as url, pytest.raises(TimeoutError):
-        Webhook(url, timeout_s=0.2)(NEWS)
-
-
-@pytest.mark.parametrize("status", [500, 404, 302])
-def test_the_error_of_a_webhook_holds_no_connection_and_nothing_of_its_address(status: int) -> None:
-    with server(status) as (url, _), pytest.raises(OSError, match=f"status {status}") as raised:
-        Webhook(f"{url}?token=SECRET")(NEWS)
-    assert raised.value.__cause__ is raised.value.__context__ is None
-    assert "SECRET" not in f"{raised.value!r} {vars(raised.value)}"
 
 
 @pytest.mark.parametrize(
@@ -746,37 +462,11 @@ def test_bad_input_names_its_place(make: Callable[[], object], path: str) -> Non
     assert any(path in problem.path for problem in raised.value.problems), raised.value
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Alert("a", alerts.parked, print), "parked makes a condition, and is none. Write parked(...)."),
-        (lambda: Alert("a", None, print), "Give a condition of trees.observe.alerts, such as parked()"),
-        (lambda: Alert("a", alerts.parked(), "https://somewhere"), "Give a Webhook('https://...'), a Log('WARNING')"),
-        (
-            lambda: start(one(), alerts=Alert("a", alerts.parked(), print)),
-            "expected a list, got an Alert. Write [...].",
-        ),
-        (lambda: start(one(), alerts="a"), "expected a list, got 'a'. Write [...]."),
-    ],
-)
-def test_what_is_given_in_place_of_a_condition_a_target_or_a_list_is_told_what_to_write(
-    make: Callable[[], object], says: str
-) -> None:
-    with pytest.raises(ConfigError, match=re.escape(says)) as raised:
-        make()
-    assert len(raised.value.problems) == 1
-    assert "somewhere" not in str(raised.value)
-
-
 # -- what is async -------------------------------------------------------------------------------------------
 
 
 async def awaits(_: object) -> bool:
     return False
-
-
-def leaves_it(it: object) -> object:
-    return awaits(it)
 
 
 class AwaitsAsWell:
@@ -792,18 +482,3 @@ def test_an_async_predicate_which_would_always_hold_and_an_async_target_which_wo
     given: dict[str, Any] = {"name": "a", "when": lambda _: True, "to": Log(), field: call}
     with pytest.raises(ConfigError, match=f"Alert.{field}.*nobody awaits it there"):
         Alert(**given)
-
-
-@pytest.mark.parametrize("field", ["when", "to"])
-def test_a_coroutine_that_comes_back_is_a_failure_of_the_alert_and_nothing_that_holds_or_was_told(
-    field: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed: queue.SimpleQueue[AlertFailed] = queue.SimpleQueue()
-    monkeypatch.setattr(alert_notifier, "LOOK_S", 3600.0)  # the test looks
-    given: dict[str, Any] = {"name": "a", "when": lambda _: True, "to": lambda _: None, field: leaves_it}
-    with start(one()) as tree:
-        tree.subscribe(lambda event: failed.put(event) if isinstance(event, AlertFailed) else None)
-        notifier = tree.watch_alerts([Alert(**given)])
-        notifier.look()
-        assert "nobody awaits it there" in str(failed.get(timeout=LONG_S).error)
-        assert bool(notifier.firing()) == (field == "to")

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import pytest
-
 from actors.testing import settle
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec, start
 from trees.host.tree_source import TreeSource
@@ -75,38 +73,6 @@ def test_one_that_was_added_is_found_and_one_that_is_gone_is_not() -> None:
         tree.terminate_child("shop/team/late")
         tree.delete_child("shop/team/late")
         assert source.snapshot(text="late")["found"] == 0
-
-
-def test_a_pool_is_one_row_whatever_of_it_is_looked_for() -> None:
-    with looked_at() as (_, source):
-        for text in ("parse", "parse#2"):
-            found = source.snapshot(text=text)
-            assert paths(found)[-1] == "shop/team/parse"
-            assert found["found"] == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", [1, 2, 3, 20, 500])
-@pytest.mark.parametrize("unfold", [(), ("shop/team",)])
-def test_no_more_rows_than_were_asked_for_are_looked_at_and_what_was_found_is_first(
-    limit: int, unfold: tuple[str, ...]
-) -> None:
-    with looked_at() as (_, source):
-        found = source.snapshot(unfold, limit, "w99")
-        assert len(found["rows"]) <= limit
-        assert found["found"] == 11
-        hits = [path for path in paths(found) if "w99" in path]
-        assert len(hits) == min(11, max(0, limit - 2))
-        assert hits[:1] == ["shop/team/w99"][: limit - 2 if limit > 2 else 0]
-
-
-def test_the_text_itself_comes_before_what_begins_with_it_and_that_before_all_others() -> None:
-    names = ["shop/team/aw1", "shop/team/w12", "shop/team/w1", "shop/w1st/x"]
-    found = [found_by(names, "W1", limit)[0] for limit in (3, 4, 5)]
-    assert found[0] == {"shop", "shop/team", "shop/team/w1"}
-    assert found[1] == found[0] | {"shop/team/w12"}
-    assert found[2] == found[1] | {"shop/team/aw1"}
-    assert found_by(names, "w1", 500)[1] == 4
 
 
 def test_nothing_is_found_by_what_no_path_has() -> None:

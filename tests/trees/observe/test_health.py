@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import queue
 import threading
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import pytest
 
 from actors import BlockingAskError, Reply, RestartLimitError, Worker
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
-from tests.support.hardening import eventually
 from trees import (
     HA,
     Backoff,
@@ -107,42 +103,6 @@ def test_a_supervisor_that_does_not_answer_is_a_problem_and_not_a_hang(monkeypat
         settle(tree)
         monkeypatch.setattr("trees.host.tree_health.WITHIN_S", LONG_S)
         assert of(tree) == (True, True, [])
-
-
-def test_a_supervisor_that_ends_while_it_is_asked_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trees.host.tree_health.WITHIN_S", LONG_S)
-    blocks, found = Blocks(), queue.SimpleQueue[Health]()
-    inner = SupervisorSpec(id="inner", children=[WorkerSpec(id="w", handle=fine)])
-    with start(SupervisorSpec(id="p", children=[inner])) as tree:
-        box: Any = tree._system.boxes["p/inner"]
-        box.post(blocks, Reply())
-        assert blocks.begun.wait(LONG_S)
-        asks = threading.Thread(target=lambda: found.put(tree.health()))
-        asks.start()
-        eventually(lambda: box.depth > 0)  # the question stands behind what it is busy with
-        ends = threading.Thread(target=lambda: tree.terminate_child("p/inner"))
-        ends.start()
-        blocks.gate.set()
-        assert found.get(timeout=LONG_S).ok
-        asks.join()
-        ends.join()
-
-
-def test_a_look_leaves_nothing_behind_at_a_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = WeakSet[Reply]()
-
-    class Pong(Reply):
-        def __init__(self) -> None:
-            super().__init__()
-            asked.add(self)
-
-    monkeypatch.setattr("trees.host.tree_health.Reply", Pong)
-    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=fine)])) as tree:
-        for _ in range(10):
-            assert tree.health().ok
-        settle(tree)
-        gc.collect()
-        assert len(asked) <= 1, "a probe every few seconds would fill the memory"
 
 
 def test_a_tree_that_is_down_says_so_and_why() -> None:

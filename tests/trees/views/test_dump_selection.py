@@ -26,7 +26,9 @@ def tripped(clock: ManualClock, pool: int = 1) -> Iterator[Tree]:
     """A tree whose worker has an open breaker for 12 s, and a task that waits for it."""
     breaker = Breaker(failure_threshold=1, cooldown_s=12.0)
     worker = WorkerSpec(id="w", execute=fails, breaker=breaker, on_failure=[], pool=pool)
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker])
+    spec = SupervisorSpec(
+        id="p", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[]), children=[worker]
+    )
     with start(spec, clock=clock) as tree:
         tree.submit(Task("go", id="first"))
         settle(tree)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from tests.trees.agents.mcp_trees import command, eventually
 from trees import SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP
-from trees.views.capture import process_of
 from trees.views.snapshot import ProcessSnapshot, SupervisorSnapshot, TreeSnapshot, WorkerSnapshot
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -92,20 +90,3 @@ def test_a_worker_without_a_process_shows_none() -> None:
         assert tree.child("p/m").pid is None
         assert process_in(tree) is None
         assert "pid" not in tree.dump(verbose=True)
-
-
-def test_a_process_that_has_ended_meanwhile_is_shown_by_its_number_alone() -> None:
-    nobody = 2**31 - 1  # above every limit of a system
-
-    assert process_of(nobody) == ProcessSnapshot(pid=nobody, memory_bytes=None, cpu_s=None)
-
-
-@has_proc
-def test_the_memory_of_a_process_that_has_ended_and_not_been_collected_is_unknown() -> None:
-    with subprocess.Popen(SLEEPS) as ended:
-        ended.kill()
-        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        seen = process_of(ended.pid)
-
-    assert seen.memory_bytes is None
-    assert seen.cpu_s is not None

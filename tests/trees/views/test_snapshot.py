@@ -145,20 +145,6 @@ def test_the_others_of_a_group_share_the_due_time_of_the_one_in_backoff() -> Non
     assert (other.state, other.doing, other.retry_in_s) == ("restarting", "backoff", 10.0)
 
 
-def test_a_member_of_a_group_waits_its_turn_while_another_stops() -> None:
-    hang = Hang()
-    spec = shop(faulty("first"), faulty("last", on_stop=hang, shutdown="infinity"), strategy="one_for_all")
-    with running(spec) as tree:
-        tree.ref("shop/first").tell("raise ValueError")
-        hang.wait_until_entered()
-        first, last = worker(tree, "shop/first"), worker(tree, "shop/last")
-        hang.release()
-        settle(tree)
-
-    assert (first.state, first.doing) == ("restarting", "waiting")
-    assert (last.state, last.doing) == ("running", "stopping")
-
-
 def test_a_tree_can_be_looked_at_while_one_of_its_children_hangs_in_its_start() -> None:
     hang = Hang()
     spec = shop(faulty("slow", on_start=hang), faulty("next"))
@@ -316,15 +302,6 @@ def test_a_folded_pool_leaves_its_members_out_unless_it_is_asked_for() -> None:
     assert asked.members is not None
 
 
-def test_a_pool_of_bodies_has_no_mailbox() -> None:
-    with running(shop(WorkerSpec(id="beat", run=_returns, pool=2, restart="transient"))) as tree:
-        settle(tree)
-        beat = pool(tree, "shop/beat")
-
-    assert beat.mailbox is None
-    assert beat.states == {"stopped": 2}
-
-
 # -- the tree as a whole -----------------------------------------------------------------------------------
 
 
@@ -344,51 +321,3 @@ def test_a_path_that_is_not_listed_is_an_error_with_what_is_near(path: str) -> N
         tree.snapshot(path)
 
     assert caught.value.path == path
-
-
-def test_a_snapshot_takes_no_lock_of_the_tree() -> None:
-    with running(shop(faulty("ledger"), faulty("parse", pool=2))) as tree:
-        system = tree._system
-        locks = [
-            system.letters._lock,
-            system.strays._lock.looking,
-            *(child.mailbox.lock for child in system.children.values()),
-        ]
-        for lock in locks:
-            lock.acquire()
-        try:
-            with meanwhile(tree.dump, stacks=True, verbose=True) as dumped:
-                text = dumped.result(LONG_S)
-        finally:
-            for lock in locks:
-                lock.release()
-
-    assert text.startswith("shop ")
-
-
-def test_whatever_goes_on_a_snapshot_is_never_refused() -> None:
-    spec = shop(
-        faulty("crashes"), faulty("pool", pool=3), SupervisorSpec(id="team", children=[faulty("a")]), max_restarts=10**6
-    )
-    over = threading.Event()
-
-    def disturb(tree: Tree) -> None:
-        for turn in range(150):
-            tree.ref("shop/crashes").tell("raise ValueError")
-            tree.ref("shop/pool").tell("raise ValueError")
-            tree.start_child("shop/team", faulty(f"n{turn}"))
-            tree.terminate_child(f"shop/team/n{turn}")
-            tree.delete_child(f"shop/team/n{turn}")
-        over.set()
-
-    looks = 0
-    with running(spec) as tree, meanwhile(disturb, tree) as disturbed:
-        while not disturbed.done():
-            tree.dump(verbose=True, stacks=looks % 10 == 0)
-            tree.dump(format="json")
-            looks += 1
-        disturbed.result()
-    tree.dump(stacks=True)
-
-    assert over.is_set()
-    assert looks

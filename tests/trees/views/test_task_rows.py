@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any
@@ -13,57 +12,21 @@ from actors.testing import Hang, ManualClock
 from tests.support.crew import LONG_S, Record, running
 from tests.tasks.task_crew import GOAL, done, failing, holding, submitted, team
 from trees import (
-    Check,
-    Edit,
     Escalate,
     EscalationRaised,
-    Plan,
     PlanError,
     Reject,
     Retry,
     Subtask,
     SubtaskRetrying,
-    Task,
-    TaskCancelledError,
-    TaskEnding,
     TaskFailedError,
-    Usage,
     Verdict,
     WorkerSpec,
 )
-from trees import Done as DoneWith
-from trees.views.run_text import draw
-from trees.views.run_view import view_of
 from trees.views.table import one_line
 from trees.views.tree_text import DumpFormatError
 
 # -- a run, phase by phase ---------------------------------------------------------------------------------
-
-
-def test_a_task_that_nobody_has_looked_at_yet_is_a_line_and_one_node() -> None:
-    with running(team(Subtask("a", worker="w"), workers={"w": done}), clock=ManualClock()) as tree:
-        tree.terminate_child("shop/orchestrator")
-        task = submitted(tree)
-        text, graph = task.dump(), task.dump("mermaid")
-
-    assert re.fullmatch(r"task t1 +\w+ +find the secret of life   0\.0 s", text)
-    assert re.fullmatch(r'graph TD\n  n0\["task t1<br/>\w+"\]', graph)
-
-
-def test_a_task_that_is_being_planned_has_no_subtasks_yet() -> None:
-    def plan(*_: object) -> Plan:
-        hang.hold()
-        return Plan(subtasks=[Subtask("a", worker="w")])
-
-    with Hang() as hang, running(team(workers={"w": done}, planner=plan), clock=ManualClock()) as tree:
-        task = submitted(tree)
-        hang.wait_until_entered()
-        text, shown = task.dump(), tree.dump()
-        hang.release()
-        task.result(LONG_S)
-
-    assert text == "task t1                planning   find the secret of life   0.0 s"
-    assert "│  ◦ task t1                      planning\n" in shown
 
 
 def test_a_run_is_a_line_for_each_subtask_with_what_it_waits_for_and_how_far_it_is() -> None:
@@ -223,29 +186,6 @@ def test_a_task_that_is_undone_says_so_until_it_has_failed() -> None:
     assert re.search(r"└─ ship +bad +failed +after pay   ValueError", ended)
 
 
-def test_a_task_that_ends_while_something_runs_says_so() -> None:
-    async def deaf(_: object, __: object) -> None:
-        await hang.hold_async()
-
-    with Hang(deaf=True) as hang, running(team(Subtask("a", worker="w"), workers={"w": deaf})) as tree:
-        record = Record(tree)
-        task = submitted(tree)
-        hang.wait_until_entered()
-        task.cancel("enough")
-        record.wait_for(TaskEnding)
-        during, shown = task.dump(), tree.dump()
-        hang.release()
-        with pytest.raises(TaskCancelledError):
-            task.result(LONG_S)
-        text = task.dump()
-
-    assert text.startswith("task t1                 cancelled   find the secret of life")
-    assert text.endswith("task t1: cancelled: enough")
-    assert "find the secret of life   ending" in during
-    assert during.endswith("enough")
-    assert "running   running 1   ending\n" in shown
-
-
 def test_a_plan_that_was_refused_is_told_problem_by_problem() -> None:
     plan = [Subtask("a", worker="nobody"), Subtask("b", worker="noone")]
     with running(team(workers={"w": done}, planner=lambda *_: plan)) as tree:
@@ -257,25 +197,6 @@ def test_a_plan_that_was_refused_is_told_problem_by_problem() -> None:
     assert text.startswith("task t1                failed   find the secret of life")
     assert "nobody" in text
     assert "noone" in text
-
-
-def test_best_effort_reviews_and_usage_are_told() -> None:
-    def spends(_: object, __: object) -> DoneWith:
-        return DoneWith("x", usage=Usage(tokens=1200, cost=0.5))
-
-    def never(_: Task, __: Plan, results: dict[str, Any]) -> Verdict:
-        return Verdict(passed=False, checks=[Check(each, passed=False, feedback="no") for each in results])
-
-    spec = team(Subtask("a", worker="w"), workers={"w": spends}, reviewer=never, max_iterations=2)
-    with running(spec, clock=ManualClock()) as tree:
-        task = submitted(tree)
-        task.result(LONG_S)
-        text = task.dump()
-
-    assert text.splitlines()[0] == (
-        "task t1                 succeeded   find the secret of life"
-        "   reviews 2   best effort   tokens 2,400, cost 1   0.0 s"
-    )
 
 
 # -- formats -----------------------------------------------------------------------------------------------
@@ -314,31 +235,6 @@ def test_json_has_the_same_names_while_it_runs_and_when_it_has_ended() -> None:
     assert during["status"] == "running"
     assert after["results"] == {"a": 1}
     assert after["goal"] == GOAL
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", "\x00", {"deep": [float("nan")]}])
-def test_json_is_json_whatever_somebody_gave_as_a_result(value: object) -> None:
-    workers = {"bad": WorkerSpec(id="bad", execute=failing, on_failure=[Escalate()]), "w": done}
-    subtasks = (Subtask("a", worker="bad"), Subtask("b", worker="w"))
-    with running(team(*subtasks, workers=workers)) as tree:
-        record = Record(tree)
-        task = submitted(tree)
-        raised = record.wait_for(EscalationRaised)[0].escalation
-        task.respond(raised, Edit(value))
-        task.result(LONG_S)
-        shown = [task.dump(format=each) for each in ("text", "mermaid", "json")]
-
-    data = json.loads(shown[2], parse_constant=pytest.fail)
-    assert data["status"] == "succeeded"
-    assert [each.encode() for each in shown]
-
-
-def test_json_shows_only_the_kind_of_what_cannot_be_json() -> None:
-    with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
-        report = submitted(tree).result(LONG_S)
-
-    shown = json.loads(draw(view_of(dataclasses.replace(report, output=object()), 0.0), "json"))
-    assert shown["output"] == "<object>"
 
 
 def test_an_unknown_format_is_said_to_be_so_while_it_runs_and_afterwards() -> None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-import threading
-from typing import Any
 
 import pytest
 
-from actors import Failed
-from actors.tasks.journal.task_state import TaskState
 from actors.testing import Hang, settle
-from tests.support.crew import LONG_S, Record, meanwhile, running
-from tests.support.working import work_s
+from tests.support.crew import LONG_S, Record, running
 from tests.tasks.task_crew import GOAL, done, holding, idle, submitted, team
 from trees import (
-    Retry,
     StaticPlan,
     Subtask,
     SubtaskQueued,
@@ -117,14 +110,6 @@ def test_a_task_for_a_supervisor_without_tasks_is_refused_with_those_that_take_s
     assert str(NoOrchestratorError("shop")).endswith("takes no tasks. Declare it with tasks=Tasks().")
 
 
-def test_a_supervisor_without_tasks_knows_nothing_of_them() -> None:
-    with running(SupervisorSpec(id="shop", children=[])) as tree:
-        top = tree.snapshot().top
-
-    assert top.kind == "supervisor"
-    assert (top.tasks, top.tasks_unfinished, top.tasks_finished) == (None, None, None)
-
-
 def test_a_team_shows_its_part_of_the_task_under_its_own_line() -> None:
     with Hang() as hang:
         inner = SupervisorSpec(
@@ -147,22 +132,6 @@ def test_a_team_shows_its_part_of_the_task_under_its_own_line() -> None:
     assert after.count("tasks finished 1") == 2
 
 
-def test_an_orchestrator_that_is_down_or_comes_back_still_shows_its_tasks() -> None:
-    with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
-        task = submitted(tree)
-        hang.wait_until_entered()
-        tree.terminate_child("shop/orchestrator")
-        down, run = tree.dump(), task.dump()
-        tree.restart_child("shop/orchestrator")
-        hang.release()
-        report = task.result(LONG_S)
-
-    assert re.search(r"├─ orchestrator +permanent +stopped", down)
-    assert re.search(r"│    ◦ a +w +running", down)
-    assert re.search(r"└─ a +w +running", run)
-    assert report.status == "succeeded"
-
-
 def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
     with Hang() as hang, running(team(Subtask("a", worker="w"), workers={"w": holding(hang)})) as tree:
         task = submitted(tree)
@@ -174,74 +143,4 @@ def test_a_tree_that_is_down_still_shows_what_was_not_finished() -> None:
     assert run.startswith("task t1 ")
 
 
-MANY = 1_000
-
 # -- under load --------------------------------------------------------------------------------------------
-
-
-def test_thousands_of_finished_tasks_do_not_slow_a_dump() -> None:
-    with running(team(Subtask("a", worker="w"), workers={"w": done})) as tree:
-        report = submitted(tree).result(LONG_S)
-        before = work_s(tree.dump, times=7)
-        desk = tree._system.services["tasks"].ports["shop"]
-        for number in range(MANY):
-            old = desk.states[f"old{number}"] = TaskState(f"old{number}")
-            desk.keep(dataclasses.replace(report, task_id=old.id), old)
-        after = work_s(tree.dump, times=7)
-        text = tree.dump()
-
-    assert f"tasks finished {MANY + 1}" in text
-    assert after < 3 * before + 0.002
-
-
-@pytest.mark.slow
-def test_thousands_of_unfinished_tasks_are_five_and_a_number() -> None:
-    with Hang() as hang, running(team(Subtask("a", worker="slow"), workers={"slow": holding(hang)})) as tree:
-        last = threading.Event()
-        tree.subscribe(
-            lambda event: last.set() if getattr(event, "subtask", None) and event.task == f"t{MANY - 1}" else None
-        )  # type: ignore[attr-defined]
-        for number in range(MANY):
-            submitted(tree, f"t{number}")
-        assert last.wait(LONG_S)
-        text = tree.dump()
-        took = work_s(tree.dump)
-        tree.stop()
-
-    assert f"│  ... and {MANY - 5:,} more\n" in text
-    assert len(text.splitlines()) == 10
-    assert took < 1.0
-
-
-@pytest.mark.slow
-def test_dumps_while_everything_changes_raise_nothing() -> None:
-    def run() -> None:
-        for number in range(60):
-            submitted(tree, f"t{number}").result(LONG_S)
-
-    async def asks(_: object, context: Any) -> Any:
-        return await context.ask("w", f"for {context.attempt}")
-
-    calls = iter(range(10_000))
-
-    def flaky(_: object, __: object) -> int:
-        if next(calls) % 3 == 0:
-            raise Failed("now and then")
-        return 1
-
-    subtasks = [Subtask(f"s{number}", worker=("asks", "w", "flaky")[number % 3]) for number in range(9)]
-    workers: dict[str, Any] = {"asks": asks, "w": done, "flaky": WorkerSpec(id="flaky", execute=flaky, breaker=None)}
-    with running(team(*subtasks, workers=workers, on_failure=[Retry(max_attempts=5, initial_s=0.0)])) as tree:
-        dumps = 0
-        with meanwhile(run) as done_with:
-            while not done_with.done():
-                for task in tree.tasks("running"):
-                    assert task.dump().startswith(f"task {task.id} ")
-                    assert task.dump("mermaid").startswith("graph TD")
-                    assert json.loads(task.dump("json"))["task_id"] == task.id
-                tree.dump(verbose=True)
-                tree.snapshot()
-                dumps += 1
-        done_with.result(LONG_S)
-
-    assert dumps > 1

@@ -16,7 +16,6 @@ import actors
 from actors import ChildError, ChildStarted, UnknownPathError
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import LONG_S, Record, crash, doomed, faulty, running, shop
-from tests.support.working import work_s
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 from trees.views.table import TableRow, aligned
 from trees.views.tree_text import DumpFormatError
@@ -203,22 +202,6 @@ def test_an_abandoned_thread_is_in_the_picture_with_its_stack_on_request() -> No
     assert "in hold" in with_stacks
 
 
-def test_the_name_of_a_type_cannot_break_a_line() -> None:
-    error = type("Odd\nName", (Exception,), {})
-
-    class Odd(actors.Worker):
-        def on_receive(self, message: object) -> None:
-            raise error
-
-    with running(shop(WorkerSpec(id="odd", actor=Odd))) as tree:
-        tree.ref("shop/odd").tell(1)
-        settle(tree)
-        text, json = tree.dump(), tree.dump(format="json")
-
-    assert "last exit: crashed Odd\\nName" in text
-    assert "Odd" in json
-
-
 def test_long_names_and_states_move_the_columns_of_all_rows() -> None:
     text = aligned(
         [TableRow("a", "k", "s", ["x"]), TableRow("b" * 20, "kind", "state", ["y", "z"]), TableRow("c", "k", "t" * 30)]
@@ -313,53 +296,4 @@ def test_a_signal_writes_a_verbose_dump_with_stacks_and_the_old_handler_comes_ba
     assert signal.getsignal(signal.SIGUSR1) == before
 
 
-def test_a_dump_on_a_signal_waits_for_no_lock_that_the_interrupted_thread_holds() -> None:
-    page = Page()
-    with running(shop(faulty("ledger"))) as tree:
-        restore = tree.dump_on_signal(file=page)
-        # What Thread.start holds while it runs: a handler that used it would wait for its own thread for ever.
-        system = tree._system
-        with threading._active_limbo_lock, system.letters._lock, system.strays._lock.looking, system.root.mailbox.lock:  # type: ignore[attr-defined]
-            os.kill(os.getpid(), signal.SIGUSR1)
-            written = page.full.wait(LONG_S)
-        restore()
-
-    assert written
-
-
-def test_restoring_leaves_alone_a_handler_that_somebody_else_installed_since() -> None:
-    def theirs(*_: object) -> None: ...
-
-    with running(shop()) as tree:
-        old = signal.getsignal(signal.SIGUSR1)
-        restore = tree.dump_on_signal()
-        signal.signal(signal.SIGUSR1, theirs)
-        restore()
-        kept = signal.getsignal(signal.SIGUSR1)
-        signal.signal(signal.SIGUSR1, old)
-
-    assert kept is theirs
-
-
 # -- a hundred thousand ------------------------------------------------------------------------------------
-
-
-MANY = 10_000
-
-
-@pytest.mark.slow
-def test_a_pool_of_many_thousands_is_dumped_folded_in_under_a_second() -> None:
-    with running(shop(WorkerSpec(id="parse", handle=str, pool=MANY))) as tree:
-        took_s = work_s(tree.dump)
-        text = tree.dump()
-
-    assert text.splitlines()[1] == f"└─ parse {f'×{MANY}':<10} permanent     running {MANY}"
-    assert took_s < 1.0 * MANY / 100_000 + 0.1
-
-
-@pytest.mark.slow
-def test_many_thousands_of_separate_children_are_dumped_in_a_few_seconds() -> None:
-    with running(shop(*(WorkerSpec(id=f"w{number}", handle=str) for number in range(MANY)))) as tree:
-        took_s = work_s(tree.dump, times=1)
-
-    assert took_s < 4.0 * MANY / 100_000 + 0.2  # about 1 s for a hundred thousand on an idle machine

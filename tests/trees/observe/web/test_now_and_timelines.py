@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import httpx
-import pytest
 
-from actors import ActorStoppedError, Context, Event, Later, Rejected
-from actors.tasks.model import task_events
+from actors import ActorStoppedError
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
 from trees import (
     Check,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -34,10 +28,7 @@ from trees import (
     start,
 )
 from trees.host.tree_source import TreeSource
-from trees.observe.child_history import ChildHistory
-from trees.observe.timeline import bars_of as bars_of_records
 from trees.observe.web.web_app import Handlers
-from trees.store import MemoryStore
 
 
 @contextmanager
@@ -124,51 +115,6 @@ def test_crashes_of_before_the_first_look_are_shown_once() -> None:
     assert abs(exits[0]["at"] - time.time()) < LONG_S
 
 
-@pytest.mark.parametrize("crashes", ["before", "after", "after, told late"])
-def test_a_crash_while_the_first_look_begins_is_shown_once(crashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it is heard: it is taken over. After that: it is heard and taken over, in this order or the other."""
-    taken_over = threading.Event()
-    hear, recall = ChildHistory.hear, TreeSource._recall
-
-    def heard(history: ChildHistory, event: Event) -> None:
-        if crashes == "after, told late":
-            assert taken_over.wait(LONG_S)
-        hear(history, event)
-
-    def recalled(source: TreeSource) -> None:
-        if crashes == "after":
-            settle(tree)
-        recall(source)
-        taken_over.set()
-
-    monkeypatch.setattr(ChildHistory, "hear", heard)
-    monkeypatch.setattr(TreeSource, "_recall", recalled)
-    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=faulty)])) as tree:
-        bus = tree._system.bus
-        subscribe = bus.subscribe
-
-        def crash() -> None:
-            tree.ref("shop/a").tell(ValueError("so"))
-            eventually(lambda: tree.child("shop/a").incarnation == 2)
-
-        def subscribing(callback: Any, **more: Any) -> Any:
-            if crashes == "before":
-                crash()
-            ending = subscribe(callback, **more)
-            if crashes != "before":
-                crash()
-            return ending
-
-        monkeypatch.setattr(bus, "subscribe", subscribing)
-        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
-            monkeypatch.setattr(bus, "subscribe", subscribe)
-            settle(tree)
-            (shown,) = source.snapshot()["now"]["crashes"]
-            (exit_,) = source.child("shop/a")["exits"]
-    assert (shown["path"], shown["type"], shown["count"]) == ("shop/a", "ValueError", 1)
-    assert exit_["text"] == ("ValueError" if crashes == "before" else "ValueError: so")
-
-
 def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> None:
     gate = Gate()
     tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]), max_parallel=1)
@@ -193,24 +139,6 @@ def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> No
             handle.result(LONG_S)
         eventually(lambda: now_of(client)["tasks"] == {"succeeded": 2})
         assert (now_of(client)["slowest"], now_of(client)["ready_queue"]) == ([], 0)
-
-
-def test_now_tells_of_tasks_wherever_their_supervisor_stands_and_however_few_rows_are_drawn() -> None:
-    gate = Gate()
-    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
-    office = SupervisorSpec(id="office", tasks=tasks, children=[WorkerSpec(id="w", execute=lambda _: gate())])
-    many = [WorkerSpec(id=f"w{n}", handle=str) for n in range(60)]  # so many are folded
-    with looked_at(SupervisorSpec(id="shop", children=[*many, office])) as (tree, client):
-        try:
-            handle = tree.submit(Task("go", id="t-1"), "shop/office")
-            gate.wait_reached()
-            for limit in (1, 500):
-                now = client.get("/api/snapshot", params={"limit": limit}).json()["now"]
-                assert now["tasks"] == {"running": 1}
-                assert [each["path"] for each in now["slowest"]] == ["shop/office/w"]
-        finally:
-            gate.open.set()
-        handle.result(LONG_S)
 
 
 def test_a_part_of_a_team_that_has_ended_is_no_task_that_has_ended() -> None:
@@ -238,21 +166,6 @@ def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool()
     assert rows == {"shop": [], "shop/a": [], "shop/pool": [2025.0, 2050.0]}
 
 
-def test_a_row_tells_how_often_a_child_was_restarted_and_how_much_of_a_limit_is_used_up() -> None:
-    """[3 of 10] A supervisor that is about to give up was never restarted itself."""
-    parks = WorkerSpec(id="parks", handle=faulty, on_exhausted="park")
-    spec = SupervisorSpec(
-        id="shop", max_restarts=10, period_s=60.0, children=[WorkerSpec(id="a", handle=faulty), parks]
-    )
-    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
-        for path in ("a", "a", "a", "parks"):
-            tree.ref(f"shop/{path}").tell(ValueError())
-            settle(tree)
-        names = ("restarts", "restarts_used", "max_restarts", "within_s")
-        rows = {row["path"]: tuple(row[name] for name in names) for row in source.snapshot()["rows"]}
-    assert rows == {"shop": (0, 3, 10, 60.0), "shop/a": (3, None, None, None), "shop/parks": (1, 1, 10, 60.0)}
-
-
 def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> None:
     """[60 groups of 60] A root with many children was one row, and a tree was as large as its first level."""
     groups = [
@@ -269,38 +182,7 @@ def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> 
     assert [(each["total"], each["cut"]) for each in (whole, opened, small)] == [(1 + 60 + 60 * 60 + 1, True)] * 3
 
 
-def test_the_log_of_a_task_shows_times_as_times_of_day() -> None:
-    def flaky(_: Any, context: Context) -> str:
-        if context.attempt == 1:
-            raise OSError("gone")
-        return "done"
-
-    worker = WorkerSpec(id="w", execute=flaky, on_failure=[Retry(initial_s=0.01)])
-    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
-    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=[worker])) as (tree, client):
-        tree.submit(Task("go", id="t")).result(LONG_S)
-        log = client.get("/api/tasks/t").json()["log"]
-    (retried,) = (line["text"] for line in log if line["kind"] == "subtask_retrying")
-    assert re.search(r"\bdue=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", retried)
-    assert "e+" not in "".join(line["text"] for line in log)
-
-
 # -- timelines -----------------------------------------------------------------------------------------------
-
-
-def test_the_log_of_a_task_shows_a_plan_as_json_without_what_was_not_given() -> None:
-    plan = [Subtask("a", "find them", worker="w"), Subtask("b", "compare", worker="w", depends_on=["a"])]
-    children = [WorkerSpec(id="w", execute=lambda *_: "done")]
-    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(plan)), children=children)
-    with looked_at(spec, content=True) as (tree, client):
-        tree.submit(Task("go", id="t-1")).result(LONG_S)
-        log = client.get("/api/tasks/t-1").json()["log"]
-    (text,) = [each["text"] for each in log if each["kind"] == "planned"]
-    shown = json.loads(text.partition("plan=")[2].rpartition("}")[0] + "}")
-    assert [each["id"] for each in shown["subtasks"]] == ["a", "b"]
-    assert shown["subtasks"][1]["depends_on"] == ["a"]
-    assert "depends_on" not in shown["subtasks"][0]
-    assert "budget" not in text
 
 
 def test_a_timeline_has_a_bar_for_an_undo_and_says_which_attempt_has_failed() -> None:
@@ -324,37 +206,6 @@ def test_a_timeline_has_a_bar_for_an_undo_and_says_which_attempt_has_failed() ->
             ("pay", "undo", 1, "undone"),
         ]
         assert client.get("/api/tasks/t").json()["status"] == "failed"
-
-
-def test_an_undo_that_was_cut_off_by_the_stop_of_its_tree_is_put_back_on_the_timeline_and_has_not_failed() -> None:
-    begun = threading.Event()
-
-    async def undo(*_: Any) -> None:
-        if not begun.is_set():
-            begun.set()
-            await asyncio.Event().wait()  # until its tree is stopped
-
-    def breaks(_: Any) -> None:
-        raise OSError("gone")
-
-    plan = [Subtask("pay", worker="pay"), Subtask("ship", worker="ship", depends_on=["pay"])]
-    children = [
-        WorkerSpec(id="pay", execute=lambda _: "paid", undo=undo),
-        WorkerSpec(id="ship", execute=breaks),
-    ]
-    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(plan), on_failure=[]), children=children)
-    store = MemoryStore()
-    with start(spec, store=store) as tree:
-        tree.submit(Task("go", id="t"))
-        assert begun.wait(LONG_S)
-    with start(spec, store=store) as tree:
-        eventually(lambda: tree.task("t").report is not None)
-        bars = bars_of_records(tree.task("t").events())
-
-    assert [(bar["subtask"], bar["status"]) for bar in bars if bar["kind"] == "undo"] == [
-        ("pay", "put back"),
-        ("pay", "undone"),
-    ]
 
 
 def test_a_task_that_was_sent_back_shows_its_rounds_usage_by_worker_and_its_report() -> None:
@@ -407,83 +258,6 @@ def test_a_timeline_has_the_attempt_that_gave_way_and_its_wait_until_it_goes_on(
             ("running", "preempted"),
             ("queued", "done"),
             ("running", "succeeded"),
-        ]
-
-
-@pytest.mark.parametrize("how", ["queued again", "failed"])
-def test_the_bar_of_an_attempt_that_was_lost_ends_with_the_last_record_of_its_process(how: str) -> None:
-    lost: Event = task_events.SubtaskQueued("shop", "t", 3600.0, "a", "nothing is known of its attempt")
-    if how == "failed":
-        error = "it takes its process with it"
-        lost = task_events.SubtaskFailed("shop", "t", 3600.0, "a", "a", 1, "lost", error)
-    records = [
-        task_events.SubtaskQueued("shop", "t", 3.0, "a"),
-        task_events.SubtaskStarted("shop", "t", 4.0, "a", "a", 1, 1),
-        task_events.SubtaskQueued("shop", "t", 5.0, "b"),  # the last that the process has recorded
-        lost,
-    ]
-    ran = [bar for bar in bars_of_records(records) if bar["kind"] == "running"]
-    assert [(bar["from"], bar["to"], bar["status"]) for bar in ran] == [(4.0, 5.0, how)]
-
-
-@pytest.mark.parametrize(("reason", "to"), [("nothing is known of its attempt", 5.0), ("it was stopped", 3600.0)])
-@pytest.mark.parametrize("subtask", ["", "a"], ids=["step", "undo"])
-def test_the_bar_of_a_step_or_an_undo_that_was_lost_ends_so_too_and_of_one_that_was_stopped_with_its_stop(
-    subtask: str, reason: str, to: float
-) -> None:
-    begins: Event = task_events.StepStarted("shop", "t", 4.0, "plan", 1)
-    if subtask:
-        begins = task_events.Compensating("shop", "t", 4.0, subtask, "a", 1, 1)
-    records = [
-        begins,
-        task_events.SubtaskQueued("shop", "t", 5.0, "b"),
-        task_events.StepPutBack("shop", "t", 3600.0, "undo" if subtask else "plan", reason, subtask),
-    ]
-    (ran,) = [bar for bar in bars_of_records(records) if bar["kind"] in {"running", "undo"}]
-    assert (ran["from"], ran["to"], ran["status"]) == (4.0, to, "put back")
-
-
-def test_usage_of_a_member_of_a_team_is_not_that_of_a_worker_of_the_same_name_beside_the_team() -> None:
-    def within(_: Any, context: Context) -> str:
-        context.use(tokens=25)
-        return "done"
-
-    def beside(_: Any, context: Context) -> str:
-        context.use(tokens=2)
-        return "done"
-
-    members = [WorkerSpec(id="w", execute=within)]
-    team = SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan([Subtask("w")])), children=members)
-    tasks = Tasks(planner=StaticPlan([Subtask("team"), Subtask("w")]))
-    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=beside), team])
-    with looked_at(spec) as (tree, client):
-        assert tree.submit(Task("go", id="t")).result(LONG_S).usage.tokens == 27
-        usage = client.get("/api/tasks/t").json()["usage"]
-        assert {name: used["tokens"] for name, used in usage.items()} == {"w": 2, "team": 25, "team/w": 25}
-
-
-def test_a_timeline_shows_what_was_put_off_or_refused_as_that_and_not_as_failed() -> None:
-    left = iter([Later(0.0), "done"])
-
-    def works(_: Any) -> Any:
-        end = next(left)
-        if isinstance(end, Later):
-            raise end
-        return end
-
-    def refuses(_: Any) -> Any:
-        raise Rejected("not mine")
-
-    children = [WorkerSpec(id=id_, execute=f, capabilities={"work"}) for id_, f in (("x", refuses), ("y", works))]
-    tasks = Tasks(planner=StaticPlan([Subtask("a", capability="work")]))
-    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=children)) as (tree, client):
-        handle = tree.submit(Task("go", id="t"))
-        assert handle.result(LONG_S).results == {"a": "done"}
-        ran = [bar for bar in client.get("/api/tasks/t").json()["bars"] if bar["kind"] == "running"]
-        assert [(bar["worker"], bar["status"], bar["error"]) for bar in ran] == [
-            ("x", "rejected", None),
-            ("y", "later", None),
-            ("y", "succeeded", None),
         ]
 
 

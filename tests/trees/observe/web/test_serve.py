@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,11 +15,8 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from actors import ActorsError, ChildExited, ChildRestarting, ConfigError, Worker
-from actors.model.events import kinds
+from actors import ActorsError, ConfigError, Worker
 from actors.runtime.handle import system_of
-from tests.browser.conftest import serve
-from tests.browser.shop import Shop
 from tests.support.hardening import LONG_S, eventually
 from tests.support.ports import free_port
 from tests.support.programs import ran
@@ -161,27 +158,6 @@ def test_a_crash_is_shown_with_its_frames_to_who_looks_afterwards_and_its_messag
         assert any("_handle" in frame for frame in last["frames"])
         crashes = client.get("/api/snapshot").json()["now"]["crashes"]
         assert [(each["path"], each["type"], each["count"]) for each in crashes] == [("shop/a", "ValueError", 1)]
-
-
-def test_a_stream_is_open_once_it_hears_events_and_not_before() -> None:
-    opened, was_open = threading.Event(), list[bool]()
-
-    class Slow(Shop):
-        def subscribe(self, callback: Callable[[dict[str, Any]], object]) -> Callable[[], None]:
-            was_open.append(opened.wait(0.3))  # not in the right order, so it waits as long as it may
-            return super().subscribe(callback)
-
-    shop = Slow()
-    with (
-        serve(shop) as address,
-        httpx.stream("GET", httpx.URL(address).join("/events"), timeout=20) as response,
-    ):
-        opened.set()
-        shop.tell("child_started", "shop/poller")
-        kind, event, _ = next(_events(response))
-
-    assert was_open == [False]
-    assert (kind, event["name"]) == ("change", "child_started")
 
 
 def test_events_come_with_ids_and_go_on_after_the_last_that_was_seen(tree: Tree) -> None:
@@ -353,20 +329,6 @@ def test_a_crash_of_the_server_is_an_event_and_it_comes_back_on_its_port(tree: T
     assert any(isinstance(event, PageFailed) and isinstance(event.error, ZeroDivisionError) for event in heard)
     assert tree.child("shop/a").restarts == 0
     assert tree.is_alive
-
-
-def test_while_nobody_looks_only_exits_are_noted(tree: Tree) -> None:
-    bus = system_of(tree).bus
-    before = len(bus._subscriptions)
-    page = tree.serve(port=0)
-    assert len(bus._subscriptions) == before + 1
-    wants = list(bus._subscriptions)[-1].wants
-    assert wants is not None
-    assert {kind for kind in kinds() if wants(kind)} == {ChildExited, ChildRestarting}
-    with _client(page) as client, client.stream("GET", "/events"):
-        eventually(lambda: len(bus._subscriptions) == before + 2)
-    page.stop()
-    assert len(bus._subscriptions) == before
 
 
 def test_a_tree_may_be_started_with_its_page_and_a_start_that_fails_leaves_none(

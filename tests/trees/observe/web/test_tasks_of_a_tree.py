@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from actors import Escalated, Event
-from actors.tasks.orchestration.task_runtime import TaskRuntime
 from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
@@ -19,7 +16,6 @@ from trees import (
     Check,
     Escalate,
     Operated,
-    Plan,
     Retry,
     StaticPlan,
     Subtask,
@@ -32,10 +28,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.command.store_source import StoreSource
-from trees.host import task_source
-from trees.host.tree_source import TreeSource
-from trees.store import MemoryStore
 
 GOAL = "a goal <img src=x>"
 
@@ -120,29 +112,6 @@ def test_a_task_is_shown_with_graph_timeline_and_log_while_it_waits_and_after_it
     assert (GOAL in str(page)) is content
     assert ("secret result" in str(page)) is content
     assert client.post(f"{url}/cancel", json={}).status_code == 409
-
-
-@pytest.mark.parametrize("kind", ["tree", "store"])
-def test_a_list_has_the_beginning_of_a_long_goal_and_a_search_and_the_page_of_its_task_have_all_of_it(
-    kind: str, tmp_path: Path
-) -> None:
-    """A list is asked for again and again, and a goal may be a whole document."""
-    goal = f"{'long ' * 20_000}needle"
-    children = [WorkerSpec(id="one", execute=lambda task: "done")]
-    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("one")])), children=children)
-    url = f"sqlite:///{tmp_path / 'tasks.db'}"
-    with start(spec, store=url) as tree, closing(TreeSource(tree._system, tree._leadership, [], content=True)) as own:
-        for number, words in enumerate(("short", "x" * 500, "x" * 501, goal)):
-            tree.submit(Task(words, id=f"t-{number}")).result(LONG_S)
-        with closing(StoreSource(url)) as stored:
-            source = own if kind == "tree" else stored
-            listed = {row["id"]: row["goal"] for row in source.tasks()["tasks"]}
-            (found,) = source.tasks("succeeded", "NEEDLE")["tasks"]
-            page = source.task("t-3")
-    cut = f"{goal[:500]}..."
-    assert listed == {"t-0": "short", "t-1": "x" * 500, "t-2": f"{'x' * 500}...", "t-3": cut}
-    assert (found["id"], found["goal"]) == ("t-3", cut)
-    assert page["goal"] == goal
 
 
 def _wonders(task: Any) -> str:
@@ -262,76 +231,3 @@ def test_an_answer_that_cannot_be_stored_is_bad_input_and_its_question_stays_ope
     assert (again.status_code, handle.result(LONG_S).status) == (200, "succeeded")
     late = client.post(f"/api/questions/{question['id']}", json={"answer": "edit", "value": "more"})
     assert late.status_code in {404, 409}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "in SQLite"])
-@pytest.mark.parametrize("query", ["q=needle", "q=NEEDLE&status=succeeded", "status=failed", "q=f-7"])
-def test_a_search_of_finished_tasks_reads_whole_only_the_journals_of_those_that_it_finds(
-    durable: bool, query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def work(task: Any) -> str:
-        if "breaks" in task:
-            raise ValueError("no")
-        return "done"
-
-    monkeypatch.setattr(task_source, "_AT_ONCE", 7)
-    tasks = Tasks(on_failure=[], planner=lambda task, *_: Plan([Subtask("a", task.goal, worker="w")]))
-    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=work, pool=4)])
-    store = f"sqlite:///{tmp_path / 'tasks.db'}" if durable else MemoryStore()
-    wanted = {"q=needle": ["n-1", "n-2"], "status=failed": ["f-1", "f-7"], "q=f-7": ["f-7"]}
-    with start(spec, store=store) as tree:
-        goals = {f"t-{number}": "hay" for number in range(30)} | {"n-1": "a Needle", "n-2": "needles"}
-        goals |= {"f-1": "breaks", "f-7": "breaks"}
-        for handle in tree.submit_many([Task(goal, id=id_) for id_, goal in goals.items()]):
-            eventually(lambda handle=handle: handle.report is not None, handle.task.id)
-    with start(spec, store=store) as tree:  # none of them is at hand
-        page = tree.serve(port=0, content=True)
-        read: list[str] = []
-        outline = TaskRuntime.outline
-        monkeypatch.setattr(
-            TaskRuntime, "outline", lambda self, id_, *at: (read.append(id_), outline(self, id_, *at))[1]
-        )
-        with httpx.Client(
-            base_url=page.address, headers={"Authorization": f"Bearer {page.token}"}, timeout=LONG_S
-        ) as client:
-            for reads in (wanted.get(query, ["n-1", "n-2"]), []):
-                found = client.get(f"/api/tasks?{query}").json()
-                assert sorted(row["id"] for row in found["tasks"]) == wanted.get(query, ["n-1", "n-2"])
-                assert not found["cut"]
-                assert sorted(read) == reads
-                read.clear()
-            assert len(client.get("/api/tasks").json()["tasks"]) == len(goals)
-
-
-@pytest.mark.parametrize("durable", [False, True], ids=["in memory", "in SQLite"])
-def test_a_task_that_has_the_id_of_one_that_was_removed_is_listed_and_found_as_itself(
-    durable: bool, tmp_path: Path
-) -> None:
-    def work(task: Any) -> str:
-        if "breaks" in task:
-            raise ValueError("no")
-        return "done"
-
-    tasks = Tasks(on_failure=[], planner=lambda task, *_: Plan([Subtask("a", task.goal, worker="w")]))
-    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=work)])
-    store = f"sqlite:///{tmp_path / 'tasks.db'}" if durable else MemoryStore()
-    with start(spec, store=store) as tree:
-        page = tree.serve(port=0, content=True)
-        headers = {"Authorization": f"Bearer {page.token}"}
-        with httpx.Client(base_url=page.address, headers=headers, timeout=LONG_S) as client:
-
-            def listed(**query: str) -> list[tuple[str, str, str]]:
-                rows = client.get("/api/tasks", params=query).json()["tasks"]
-                return [(row["id"], row["status"], row["goal"]) for row in rows]
-
-            tree.run(Task("apples", id="x"), LONG_S)
-            assert listed(q="pears") == listed(status="failed") == []  # its goal, and its end, are remembered
-            assert listed() == [("x", "succeeded", "apples")]
-            tree.remove_task("x")
-            assert listed() == []
-            handle = tree.submit(Task("pears: breaks", id="x"))
-            eventually(lambda: handle.report is not None)
-
-            now = [("x", "failed", "pears: breaks")]
-            assert (listed(), listed(q="pears"), listed(status="failed"), listed(q="apples")) == (now, now, now, [])
