@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
-import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from time import monotonic
 from typing import Any
@@ -16,7 +14,6 @@ import pytest
 import actors
 from actors import (
     BlockingAskError,
-    ChildExited,
     ConfigError,
     HostLoopClosedError,
     InternalError,
@@ -29,7 +26,6 @@ from tests.support.hardening import (
     Witness,
     crash,
     eventually,
-    gone,
     obey,
     obey_async,
     python,
@@ -94,28 +90,6 @@ def test_a_client_that_belongs_to_the_hosts_loop_works_in_a_worker() -> None:
     assert run(main) == {"a": "from the host"}
 
 
-def test_the_orchestrator_stays_on_the_trees_loop_and_sync_workers_on_their_threads() -> None:
-    spec = SupervisorSpec(
-        id="r",
-        tasks=Tasks(planner=StaticPlan([Subtask("a"), Subtask("b")])),
-        children=[
-            WorkerSpec(id="a", execute=on_which_loop),
-            WorkerSpec(id="b", execute=lambda *_: threading.get_ident()),
-        ],
-    )
-
-    async def main() -> None:
-        async with start_async(spec, loop="host") as tree:
-            found = (await tree.arun(Task("x"))).results
-            assert found["a"] == id(asyncio.get_running_loop())
-            assert found["b"] != threading.get_ident()
-            children = tree._system.children
-            assert children["r/orchestrator"].incarnation.place is tree._system.loop  # type: ignore[union-attr]
-            assert children["r/a"].incarnation.place is not tree._system.loop  # type: ignore[union-attr]
-
-    run(main)
-
-
 class Owning(Worker):
     """Lives in one task of the host's loop."""
 
@@ -170,19 +144,6 @@ def test_two_trees_may_share_the_loop_of_their_host() -> None:
     run(main)
 
 
-def test_a_tree_that_has_ended_is_held_by_nothing_of_its_hosts_thread() -> None:
-    async def main() -> None:
-        ended: list[weakref.ref[Any]] = []
-        for _ in range(3):
-            async with start_async(root(worker("w", on_which_loop)), loop="host") as tree:
-                await tree.ref("t/w").ask_async(1)
-                ended.append(weakref.ref(tree._system))
-            del tree
-        await asyncio.to_thread(eventually, lambda: gone(*ended), "the end of all that belonged to the trees")
-
-    run(main)
-
-
 @pytest.mark.parametrize("word", ["mine", None, 3])
 def test_any_other_word_is_a_mistake_of_the_call(word: Any) -> None:
     with pytest.raises(ConfigError, match="loop"):
@@ -190,23 +151,6 @@ def test_any_other_word_is_a_mistake_of_the_call(word: Any) -> None:
 
 
 # -- what a host may do to its loop -------------------------------------------------------------------------
-
-
-def test_a_blocked_host_loop_is_reported_and_never_given_up() -> None:
-    async def main() -> None:
-        async with start_async(root(worker("w", on_which_loop)), loop="host") as tree:
-            seen = Witness(tree)
-            waiting = tree.ref("t/w").ask("later", timeout=LONG_S, block=False)
-            began = monotonic()
-            while not seen._delivered(LoopBlocked, {}) and monotonic() - began < LONG_S:
-                time.sleep(0.01)  # noqa: ASYNC251 - the fault that is to be reported
-            (blocked,) = seen._delivered(LoopBlocked, {})
-            assert (blocked.loop, blocked.path) == ("host", "t")
-            assert "test_host_loop" in blocked.stack
-            assert await waiting == id(asyncio.get_running_loop()), "it went on when the host did"
-            assert tree.child("t/w").incarnation == 1
-
-    run(main)
 
 
 def test_a_worker_that_blocks_it_is_named() -> None:
@@ -342,21 +286,6 @@ def test_a_loop_that_is_stopped_and_goes_on_later_loses_nothing() -> None:
         assert not stopping.is_alive()
         assert not tree.is_alive
     finally:
-        loop.close()
-
-
-def test_a_stop_while_the_loop_stands_still_ends_within_the_limits_of_its_workers() -> None:
-    loop = asyncio.new_event_loop()
-    try:
-        spec = root(worker("w", Owning, args=([],), shutdown=0.05))
-        tree = loop.run_until_complete(_awaited(start_async(spec, loop="host")))
-        seen = Witness(tree)
-        began = monotonic()
-        assert tree.stop(LONG_S)
-        assert monotonic() - began < LONG_S / 2
-        assert [str(each.reason) for each in seen._delivered(ChildExited, {"path": "t/w"})] == ["killed"]
-    finally:
-        loop.run_until_complete(asyncio.sleep(0))  # the task that was abandoned comes back
         loop.close()
 
 

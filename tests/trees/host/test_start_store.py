@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +11,7 @@ from typing import Any
 import pytest
 
 from actors import RestartLimitError, StartError, TreeDownError, Worker
-from actors.runtime.living_trees import LIVING
-from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
+from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.support.command import WAIT_S, file, out, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import Cluster, postgres, postgres_url, sqlite_url, store_url
@@ -23,7 +19,6 @@ from tests.support.programs import python, ran
 from trees import (
     HA,
     StaticPlan,
-    StoreBusyError,
     StoreError,
     Subtask,
     SupervisorSpec,
@@ -31,21 +26,14 @@ from trees import (
     Tasks,
     TaskStatus,
     TaskSubmitted,
-    Tree,
     UnknownTaskError,
-    Web,
-    WebError,
     WorkerSpec,
     start,
     start_async,
 )
-from trees.host.store_binding import close_store
-from trees.store import MemoryStore, SqlStore
-from trees.store.database import Database
 
 __all__ = ["postgres", "postgres_url", "runtime", "sqlite_url", "store_url"]
 TWO = StaticPlan([Subtask("a"), Subtask("b", depends_on=["a"])])
-starting = importlib.import_module("trees.host.start")
 
 
 def spec_of(a: Any, b: Any, **words: Any) -> SupervisorSpec:
@@ -155,37 +143,6 @@ def test_tasks_of_earlier_processes_are_found_by_their_ids_and_listed_by_status(
     assert again is TaskStatus.SUCCEEDED
 
 
-def test_listing_what_has_ended_reads_no_journals(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = spec_of(ScriptedExecutable("one"), ScriptedExecutable("two"))
-    with start(spec, store=url) as tree:
-        for number in range(20):
-            tree.submit(Task("do it", id=f"t{number}")).result(timeout=LONG_S)
-    with start(spec, store=url) as tree:
-        store: Any = tree._system.services["tasks"].store
-        with monkeypatch.context() as patch:
-            patch.setattr(store, "read", None)
-            listed = [handle.id for handle in tree.tasks("succeeded")]
-            none = tree.tasks("failed")
-
-    assert listed == [f"t{number}" for number in range(20)]
-    assert none == []
-
-
-def test_a_task_whose_journal_is_damaged_stands_still_and_hinders_no_other(sqlite_url: str) -> None:
-    with left_half_done(sqlite_url) as a:
-        pass
-    with Database(sqlite_url).transaction() as connection:
-        connection.exec_driver_sql("UPDATE regrow_records SET body = '{' WHERE stream = 't' AND n = 0")
-    with start(spec_of(a, ScriptedExecutable("two")), store=sqlite_url) as tree:
-        report = tree.run("do it", timeout=LONG_S)
-        found = tree.resumed(), tree.tasks("running"), [handle.id for handle in tree.tasks()]
-        with pytest.raises(StoreError, match="It is damaged"):
-            _ = tree.task("t").status
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert found == ([], [], [report.task_id])
-
-
 # -- who may start it ------------------------------------------------------------------------------------------
 
 
@@ -238,45 +195,6 @@ def test_a_store_that_cannot_be_opened_is_an_error_and_nothing_has_run(wrong: st
 
     assert f"Did you mean {wrong!r}" not in str(refused.value)
     assert Loud.started == []
-
-
-class Kept(SqlStore):
-    """A store that is opened when it is made, as one of the user's own may be."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url, root="p")
-        self.open()
-
-
-@pytest.mark.parametrize("root", ["p", "q"])
-@pytest.mark.parametrize("kind", ["memory", "file"])
-def test_a_store_object_serves_one_tree_at_a_time(sqlite_url: str, kind: str, root: str) -> None:
-    store = MemoryStore() if kind == "memory" else Kept(sqlite_url)
-    first = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task, context: 1)])
-    second = first.model_copy(update={"id": root})
-    try:
-        with start(first, store=store) as tree:
-            with pytest.raises(StoreBusyError, match="'p' is in use by another tree of this process"):
-                start(second, store=store)
-            assert tree.run(Task("go", id="t")).results == {"w": 1}
-        if kind == "memory":  # one that is down is in nobody's way
-            with start(second, store=store) as tree:
-                assert tree.run(Task("go", id="u")).results == {"w": 1}
-    finally:
-        close_store(store)
-
-
-def test_a_start_that_failed_late_is_no_tree_of_this_process_though_its_error_is_kept() -> None:
-    """Its system was made when the page found its port taken. Frames of the error have it still."""
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task, context: 1)])
-    store, before = MemoryStore(), set(map(id, LIVING.snapshot()))
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WebError, match="taken") as kept:
-        start(spec, store=store, web=Web(port=taken.getsockname()[1]))
-
-    assert kept.value.__traceback__ is not None
-    assert {id(each) for each in LIVING.snapshot()} <= before
-    with start(spec, store=store) as tree:
-        assert tree.run(Task("go", id="t")).results == {"w": 1}
 
 
 def test_a_declaration_that_is_wrong_leaves_no_file(sqlite_url: str, tmp_path: Path) -> None:
@@ -364,71 +282,6 @@ def test_a_root_that_gave_up_has_closed_its_store_before_anybody_hears_of_it(url
 
 
 # -- on an event loop ------------------------------------------------------------------------------------------
-
-
-def test_a_store_is_opened_beside_the_event_loop(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    may_open, threads = threading.Event(), []
-
-    def slow(*args: Any, **words: Any) -> Any:
-        threads.append(threading.current_thread())
-        assert may_open.wait(LONG_S)
-        return original(*args, **words)
-
-    original = starting.open_store
-    monkeypatch.setattr(starting, "open_store", slow)
-
-    async def host() -> Tree:
-        starts = asyncio.ensure_future(_awaited(spec_of(ScriptedExecutable("one"), ScriptedExecutable("two")), url))
-        await asyncio.sleep(0)  # the loop goes on, and lets it
-        may_open.set()
-        return await starts
-
-    tree = asyncio.run(host())
-    tree.stop()
-
-    assert threads[0] is not threading.current_thread()
-
-
-async def _awaited(spec: SupervisorSpec, url: str) -> Tree:
-    return await start_async(spec, store=url)
-
-
-def test_a_start_that_is_cancelled_while_its_store_is_opened_closes_it(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, may_open, closed = threading.Event(), threading.Event(), threading.Event()
-
-    def slow(*args: Any, **words: Any) -> Any:
-        begun.set()
-        assert may_open.wait(LONG_S)
-        store = original(*args, **words)
-        close = store.close
-
-        def closing() -> None:
-            close()
-            closed.set()
-
-        monkeypatch.setattr(store, "close", closing)
-        return store
-
-    original = starting.open_store
-    monkeypatch.setattr(starting, "open_store", slow)
-    spec = spec_of(ScriptedExecutable("one"), ScriptedExecutable("two"))
-
-    async def host() -> None:
-        starts = asyncio.ensure_future(_awaited(spec, url))
-        await asyncio.to_thread(begun.wait, LONG_S)
-        starts.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starts
-
-    asyncio.run(host())
-    may_open.set()
-
-    assert closed.wait(LONG_S)
-    monkeypatch.undo()
-    with start(spec, store=url) as tree:
-        settle(tree)
 
 
 # -- the end of the process ------------------------------------------------------------------------------------

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 
+import psycopg
 import pytest
 
 from actors import Event
@@ -147,3 +150,14 @@ class Heard:
 
         self.wait(lambda: len(all_of()) >= number)
         return all_of()[number - 1]
+
+
+def execute(url: str, statement: str) -> None:
+    """Run a statement on either kind of database."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute(statement)
+            connection.commit()
+        return
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(statement.encode())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import actors
 from trees import StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PLAN = StaticPlan([Subtask("search"), Subtask("compare", depends_on=["search"])])
@@ -23,7 +24,7 @@ def office(ran: list[str], *, hangs: threading.Event | None = None) -> Superviso
         ran.append("compare")
         if hangs is not None:
             hangs.set()
-            context.sleep(60)  # type: ignore[attr-defined]
+            actors.sleep(60)
         return f"{len(context.results['search'])} candidates"  # type: ignore[attr-defined]
 
     workers = [WorkerSpec(id="search", execute=search), WorkerSpec(id="compare", execute=compare, shutdown=0.1)]
@@ -32,6 +33,7 @@ def office(ran: list[str], *, hangs: threading.Event | None = None) -> Superviso
 
 KILLED = """
 import os, sys
+import actors
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 def search(task, context):

@@ -19,8 +19,7 @@ import pytest
 from actors import ConfigError
 from tests.support.command import Process, out
 from tests.support.programs import python
-from tests.trees.store.stores import OWNER, ended, kept, opened, opened_and_closed, refusal, submitted
-from tests.trees.store.test_migrations import execute
+from tests.trees.store.stores import OWNER, ended, execute, kept, opened, opened_and_closed, refusal, submitted
 from trees import StoreBusyError, StoreError
 from trees.store import Keep, MemoryStore, SqlStore, open_store
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import ActorsError, InternalError
 from tests.faults.proxy import proxied
 from tests.support.databases import Cluster
 from tests.support.programs import ran
 from tests.trees.store.stores import OWNER, PATIENCE_S, Heard, ended, kept, queued, submitted, succeeded
 from trees import StoreError, StorePaused, StoreResumed
 from trees.store import SqlStore, open_store
-from trees.store.remote_commands import RemoteCommand
 
 ROOT = Path(__file__).parents[3]
 
@@ -235,46 +233,6 @@ def test_a_wire_that_is_cut_in_the_middle_leaves_every_record_there_once(words: 
     assert records_of(postgres_url, "new") == [submitted("new")]
 
 
-READS: dict[str, Callable[[Any], int]] = {
-    "whole": lambda store: len(store.read("t")),
-    "in outline": lambda store: len(store.outline("t")),
-    "its first record": lambda store: len(store.firsts(["t"])) + 11,
-    "every task": lambda store: len(store.all_tasks()) + 11,
-}
-
-
-@pytest.mark.parametrize("cuts", [1, 2])
-@pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_a_read_whose_connection_is_cut_in_the_middle_is_made_again(
-    read: Callable[[Any], int], cuts: int, postgres_url: str
-) -> None:
-    with opened(postgres_url) as (store, _):
-        store.create("t", OWNER, submitted("t"))
-        for number in range(10):
-            store.append("t", queued("t", number))
-        store.append("t", ended("t"))
-        store.finish("t")
-        kept(store)
-    with proxied(postgres_url) as proxy, opened(proxy.url) as (store, heard):
-        again = store._database.reading
-        made = []
-
-        @contextmanager
-        def cut_in_the_middle() -> Iterator[Any]:
-            with again() as connection:
-                made.append(connection)
-                if len(made) <= cuts:
-                    proxy.cut_after(b"regrow_streams" if read is READS["every task"] else b"regrow_records")
-                yield connection
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store._database, "reading", cut_in_the_middle)
-            assert read(store) == 12
-        assert proxy.was_cut.is_set()
-        assert len(made) == cuts + 1
-        assert not heard.losses
-
-
 def test_a_read_of_a_server_that_cannot_be_reached_fails_at_once(postgres_url: str) -> None:
     with proxied(postgres_url) as proxy, opened(proxy.url) as (store, _):
         proxy.cut()
@@ -364,21 +322,3 @@ def test_the_child_of_a_fork_may_not_use_it_and_does_its_parent_no_harm(store_ur
 
     assert (done.stdout, done.stderr) == ("10\nclosed\n", "")
     assert records_of(store_url) == [submitted("t"), *(queued("t", number) for number in range(5))]
-
-
-def test_whoever_hears_an_order_and_raises_does_not_end_the_writer(store_url: str) -> None:
-    class Deaf(Heard):
-        def order(self, order: RemoteCommand) -> None:
-            raise ActorsError("not now")
-
-    with opened(store_url) as (store, _):
-        store.create("t", OWNER, submitted("t"))
-        kept(store)
-        store.listener = heard = Deaf()
-        looking = SqlStore.look(store_url)
-        looking.post_command(OWNER, "t", "cancel", {})
-        looking.close()
-
-        assert isinstance(heard.wait_for(InternalError).error, ActorsError)
-        store.create("u", OWNER, submitted("u"))
-        kept(store)

@@ -203,15 +203,6 @@ def test_a_worker_that_handles_another_item_by_now_is_not_replaced() -> None:
     assert child.incarnation == 1
 
 
-def test_an_executable_that_hangs_without_any_limit_declared_has_one_by_default() -> None:
-    with start(tasks(execute=work)) as tree:
-        batch = tree.map([], "t/w")
-        with_own = tree.map([], "t/w", timeout_s=2.0)
-
-        assert batch._target._plan.subtasks[0].timeout_s == 60.0  # type: ignore[attr-defined]
-        assert with_own._target._plan.subtasks[0].timeout_s == 2.0  # type: ignore[attr-defined]
-
-
 def test_five_thousand_documents_of_which_some_are_bad_or_hang_are_accounted_for_with_all_defaults() -> None:
     gate = threading.Event()
 
