@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -47,21 +48,64 @@ class LostInJsonError(ValueError):
         self.hint = hint
 
 
+class NotJsonError(ValueError):
+    """No JSON can be made of ``value``, which stands at ``place`` (``['rows'][1]['n']``) in what was given."""
+
+    def __init__(self, place: str, value: object, error: Exception) -> None:
+        super().__init__(f"{place or 'it'}: {error}")
+        self.place = place
+        self.value = value
+        self.error = error
+
+
 def json_form(value: object, *, exclude_none: bool = False) -> Any:
-    """The JSON of a value; ``exclude_none`` leaves out the fields of models that are None.
+    """The JSON of a value; ``exclude_none`` leaves out the fields of models that are None. A number of numpy is one.
 
     Raises:
         LostInJsonError: something of it would be lost.
-        PydanticSerializationError: it is nothing that JSON can be made of.
-        ValueError: the same.
-        RecursionError: it is nested too deeply.
+        NotJsonError: something in it is nothing that JSON can be made of.
+        RecursionError: it is nested too deeply, or holds itself.
     """
+    form = partial(to_jsonable_python, exclude_none=exclude_none, fallback=_plain_number)
     try:
-        made = to_jsonable_python(value, exclude_none=exclude_none)
-    except PydanticSerializationError as error:
+        made = form(value)
+    except ValueError as error:  # PydanticSerializationError is one
         raise_interrupt(error)
-        raise
-    return _kept(value, made, partial(to_json, exclude_none=exclude_none))
+        made = _by_hand(value, "", form)
+        if _has_objects(made):  # an iterator, which pydantic has used up
+            raise
+    return _kept(value, made, partial(to_json, exclude_none=exclude_none, fallback=_plain_number))
+
+
+def _plain_number(value: Any) -> object:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.generic) or type(value.item()) is type(value):
+        raise PydanticSerializationError(f"Unable to serialize unknown type: {type(value)}")
+    return value.item()
+
+
+def _by_hand(value: Any, place: str, form: Callable[[object], Any]) -> Any:
+    """The JSON of what pydantic has refused: it takes half a character for a value of a dict, and not for a key.
+
+    Raises:
+        NotJsonError: it was refused for something else, which this says.
+        RecursionError: it is nested too deeply, or holds itself.
+    """
+    if type(value) is dict:
+        keys = [key if type(key) is str else next(iter(_leaf({key: None}, f"{place} (a key)", form))) for key in value]
+        values = [_by_hand(each, f"{place}[{key!r:.60}]", form) for key, each in value.items()]
+        return dict(zip(keys, values, strict=True))
+    if type(value) in {list, tuple}:
+        return [_by_hand(each, f"{place}[{index}]", form) for index, each in enumerate(value)]
+    return _leaf(value, place, form)
+
+
+def _leaf(value: Any, place: str, form: Callable[[object], Any]) -> Any:
+    try:
+        return value if isinstance(value, Iterator) else form(value)
+    except ValueError as error:
+        raise_interrupt(error)
+        raise NotJsonError(place, value, error) from error
 
 
 def json_form_as(adapter: TypeAdapter[Any], value: object, *, warnings: bool = True) -> Any:
@@ -80,7 +124,7 @@ def json_form_as(adapter: TypeAdapter[Any], value: object, *, warnings: bool = T
     return _kept(value, made, partial(adapter.dump_json, warnings=False))
 
 
-def raise_interrupt(error: PydanticSerializationError) -> None:
+def raise_interrupt(error: Exception) -> None:
     """Raise what pydantic has made an error of its own, where that is none: a signal handler's Ctrl-C, most of all.
 
     Whatever a function of a serializer raises becomes such an error, wherever a signal comes in that function.
@@ -137,7 +181,7 @@ def _has_objects(value: object) -> bool:
 
 
 def _require_distinct(entries: dict[Any, Any]) -> None:
-    if len(to_jsonable_python(dict.fromkeys(entries))) < len(entries):
+    if len(to_jsonable_python(dict.fromkeys(entries), fallback=_plain_number)) < len(entries):
         raise LostInJsonError(*_SAME_KEYS)
 
 

@@ -19,7 +19,7 @@ from actors.model.errors import ActorsError, Problem, UnknownPathError
 from actors.model.raised import is_a
 from actors.validation.error_text import in_brief
 from actors.validation.introspection import NEVER_AWAITED, PLAIN_HINT, is_async
-from actors.validation.json_form import LostInJsonError
+from actors.validation.json_form import LostInJsonError, NotJsonError
 
 T = TypeVar("T")
 
@@ -84,6 +84,19 @@ def is_one_of(words: Collection[str], value: object) -> bool:
     return is_a(value, str) and value in words
 
 
+def fraction_of(value: Any) -> float:
+    """Return how far an attempt says that it is, from 0 to 1.
+
+    Raises:
+        TypeError: it is no number.
+    """
+    try:
+        return min(1.0, max(0.0, float(value)))
+    except (TypeError, ValueError):
+        hint = "Give a number from 0 to 1, and the text after it: context.progress(0.5, 'half')."
+        raise TypeError(f"context.progress: {value_phrase(value)} is no number. {hint}") from None
+
+
 def require_path(path: object) -> None:
     """Refuse what can be no path; ``None``, a list, a ``Ref``.
 
@@ -118,17 +131,20 @@ def type_phrase(value: object) -> str:
 
 def not_json_phrase(value: object, error: Exception) -> str:
     """Return what sort of thing pydantic makes no JSON of, and what in it is the cause; nothing of the value."""
+    if isinstance(error, NotJsonError):
+        found = not_json_phrase(error.value, error.error)
+        return f"{found} at {error.place}" if error.place else found
     whole, text = type_phrase(value), in_brief(error)  # the error may be of a serializer of the user's
     if isinstance(error, LostInJsonError):
         return f"{whole} {error.what}"
     if isinstance(error, UnicodeDecodeError):
-        return f"{whole}{'' if issubclass(type(value), bytes) else ' with bytes in it'} that are no UTF-8"
+        return f"{'' if issubclass(type(value), bytes) else f'{whole} with '}bytes that are no UTF-8"
     if isinstance(error, RecursionError) or "Circular reference" in text or "depth exceeded" in text:
         return f"{whole} that holds itself, or is nested too deeply,"
-    found = _UNKNOWN_TYPE.search(text)
-    if found is None or found[1] == type(value).__name__:
+    unknown = _UNKNOWN_TYPE.search(text)
+    if unknown is None or unknown[1] == type(value).__name__:
         return whole
-    return f"{whole} with {_article(found[1])} {found[1]} in it"
+    return f"{whole} with {_article(unknown[1])} {unknown[1]} in it"
 
 
 def _article(word: str) -> str:

@@ -67,8 +67,6 @@ from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote
 
-from pydantic_core import PydanticSerializationError
-
 from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
 from actors.tasks.execution.agent_results import unwrap_returned
@@ -384,9 +382,10 @@ def _as_json(step: Step, result: Any) -> Any:
     except LostInJsonError as error:
         what = f"{not_json_phrase(result, error)} cannot be recorded. {error.hint}"
         raise InvalidResultError(f"the result of step {step.call.name!r}: {what}") from None
-    except (PydanticSerializationError, ValueError, RecursionError):
+    except (ValueError, RecursionError) as error:
         what = f"the result of step {step.call.name!r} cannot be recorded"
-        raise InvalidResultError(f"{what}: a {name_of(result)} is not JSON (dicts, lists, str, models)") from None
+        phrase = not_json_phrase(result, error)
+        raise InvalidResultError(f"{what}: {phrase} is not JSON (dicts, lists, str, models)") from None
 
 
 def _long_as_json(step: Step, result: Any) -> Any:

@@ -30,7 +30,7 @@ from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Usage
 from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
-from actors.validation.validation_messages import require_seconds, type_phrase
+from actors.validation.validation_messages import fraction_of, require_seconds, type_phrase
 
 if TYPE_CHECKING:
     from actors.messaging.envelope import SystemMessage
@@ -220,12 +220,11 @@ class Context:
         return None if timeout_s is None or attempt.started is None else attempt.started + timeout_s
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Say how far it is, from 0 to 1; also a sign of life."""
-        attempt = self._attempt
+        """Say how far it is, from 0 to 1, and what it does; also a sign of life."""
+        attempt, share = self._attempt, fraction_of(fraction)
         said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
         if attempt.stream is not None:
             attempt.stream.flush()  # what was said before comes before
-        share = min(1.0, max(0.0, float(fraction)))
         attempt.shows_life(attempt.owner.system.now())
         attempt.owner.streams.tell_progress(attempt, share, said)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
-
 from actors.tasks.model.outcome import InvalidResultError
 from actors.validation.json_form import json_form
 from actors.validation.validation_messages import not_json_phrase
@@ -20,7 +18,7 @@ def stored_form(result: Any) -> Any:
     """
     try:
         return json_form(result)
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):
             result.close()  # else it complains that nobody has awaited it
         raise InvalidResultError(

@@ -27,6 +27,7 @@ from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.outcome import Done, plain_text
 from actors.tasks.model.task import Usage
 from actors.validation.introspection import type_name
+from actors.validation.validation_messages import fraction_of
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient
@@ -134,7 +135,7 @@ class ContextElsewhere:
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1; also a sign of life."""
-        self._calls.tell("work", "progress", float(fraction), str(text))
+        self._calls.tell("work", "progress", fraction_of(fraction), str(text))
 
     def stream(self, text: str, kind: str = "text") -> None:
         """Show what it is just saying or doing, as it comes; also a sign of life."""

@@ -13,12 +13,11 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticSerializationError
 
 from actors.tasks.model.ladder_record import RecordedLadder
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
-from actors.validation.json_form import LostInJsonError, json_form
+from actors.validation.json_form import LostInJsonError, NotJsonError, json_form
 from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
 
@@ -102,9 +101,12 @@ def _as_json(value: object) -> object:
     except LostInJsonError as error:
         what = f"hold {not_json_phrase(value, error)} and cannot be kept as JSON"
         raise validation_error(what, error.hint) from error
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
-        raise validation_error("hold what cannot be kept as JSON", hint) from error
+        if isinstance(error, NotJsonError):
+            phrase = not_json_phrase(error.value, error.error)
+            raise validation_error(f"{phrase} cannot be kept as JSON", hint, error.place) from error
+        raise validation_error(f"hold {not_json_phrase(value, error)} and cannot be kept as JSON", hint) from error
 
 
 Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_json)]
