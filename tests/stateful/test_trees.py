@@ -821,7 +821,7 @@ def in_order(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 TestTrees = pytest.mark.timeout(600)(pytest.mark.usefixtures("quiet_log")(TreeMachine.TestCase))  # if it fails
 TestTrees.settings = settings(
-    max_examples=100,
+    max_examples=60,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
