@@ -222,7 +222,8 @@ def backoffs(draw: st.DrawFn, id_: str) -> Backoff | None:
 
 @st.composite
 def workers(draw: st.DrawFn, world: World, id_: str, auto_shutdown: str = "never") -> WorkerSpec:
-    place, restart, brutal, pool = draw(PLACES), draw(RESTARTS), draw(one_in(4)), draw(one_in(4))
+    place, brutal, pool = draw(PLACES), draw(one_in(4)), draw(one_in(4))
+    restart = draw(RESTARTS if auto_shutdown == "never" else st.sampled_from(["permanent", "transient", "transient"]))
     return WorkerSpec(
         id=id_,
         actor=AsyncWalker if place == "loop" else Walker,
@@ -234,7 +235,7 @@ def workers(draw: st.DrawFn, world: World, id_: str, auto_shutdown: str = "never
         pool=2 if pool else 1,
         backoff=None if pool else draw(backoffs(id_)),
         on_exhausted="park" if draw(one_in(4)) else "escalate",
-        significant=auto_shutdown != "never" and restart != "permanent" and draw(st.booleans()),
+        significant=auto_shutdown != "never" and restart != "permanent" and not draw(one_in(3)),
         mailbox=draw(st.sampled_from([Mailbox(), Mailbox(2, "reject"), Mailbox(2, "drop_oldest")])),
         start_timeout_s=START_S,
         stall_s=STALL_S,
@@ -333,8 +334,20 @@ class TreeMachine(RuleBasedStateMachine):
         """One after the other, as long as it comes up again."""
         sup, child = self._running(pick)
         for deed in deeds:
-            if child is None or child.state != "running" or (sup, child) not in self.model.listed():
-                return
+            self._have_it(sup, child, deed, asked=asked)
+
+    @while_it_runs(pick=PICK)
+    def end_all_that_is_significant(self, pick: int) -> None:
+        """One crashes, and may come back later; the others end."""
+        sups = [sup for sup in self.model.supervisors() if sup.spec.auto_shutdown != "never"]
+        if sups:
+            sup = sups[pick % len(sups)]
+            for number, child in enumerate([child for child in sup.children if child.spec.significant]):
+                self._have_it(sup, child, "stop" if number else "crash", asked=False)
+
+    def _have_it(self, sup: Sup, child: Child | None, deed: str, *, asked: bool) -> None:
+        """A worker, if it runs, crashes or ends itself."""
+        if child is not None and child.state == "running" and (sup, child) in self.model.listed():
             sent, _ = self._post(child.path, deed, asked=asked)
             self.model.hold(child, sent)
             self._verdict(sup, child, deed)
