@@ -47,7 +47,6 @@ from actors.testing import ManualClock, leaving_nothing_behind, settle
 from tests.stateful import run
 from tests.stateful.tree_model import Child, Model, Sent, Sup
 from trees import Backoff, Mailbox, SupervisorSpec, Tree, WorkerSpec, start
-from trees.declaration.specs import Spec
 
 STALL_S = 60.0
 START_S = 30.0
@@ -245,7 +244,7 @@ def workers(draw: st.DrawFn, world: World, id_: str, auto_shutdown: str = "never
 @st.composite
 def supervisors(draw: st.DrawFn, world: World, id_: str, ids: str, max_restarts: int, nested: str = "") -> Any:
     auto_shutdown = draw(st.sampled_from(["never", "never", "never", "any_significant", "all_significant"]))
-    children: list[Spec] = [draw(workers(world, each, auto_shutdown)) for each in ids]
+    children: list[WorkerSpec | SupervisorSpec] = [draw(workers(world, each, auto_shutdown)) for each in ids]
     own: dict[str, Any] = {"restart": draw(RESTARTS), "backoff": draw(backoffs(id_))} if id_ in FIRST_DELAYS else {}
     if nested:
         children.insert(draw(st.integers(0, len(children))), draw(supervisors(world, "n", nested, 4)))
