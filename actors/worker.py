@@ -11,17 +11,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import pykka
 
 from actors.dispatch.command.program import Program
 from actors.dispatch.process import ProcessCode, ProcessWorker
 from actors.execution.pykka_bridge import ManagedActor, build, managed
+from actors.messaging.crossing_refs import ref_at
 from actors.messaging.envelope import CURRENT, SystemMessage
 from actors.messaging.mailbox import Refusal
 from actors.model.errors import Failed
-from actors.model.spec import DispatcherKind, WorkerRecipe
+from actors.model.spec import DispatcherKind, RefTo, WorkerRecipe
 
 
 class Worker(ManagedActor):
@@ -128,6 +129,32 @@ class BodyWorker(ManagedActor):
 # -- recipes: what a kind of work says of its recipe, and besides it the rules of the worker, fields of it, too ---
 
 
+Maker: TypeAlias = Callable[..., WorkerRecipe]
+
+
+def _with_refs(maker: Maker) -> Maker:
+    """Have an incarnation made of the Refs that its args and kwargs stand for (``Ref.to``), where there are any."""
+
+    @functools.wraps(maker)
+    def recipe(code: Any, args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any) -> WorkerRecipe:
+        made = maker(code, args, kwargs, **rules)
+        if not any(type(each) is RefTo for each in (*args, *kwargs.values())):
+            return made
+
+        def make(incarnation: Any) -> Any:
+            def given(value: Any) -> Any:
+                return ref_at(incarnation.system, value.path) if type(value) is RefTo else value
+
+            own = maker(code, tuple(map(given, args)), {name: given(each) for name, each in kwargs.items()}, **rules)
+            assert own.make is not None  # noqa: S101 - only a command has none, which has no args
+            return own.make(incarnation)
+
+        return replace(made, make=make)
+
+    return recipe
+
+
+@_with_refs
 def actor_recipe(cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any) -> WorkerRecipe:
     """The recipe for ``actor=``: a Worker, or a stock ``pykka.ThreadingActor``."""
     hardened = managed(cls)
@@ -149,6 +176,7 @@ def _shared_recipe(worker: ManagedActor, **rules: Any) -> WorkerRecipe:
     return WorkerRecipe(make=lambda _: worker, **rules)
 
 
+@_with_refs
 def handle_recipe(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:
@@ -157,6 +185,7 @@ def handle_recipe(
     return _shared_recipe(FunctionWorker(function, args, kwargs), **rules, is_stateless=stateless)
 
 
+@_with_refs
 def execute_recipe(
     call: Callable[..., Any],
     args: tuple[Any, ...],
@@ -188,6 +217,7 @@ def execute_recipe(
     )
 
 
+@_with_refs
 def body_recipe(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], **rules: Any
 ) -> WorkerRecipe:

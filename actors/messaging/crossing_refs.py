@@ -52,11 +52,16 @@ def crossed(mark: str, path: str) -> Ref:
     Raises:
         pickle.UnpicklingError: its tree is not here.
     """
-    from actors.messaging.ref import Ref  # noqa: PLC0415 - that names this function where it is pickled
-
     tree = _TREES.get(mark)
     if tree is None:
         raise pickle.UnpicklingError(f"{path}: a Ref of a tree that is not here")
+    return ref_at(tree, path)
+
+
+def ref_at(tree: Any, path: str) -> Ref:
+    """Return the Ref of a path, listed or not: a message goes to what stands there when it is sent."""
+    from actors.messaging.ref import Ref  # noqa: PLC0415 - that names ``crossed`` where it is pickled
+
     address = _ADDRESSES.get(tree)
     return Ref(tree, listed(tree, path) if address is None else address(path))
 

@@ -41,7 +41,7 @@ from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
 from actors.model.clock import monotonic
 from actors.model.errors import HopLimitError, UnknownPathError
-from actors.model.spec import Reason
+from actors.model.spec import Reason, RefTo
 from actors.validation.validation_messages import require_path, require_seconds
 
 if TYPE_CHECKING:
@@ -68,6 +68,16 @@ class Ref(pykka.ActorRef[Any]):
         self._box = box
         self.path = box.path
         """The path it names, e.g. ``shop/billing/ledger``."""
+
+    @staticmethod
+    def to(path: str) -> RefTo:
+        """The Ref of a path, in a declaration: ``WorkerSpec(..., kwargs={"counter": Ref.to("app/counter")})``.
+
+        As a value of ``args`` or ``kwargs`` itself, not within one. The code gets the Ref when an incarnation is made.
+        A path that nobody declares is a ``ConfigError`` at the start.
+        """
+        require_path(path)
+        return RefTo(path)
 
     def __repr__(self) -> str:
         return f"<Ref {self.path}>"

@@ -83,6 +83,13 @@ LOOP: Final = DispatcherKind.LOOP
 
 
 @dataclass(frozen=True, slots=True)
+class RefTo:
+    """Stands for the Ref of a path in the args and kwargs of a declaration: see ``Ref.to``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class RestartLimit:
     """More than ``max_restarts`` restarts within ``period_s`` seconds (the bound counts) is too much."""
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from actors.model.errors import ConfigError, DepthError, Problem
+from actors.model.spec import RefTo
 from actors.validation.introspection import binds, is_async, names_of, signature_of
+from actors.validation.validation_messages import nearest
 from actors.validation.validation_messages import type_phrase as type_of
 from trees.declaration import check_steps, check_tasks
 from trees.declaration.check_tasks import NO_SIBLINGS, SiblingInfo, Siblings
@@ -25,23 +27,35 @@ from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec, check_dept
 
 
 def check(
-    spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None, siblings: Siblings = NO_SIBLINGS
+    spec: Spec,
+    path: str = "",
+    level: int = 1,
+    auto_shutdown: str | None = None,
+    siblings: Siblings = NO_SIBLINGS,
+    listed: Collection[str] = (),
 ) -> list[Problem]:
     """Every problem of ``spec`` and of what is below it; an empty list means that it can be built.
 
     ``path``, ``level``, ``auto_shutdown`` and ``siblings`` are for a child that is added to a running tree: its
     parent's full path, the level it will stand on, its parent's word, and who is there; by default it is a root.
-    Whether its id is free there is not looked at. Starts nothing; imports what import strings name. Takes time in
-    proportion to the specs.
+    ``listed`` are the paths of that tree, which ``Ref.to`` may name. Whether its id is free there is not looked at.
+    Starts nothing; imports what import strings name. Takes time in proportion to the specs.
     """
-    return check_depth(spec, level, path) + list(_Checker().of(spec, path, auto_shutdown, siblings))
+    checker = _Checker()
+    problems = [*check_depth(spec, level, path), *checker.of(spec, path, auto_shutdown, siblings)]
+    return [*problems, *checker.unknown_refs(listed)]
 
 
 def require_valid(
-    spec: Spec, path: str = "", level: int = 1, auto_shutdown: str | None = None, siblings: Siblings = NO_SIBLINGS
+    spec: Spec,
+    path: str = "",
+    level: int = 1,
+    auto_shutdown: str | None = None,
+    siblings: Siblings = NO_SIBLINGS,
+    listed: Collection[str] = (),
 ) -> None:
     """Raise one ``ConfigError`` with every problem, a ``DepthError`` if depth is all that is wrong."""
-    problems = check(spec, path, level, auto_shutdown, siblings)
+    problems = check(spec, path, level, auto_shutdown, siblings, listed)
     if problems:
         raise (DepthError if len(problems) == len(check_depth(spec, level, path)) else ConfigError)(tuple(problems))
 
@@ -91,10 +105,22 @@ class _Checker:
         self._targets: dict[tuple[str, object], Target] = {}
         self._passed: dict[int, tuple[object, ...]] = {}
         """Looks of a worker in which nothing was wrong, by the identity of its function or class."""
+        self._paths: list[str] = []
+        self._refs: list[tuple[str, str]] = []
+        """Places of args and kwargs, each with the path that it names."""
+
+    def unknown_refs(self, listed: Collection[str]) -> Iterator[Problem]:
+        """The problems of ``Ref.to`` in what was looked at; ``listed`` are paths that are there besides."""
+        known = {*self._paths, *listed} if self._refs else {*listed}
+        for at, path in self._refs:
+            if path not in known:
+                hint = nearest(path, known).strip() or "Give the whole path, from the id of the root on."
+                yield Problem(at, f"no child is declared at {path!r}", hint)
 
     def of(self, spec: Spec, above: str, auto_shutdown: str | None, siblings: Siblings) -> Iterator[Problem]:
         """The problems of a spec and of everything below it, in the order of the declaration."""
         at = f"{above}/{spec.id}" if above else spec.id
+        self._paths.append(at)
         yield from _in_place(spec, at, auto_shutdown, siblings)
         if isinstance(spec, WorkerSpec):
             mine = looks(spec)
@@ -136,6 +162,8 @@ class _Checker:
     def _worker(self, spec: WorkerSpec, at: str, above: str, *, tasks_above: bool | None) -> Iterator[Problem]:
         kind, value = kind_of(spec)
         target = self._target(kind, value)
+        given = {**{f"args[{n}]": each for n, each in enumerate(spec.args)}, **spec.kwargs}
+        self._refs += [(f"{at}.{name}", each.path) for name, each in given.items() if type(each) is RefTo]
         yield from check_tasks.rules(spec, at)
         yield from lifespan_problems(spec, at)
         if target.flaws:

@@ -21,7 +21,7 @@ from operator import is_, itemgetter
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final, TypeAlias, cast
 
-from actors.model.spec import ChildSpec, WorkerRecipe
+from actors.model.spec import ChildSpec, RefTo, WorkerRecipe
 from actors.model.weak_tables import WeakValues
 from actors.worker import Worker
 from trees.declaration.specs import Backoff, Mailbox, WorkerSpec
@@ -85,6 +85,8 @@ def work_of(spec: WorkerSpec) -> Any:
         value = spec.actor if spec.run is None else spec.run
     if not (type(value) is FunctionType or type(value) is type(Worker)):
         return None
+    if any(type(each) is RefTo for each in (*spec.args, *spec.kwargs.values())):
+        return None  # each path is looked at
     here = type(spec.dispatch) is str and spec.dispatch not in {"process", "ray"}
     return value if here and spec.lifespan is None else None
 

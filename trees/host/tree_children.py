@@ -118,5 +118,5 @@ def _checked(spec: Spec, path: str, system: System) -> ChildSpec:
         require_place(spec, path, level, parent.auto_shutdown, kin())
         return child_spec(spec, recipe) or build(spec, under_tasks=has_tasks)
     above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
-    require_valid(spec, path, level, parent.auto_shutdown, kin(tasks_above=above))
+    require_valid(spec, path, level, parent.auto_shutdown, kin(tasks_above=above), system.boxes)
     return build(spec, under_tasks=has_tasks)
