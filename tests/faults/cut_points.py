@@ -103,17 +103,14 @@ class CuttingStore(Store):
 
         self._write(self._owners[stream], write)
 
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        self._write(owner, lambda: self._kept.replace(stream, owner, record))
-
     def flush(self) -> Reply | None:
         return None
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         return self._kept.read(stream, start)
 
-    def streams(self, owner: str, prefix: str = "") -> list[str]:
-        return self._kept.streams(owner, prefix)
+    def streams(self, owner: str) -> list[str]:
+        return self._kept.streams(owner)
 
     def last(self, stream: str) -> Event | None:
         return self._kept.last(stream)
@@ -148,9 +145,6 @@ class WritingStore(MemoryStore):
 
     def append(self, stream: str, record: Event) -> None:
         super().append(stream, decode(*encode(record)))
-
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        super().replace(stream, owner, decode(*encode(record)))
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         return [decode(*encode(record)) for record in super().read(stream, start)]

@@ -20,7 +20,6 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.store import Store, decode, encode
 from actors.tasks.journal.subtask_state import SubtaskState
 from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task_ids import BREAKER
 from actors.testing import settle
 from tests.faults.cut_points import LONG_S, essence, require_whole, twice
 from trees import Report, SupervisorSpec, Task, TaskCancelledError, TaskFailedError, Tree, start
@@ -46,8 +45,6 @@ class Change(NamedTuple):
         record = decode(*self.record)
         if self.what == "create":
             store.create(self.stream, self.owner, record)
-        elif self.what == "replace":
-            store.replace(self.stream, self.owner, record)
         else:
             store.append(self.stream, record)
 
@@ -91,10 +88,6 @@ class NotingStore(MemoryStore):
         super().append(stream, record)
         self._note("append", stream, "", record)
 
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        super().replace(stream, owner, record)
-        self._note("replace", stream, owner, record)
-
     def finish(self, stream: str) -> None:
         super().finish(stream)
         self._note("finish", stream, "", None)
@@ -113,7 +106,7 @@ class NotingStore(MemoryStore):
     @property
     def journals(self) -> dict[str, list[Event]]:
         """All records there are, by stream."""
-        return {stream: list(records) for stream, records in self._streams.items() if not stream.startswith(BREAKER)}
+        return {stream: list(records) for stream, records in self._streams.items()}
 
 
 class Books:
@@ -299,7 +292,7 @@ def same_from_every_change(
         assert twice_done == set(), f"{where}: done again: {twice_done}"
         assert set(more.values()) <= {1}, where
         assert twice(books.store) == [], where  # type: ignore[arg-type]
-        left = {stream: owner for stream, owner in books.store.owners().items() if not stream.startswith(BREAKER)}
+        left = books.store.owners()
         assert left == {}, where
     return len(changes)
 

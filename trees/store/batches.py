@@ -42,7 +42,6 @@ class ChangeKind(Enum):
 
     CREATED = auto()
     ADDED = auto()
-    REPLACED = auto()
     FINISHED = auto()
     REOPENED = auto()
     REMOVED = auto()
@@ -264,7 +263,7 @@ class Batch:
         match change.what:
             case ChangeKind.ADDED:
                 self._record(change, change.number)
-            case ChangeKind.CREATED | ChangeKind.REPLACED:
+            case ChangeKind.CREATED:
                 self._stream(change)
                 self._record(change, 0)
             case ChangeKind.FINISHED | ChangeKind.REOPENED:

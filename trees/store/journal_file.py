@@ -123,10 +123,6 @@ class JournalFile(MemoryStore, DurableStore):
         """Add a record to the end of a stream."""
         self._change(super().append, "append", stream, record)
 
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        """Have a stream hold this record only."""
-        self._change(super().replace, "replace", stream, owner, record)
-
     def remove(self, stream: str) -> None:
         """Forget a stream, and its parts."""
         self._change(super().remove, "remove", stream)

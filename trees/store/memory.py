@@ -110,21 +110,10 @@ class MemoryStore(Store):
         records = self._streams.get(stream)
         return records[-1] if records else None
 
-    def replace(self, stream: str, owner: str, record: Event) -> None:  # noqa: ARG002 - it has no use for the owner
-        """Have a stream hold this record only."""
-        require_journalled(record)
-        before = self._lock.look(partial(self._exchange, stream, [record]))
-        del before  # after the lock
-
-    def _exchange(self, stream: str, records: list[Event]) -> list[Event] | None:
-        before = self._streams.get(stream)
-        self._streams[stream] = records
-        return before
-
-    def streams(self, owner: str, prefix: str = "") -> list[str]:
+    def streams(self, owner: str) -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         owners = self._lock.look(self._owners.copy)
-        return [name for name, of in owners.items() if of == owner and name.startswith(prefix)]
+        return [name for name, of in owners.items() if of == owner]
 
     def finished(self, owner: str) -> list[str]:
         """The finished streams of an owner that are still there, the first that finished first."""

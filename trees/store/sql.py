@@ -285,20 +285,11 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         for name in self._index.remove(stream, self._goes_on):
             writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
 
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        """Have a stream hold this record only."""
-        require_journalled(record)
-        self._lock.change(partial(self._replace, self._writes(), stream, owner, record))
-
-    def _replace(self, writer: Writer, stream: str, owner: str, record: Event) -> None:
-        self._index.journals[stream] = [record]
-        writer.put(Change(ChangeKind.REPLACED, stream, owner=owner, record=record, lane=self._index.lane(stream)))
-
-    def streams(self, owner: str, prefix: str = "") -> list[str]:
+    def streams(self, owner: str) -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
         self._require_ours()
         owners = self._lock.look(self._index.owners.copy)
-        return [name for name, of in owners.items() if of == owner and name.startswith(prefix)]
+        return [name for name, of in owners.items() if of == owner]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""

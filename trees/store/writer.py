@@ -288,8 +288,7 @@ class Writer:
 
     def _refuse(self, change: Change, why: Exception) -> None:
         """Give up a change whose record can never be written."""
-        if change.what is not ChangeKind.REPLACED:
-            self._broken.add(change.stream)
+        self._broken.add(change.stream)
         change.record = None
         self._owner.unwritable(change, why)
 

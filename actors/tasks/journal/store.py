@@ -1,7 +1,7 @@
 """Where the state of tasks lives: journals, each the ordered events of one task, behind a small ``Store``.
 
 The orchestrator keeps nothing that it could not fold again from here. A store knows nothing of tasks: it keeps records
-in *streams* (a task's id, or ``@breaker:PATH``), and which streams of which *owner* (the path of a supervisor) are not
+in *streams* (a task's id), and which streams of which *owner* (the path of a supervisor) are not
 finished. ``trees.store`` has the stores; the one in memory lives as long as its tree.
 
 A store whose records outlive the process is a ``DurableStore``, and says so by being derived from it: it has a fencing
@@ -91,11 +91,7 @@ class Store(Protocol):
         """The last record of a stream, also of one that is finished: at hand, without a query. None: there is none."""
 
     @abstractmethod
-    def replace(self, stream: str, owner: str, record: Event) -> None:
-        """Have a stream hold this record only."""
-
-    @abstractmethod
-    def streams(self, owner: str, prefix: str = "") -> list[str]:
+    def streams(self, owner: str) -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
 
     @abstractmethod

@@ -4,7 +4,6 @@ A user's id never has an ``@`` (``require_own`` refuses it where a task is submi
 for a stream of its own has one. So no id of a user can be that of something else, whatever the user writes:
 
 * ``TASK@SUBTASK:ACT.ATTEMPT``: a team's part of a task. What stands before the first ``@`` is the task it belongs to.
-* ``@breaker:PATH``: what the breaker of a worker has counted.
 
 Older versions made both out of the letters of users: ``TASK:SUBTASK:ACT.ATTEMPT`` and ``breaker:PATH``. A task that
 was submitted by one of those (``TaskSubmitted.ids`` tells) goes on with such names to its end, because the keys that
@@ -20,8 +19,6 @@ from actors.model.errors import ConfigError, Problem
 
 MARK: Final = "@"
 """In every id of the library's own, and in none of a user's."""
-BREAKER: Final = f"{MARK}breaker:"
-"""Prefix of the names of the streams of breakers."""
 OLD_IDS: Final = 1
 """The rule of ids that a record without one follows: it is of an older version."""
 NEW_IDS: Final = 2

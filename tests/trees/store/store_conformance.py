@@ -21,7 +21,6 @@ from tests.trees.store.stores import (
     OWNER,
     PATIENCE_S,
     Heard,
-    counted,
     ended,
     kept,
     queued,
@@ -101,7 +100,6 @@ def streams_are_listed_by_owner_in_the_order_of_their_creation_until_they_are_fi
     store.finish("a")
 
     assert store.streams(OWNER) == ["c", "b"]
-    assert store.streams(OWNER, "b") == ["b"]
     assert store.streams("p/team") == ["x"]
     assert store.owners() == {"c": OWNER, "b": OWNER, "x": "p/team"}
     assert store.finished(OWNER) == ["a"]
@@ -137,18 +135,6 @@ def a_stream_that_was_finished_goes_on_when_it_is_appended_to(store: Store) -> N
     kept(store)
     assert list(store.read("t", 1)) == [queued("t"), queued("t", 1)]
     assert store.finished(OWNER) == ["t"]
-
-
-def what_is_replaced_holds_the_last_record_only_and_is_not_listed(store: Store) -> None:
-    for failures in range(3):
-        store.replace("@breaker:p/w", OWNER, counted(failures))
-    kept(store)
-    store.replace("@breaker:p/w", OWNER, counted(7))
-
-    assert list(store.read("@breaker:p/w")) == [counted(7)]
-    assert store.last("@breaker:p/w") == counted(7)
-    assert store.streams(OWNER) == []
-    assert store.owners() == {}
 
 
 def who_flushes_hears_in_order_and_only_of_what_is_kept(store: Store) -> None:
@@ -194,7 +180,6 @@ def a_kind_that_no_journal_can_read_back_is_refused(store: Store) -> None:
     for write in (
         lambda: store.create("u", OWNER, progressed),
         lambda: store.append("t", progressed),
-        lambda: store.replace("@breaker:p/w", OWNER, progressed),
     ):
         with pytest.raises(TypeError, match="SubtaskProgressed is of no kind that a journal can read back"):
             write()
@@ -202,7 +187,6 @@ def a_kind_that_no_journal_can_read_back_is_refused(store: Store) -> None:
 
     assert list(store.read("t")) == [submitted("t")]
     assert not store.read("u")
-    assert not store.read("@breaker:p/w")
 
 
 def it_is_told_at_once_how_a_stream_stands(store: Store) -> None:
@@ -274,14 +258,12 @@ def its_records_are_there_when_it_is_opened_again(medium: Medium) -> None:
     store.append("t", queued("t"))
     store.create("u", OWNER, submitted("u"))
     store.finish("u")
-    store.replace("@breaker:p/w", OWNER, counted(2))
     store.close()
 
     again = medium.open()
 
     assert list(again.read("t")) == [submitted("t"), queued("t")]
     assert list(again.read("u")) == [submitted("u")]
-    assert list(again.read("@breaker:p/w")) == [counted(2)]
     assert again.owners() == {"t": OWNER}
     assert again.finished(OWNER) == ["u"]
 
@@ -301,10 +283,6 @@ def who_waits_for_some_streams_hears_when_these_are_kept(medium: Medium) -> None
 
     assert heard == ["a", "b", "a@s:1.1", "a", "b"]
     assert store.flush_streams(("a", "b", "a@s:1.1")) is None
-    store.replace("@breaker:p/w", OWNER, counted(1))
-    reply = store.flush_streams(("@breaker:p/w",))
-    if reply is not None:
-        reply.get(timeout=PATIENCE_S)
     store.close()
     assert list(medium.open().read("a@s:1.1")) == [submitted("a@s:1.1")]
 
@@ -410,7 +388,6 @@ CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
     streams_are_listed_by_owner_in_the_order_of_their_creation_until_they_are_finished,
     what_is_finished_can_be_read_before_that_is_kept_and_after,
     a_stream_that_was_finished_goes_on_when_it_is_appended_to,
-    what_is_replaced_holds_the_last_record_only_and_is_not_listed,
     who_flushes_hears_in_order_and_only_of_what_is_kept,
     many_threads_may_write_at_once,
     a_kind_that_no_journal_can_read_back_is_refused,

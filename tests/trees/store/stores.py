@@ -42,11 +42,6 @@ def ended(task: str) -> task_events.TaskFinished:
     return task_events.TaskFinished(OWNER, task, 4.5, TaskStatus.SUCCEEDED)
 
 
-def counted(failures: int) -> task_events.BreakerChanged:
-    """What is kept of a breaker."""
-    return task_events.BreakerChanged(f"{OWNER}/w", 1.0, "closed", tuple(float(n) for n in range(failures)), None)
-
-
 def kept(store: Any) -> None:
     """Wait until all that the store was told is kept."""
     reply = store.flush()

@@ -98,8 +98,8 @@ def test_a_second_program_on_the_same_file_is_refused(tmp_path: Path) -> None:
 
 
 FULL = """
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
 import resource, signal, sys
-from trees import *
 
 def work(task, context):
     return "x" * 20_000

@@ -7,7 +7,6 @@ import pytest
 from tests.trees.store.stores import (
     OWNER,
     Opens,
-    counted,
     kept,
     opens,
     queued,
@@ -27,8 +26,6 @@ def test_everything_is_as_it_was_when_the_store_is_opened_again(opens: Opens) ->
         before.append(name, queued(name))
     before.append("a", succeeded("a", {"x": [1, None, "é"]}))
     before.finish("done")
-    before.replace("@breaker:p/w", OWNER, counted(1))
-    before.replace("@breaker:p/w", OWNER, counted(2))
     before.close()
 
     after = opens()
@@ -38,7 +35,6 @@ def test_everything_is_as_it_was_when_the_store_is_opened_again(opens: Opens) ->
     assert list(after.read("a")) == [submitted("a"), queued("a"), succeeded("a", {"x": [1, None, "é"]})]
     assert list(after.read("done")) == [submitted("done"), queued("done")]
     assert after.last("done") == queued("done")
-    assert list(after.read("@breaker:p/w")) == [counted(2)]
     assert after.owners() == {"b": OWNER, "a": OWNER}
 
 
