@@ -20,18 +20,15 @@ MOST_LOOKS: Final = 5000
 """Finished tasks that a search looks at, the newest first."""
 _AT_ONCE: Final = 500
 """Tasks of which one query reads a record."""
-_MOST_GOALS: Final = 2 * MOST_LOOKS
 
 
 class StoredSearch:
-    """Search in one store. It remembers the goals that it has read: those of finished tasks do not change."""
+    """Search in one store."""
 
     def __init__(self, store: StoreReader) -> None:
         self._store = store
-        self._goals: dict[StoredTask, str] = {}
-        """Each change is one step of C; who searches at the same time reads one twice."""
         self._statuses: dict[StoredTask, str] = {}
-        """How finished tasks have ended."""
+        """How finished tasks have ended. Each change is one step of C; who counts at the same time reads one twice."""
 
     def found(
         self, newest: Sequence[StoredTask], status: str | None, text: str, limit: int
@@ -69,20 +66,9 @@ class StoredSearch:
             tasks = [task for task, end in ends if isinstance(end, TaskFinished) and str(end.status) == status]
         if not text:
             return list(tasks)
-        goals = self._goals_of([task for task in tasks if text not in task.id.casefold()])
+        firsts = self._store.firsts([task for task in tasks if text not in task.id.casefold()])
+        goals = {task: first.spec.goal for task, first in firsts if isinstance(first, TaskSubmitted)}
         return [task for task in tasks if text in task.id.casefold() or text in goals.get(task, "").casefold()]
-
-    def _goals_of(self, tasks: Sequence[StoredTask]) -> dict[StoredTask, str]:
-        found = {task: goal for task in tasks if (goal := self._goals.get(task)) is not None}
-        unread = [task for task in tasks if task not in found]
-        if unread:
-            firsts = self._store.firsts(unread)
-            read = {task: first.spec.goal for task, first in firsts if isinstance(first, TaskSubmitted)}
-            if len(self._goals) + len(read) > _MOST_GOALS:
-                self._goals.clear()
-            self._goals.update(read)
-            found |= read
-        return found
 
 
 def _parts(tasks: Sequence[StoredTask]) -> Iterator[Sequence[StoredTask]]:

@@ -30,7 +30,7 @@ MOST_LOOKS: Final = 5000
 _AT_ONCE: Final = 500
 """First records of finished tasks that a search reads with one query."""
 _MOST_ROWS: Final = 2 * MOST_LOOKS
-"""Rows of finished tasks, and goals, that are remembered, as long as the id stands for the same task."""
+"""Rows of finished tasks that are remembered, as long as the id stands for the same task."""
 
 _SLOWEST: Final = 10
 """Attempts that are told of those that run."""
@@ -51,8 +51,6 @@ class TaskSource:
         self._ended: dict[str, tuple[Event, Shape]] = {}
         """Rows of finished tasks, each with the last record of its task: another one may have the id of one that was
         removed. Each change is one step of C; whoever asks at the same time makes one twice."""
-        self._goals: dict[str, tuple[Event, str]] = {}
-        """Goals of finished tasks that a search has read and not found, likewise."""
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -131,18 +129,8 @@ class TaskSource:
 
     def _goals_of(self, ids: list[str]) -> dict[str, str]:
         """Return the goals of finished tasks; of one that is gone or damaged there is none."""
-        lasts = {id_: self._last(id_) for id_ in ids}  # before what they are the last of is read
-        kept = {id_: known for id_ in ids if (known := self._goals.get(id_)) is not None}
-        found = {id_: goal for id_, (last, goal) in kept.items() if last is lasts[id_]}
-        unread = [id_ for id_ in ids if id_ not in found]
-        if unread:
-            firsts = task_runtime_of(self._system).store.firsts(unread)
-            read = {id_: first.spec.goal for id_, first in firsts.items() if isinstance(first, TaskSubmitted)}
-            if len(self._goals) + len(read) > _MOST_ROWS:
-                self._goals.clear()
-            self._goals.update({id_: (last, goal) for id_, goal in read.items() if (last := lasts[id_]) is not None})
-            found |= read
-        return found
+        firsts = task_runtime_of(self._system).store.firsts(ids)
+        return {id_: first.spec.goal for id_, first in firsts.items() if isinstance(first, TaskSubmitted)}
 
     def _last(self, id_: str) -> Event | None:
         """Return the last record of a task; None: it is gone, or cannot be read."""

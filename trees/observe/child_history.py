@@ -7,7 +7,7 @@ opens one after something has crashed. It is the one thing of a page that hears 
 restarts, and no others (``wants``).
 
 It is fed before it takes over what was before it. So a crash at that moment comes both ways, in either order: it is
-one, known by its path and its time, and is kept as it was told.
+one, known by its path and its time.
 
 Lock: ``_lock`` guards all of it, between the thread that delivers events and those that look. Nothing is called inside.
 """
@@ -46,8 +46,6 @@ class ChildHistory:
         self._lock = threading.Lock()
         self._paths: OrderedDict[str, _Past] = OrderedDict()
         self._crashes: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
-        self._recalled: dict[str, float] = {}
-        """Times of crashes that were taken over, by path, until the next end there is heard."""
 
     @staticmethod
     def wants(kind: type[Event]) -> bool:
@@ -59,8 +57,7 @@ class ChildHistory:
         if isinstance(event, ChildExited):
             told = event.as_dict(errors=self._errors)
             with self._lock:
-                if self._recalled.pop(event.path, None) == event.at:
-                    self._forget_recalled(event.path)
+                self._forget(event.path, event.at)
                 self._exited(told, clean=event.reason.clean)
         elif isinstance(event, ChildRestarting):
             entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
@@ -72,7 +69,6 @@ class ChildHistory:
         told = {"path": path, "at": at, "reason": reason, "detail": detail, "lasted_s": None}
         with self._lock:
             if all(each["at"] != at for each in self._past(path).exits):
-                self._recalled[path] = at
                 self._exited(told, clean=False)
 
     def _past(self, path: str) -> _Past:
@@ -106,17 +102,13 @@ class ChildHistory:
         if len(self._crashes) > MOST_CRASHES:
             self._crashes.popitem(last=False)
 
-    def _forget_recalled(self, path: str) -> None:
-        """Forget a crash that was taken over: it is told with its text after all."""
+    def _forget(self, path: str, at: float) -> None:
+        """Forget a crash that was taken over while it was told: it comes with its text after all."""
         exits = self._past(path).exits
-        if not exits:
-            return  # its path was without news for so long that it was forgotten
-        key = (path.partition("#")[0], exits.pop()["type"])
-        crash = self._crashes.get(key)
-        if crash is not None:
-            crash["count"] -= 1
-            if not crash["count"]:
-                del self._crashes[key]
+        if exits and exits[-1]["at"] == at:
+            crash = self._crashes.get((path.partition("#")[0], exits.pop()["type"]))
+            if crash is not None:
+                crash["count"] -= 1
 
     def of(self, *paths: str) -> dict[str, list[dict[str, Any]]]:
         """Return exits and restarts of a child, or of the members of a pool, the newest first."""
@@ -151,5 +143,5 @@ class ChildHistory:
     def crashes(self) -> list[dict[str, Any]]:
         """Return crashes by path and type, the newest first."""
         with self._lock:
-            found = [dict(each) for each in reversed(self._crashes.values())]
+            found = [dict(each) for each in reversed(self._crashes.values()) if each["count"]]
         return sorted(found, key=lambda each: each["last_at"], reverse=True)[:_SHOWN_CRASHES]

@@ -154,10 +154,10 @@ def walked(given: Source, walk: Walk) -> Top:
 def test_the_tree_is_drawn_with_states_counts_and_what_is_wrong() -> None:
     async def walk(top: Walked) -> None:
         assert top.lines() == [
-            ["▾ shop", "running", "", "0 (limit 3 in 5 s)", "0", "", ""],
+            ["▾ shop", "running", "", "0", "0", "", ""],
             ["  ▸ parse ×8", "running", "", "0", "5", "", "busy 2"],
             ["    mail", "restarting", "OSError: no wire", "2", "0", "", "breaker open"],
-            ["  ▾ team", "running", "", "0 (limit 3 in 5 s)", "0", "", ""],
+            ["  ▾ team", "running", "", "0", "0", "", ""],
             ["      [red]helper", "parked", "", "parked after 1 restart", "0", "3.2 s", ""],
         ]
         assert top.head == (

@@ -141,7 +141,7 @@ def _restarts(row: Shape) -> str:
         return f"parked after {number} {'restart' if number == 1 else 'restarts'}"
     if limit is not None and used is not None:
         return f"{used} of {limit} in {row['within_s']:g} s"
-    return _number(row.get("restarts")) + ("" if limit is None else f" (limit {limit} in {row['within_s']:g} s)")
+    return _number(row.get("restarts"))
 
 
 def _notes(row: Shape) -> Iterator[str]:

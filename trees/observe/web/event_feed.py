@@ -65,33 +65,15 @@ class _Hearing:
 
 
 class EventFeed:
-    """Events of one source, on one event loop.
+    """Events of one source, which is subscribed to while somebody looks, on one event loop."""
 
-    Args:
-        source: is subscribed to while somebody looks.
-        kept: events that are kept.
-        most_bytes: bytes of these.
-        linger_s: seconds for which they are kept once nobody looks.
-        made_at: seconds since 1970; numbers of events begin there. None: now.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        *,
-        kept: int = KEPT,
-        most_bytes: int = MOST_BYTES,
-        linger_s: float = LINGER_S,
-        made_at: float | None = None,
-    ) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._kept, self._most_bytes = kept, most_bytes
-        self._linger_s = linger_s
         self._lock = threading.Lock()
         self._ring: deque[bytes] = deque()
         self._bytes = 0
         """Bytes in it."""
-        self._before = int((SystemClock().wall() if made_at is None else made_at) * 1e6)
+        self._before = int(SystemClock().wall() * 1e6)
         """Number before all of its events: what is less is of an earlier feed."""
         self._last = self._before
         """Number of the newest event; that of the oldest which is kept follows from it."""
@@ -160,7 +142,7 @@ class EventFeed:
         if self._over:
             self._sleep()
         elif self._loop is not None and not self._loop.is_closed():
-            self._closing = self._loop.call_later(self._linger_s, self._sleep)
+            self._closing = self._loop.call_later(LINGER_S, self._sleep)
 
     def _subscribe(self, hearing: _Hearing) -> None:
         """Hear events from now on; on a thread, which may end after whoever has asked for it is gone."""
@@ -208,7 +190,7 @@ class EventFeed:
             piece = sse("change", {"version": 1, **event, "id": number}, number)
             self._ring.append(piece)
             self._bytes += len(piece)
-            while len(self._ring) > self._kept or (self._bytes > self._most_bytes and len(self._ring) > 1):
+            while len(self._ring) > KEPT or (self._bytes > MOST_BYTES and len(self._ring) > 1):
                 self._bytes -= len(self._ring.popleft())
             self._last = number
             tell, self._told = not self._told, True

@@ -272,7 +272,7 @@ def test_wrong_settings_are_a_config_error(tree: Tree, wrong: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [("tree", "pip install 'regrow"), ("console", "program of a tree"), ("store", "program of a tree")],
+    [("tree", "the extra 'metrics'"), ("console", "program of a tree"), ("store", "program of a tree")],
 )
 def test_where_there_are_no_metrics_the_page_says_where_they_are(kind: SourceKind, said: str) -> None:
     source = ScriptedSource()
@@ -300,7 +300,7 @@ def test_without_the_extra_the_error_names_it(tree: Tree) -> None:
     try:
         with (
             patch("trees.agents.packages.metadata.version", side_effect=_missing),
-            pytest.raises(ConfigError, match=r"regrow\[web\]"),
+            pytest.raises(ConfigError, match=r"the extra 'web'"),
         ):
             tree.serve(port=0)
     finally:
