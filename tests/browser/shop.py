@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import count
 from typing import Any, Literal
@@ -33,6 +34,7 @@ def row(path: str, kind: str = "worker", **told: Any) -> Shape:
         "mailbox": 0,
         "current_s": None,
         "breaker": None,
+        "last_error": None,
         "pid": None,
         "node": None,
         "size": None,
@@ -112,6 +114,7 @@ class Shop:
             row(
                 "shop/feed",
                 state="parked",
+                last_error="ConnectionError: no route to the feed",
                 incarnation=4,
                 breaker="open",
                 restarts=3,
@@ -173,9 +176,16 @@ class Shop:
         health = {"ok": True, "ready": not problems, "problems": problems}
         head = {"version": 1, "at": self.at, "name": self.name, "role": "leader", "health": health, "now": now}
         keep, hits = found_by([each["path"] for each in self.rows], text, limit) if text else ((), None)
-        first = limit - len(keep)
+        first, children = limit - len(keep), Counter(each["state"] for each in self.rows[1:])
         rows = [each for at, each in enumerate(self.rows) if at < first or each["path"] in keep]
-        return {**head, "rows": rows, "total": len(self.rows), "cut": len(self.rows) > limit, "found": hits}
+        return {
+            **head,
+            "rows": rows,
+            "total": len(self.rows),
+            "children": children,
+            "cut": len(self.rows) > limit,
+            "found": hits,
+        }
 
     def child(self, path: str) -> Shape:
         found = next((each for each in self.rows if each["path"] == path), None)

@@ -1,4 +1,4 @@
-"""The POST of a ``Webhook``: which addresses and headers can be sent, and one try that ends in time.
+"""The POST of a ``Webhook``: which addresses and headers can be sent, and one try.
 
 No text of an error shows an address or a header: both may hold secrets, and urllib shows them in some of its own. So
 what could not be sent is refused when the ``Webhook`` is made, and of an error of urllib only its kind is kept.
@@ -6,16 +6,14 @@ what could not be sent is refused when the ``Webhook`` is made, and of an error 
 
 from __future__ import annotations
 
-import io
 import re
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-from actors.model.clock import monotonic
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors
 
 _OK: Final = range(200, 300)
@@ -88,12 +86,12 @@ def post(url: str, body: bytes, fields: Mapping[str, str], timeout_s: float) -> 
 
     Raises:
         StatusError: the answer has another status than 2xx. A redirect is not followed.
-        OSError: nobody answered in time, or what answered speaks no HTTP.
+        OSError: nothing came for ``timeout_s`` seconds, or what answered speaks no HTTP.
     """
     request = urllib.request.Request(url, body, dict(fields), method="POST")  # noqa: S310 - the address was checked
     failed: OSError
     try:
-        with urllib.request.build_opener(_NoRedirect, _HTTP, _HTTPS).open(request, timeout=timeout_s) as answer:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout_s) as answer:
             if answer.status in _OK:
                 return
             failed = StatusError(answer.status, f"it answered with status {answer.status}")
@@ -118,68 +116,3 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         """Follow none: the status is an error then."""
-
-
-class _InTime:
-    """A connection whose answer has the time that urllib would give to each byte of it."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self._end = monotonic() + self.timeout  # type: ignore[attr-defined]  # of the connection that it is mixed into
-        self.response_class = self._response
-
-    def _response(self, sock: Any, *args: Any, **more: Any) -> HTTPResponse:
-        return HTTPResponse(_TimedSocket(sock, self._end), *args, **more)  # type: ignore[arg-type]  # all that it uses
-
-
-class _TimedSocket:
-    """Socket as an ``HTTPResponse`` uses it, with an end."""
-
-    def __init__(self, sock: Any, end: float) -> None:
-        self._sock, self._end = sock, end
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """Return a file that is read until that end."""
-        return io.BufferedReader(_TimedReader(self._sock, self._sock.makefile(mode, 0), self._end))
-
-
-class _TimedReader(io.RawIOBase):
-    """Each read has what is left of the time."""
-
-    def __init__(self, sock: Any, raw: Any, end: float) -> None:
-        self._sock, self._raw, self._end = sock, raw, end
-
-    def readable(self) -> bool:
-        """Return True: nothing else can be done with it."""
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read what there is.
-
-        Raises:
-            TimeoutError: nothing came, or its time is over.
-        """
-        left = self._end - monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self._sock.settimeout(left)
-        return self._raw.readinto(buffer)  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._raw.close()
-        super().close()
-
-
-def _in_time(kind: type[HTTPConnection]) -> type[HTTPConnection]:
-    return type(f"InTime{kind.__name__}", (_InTime, kind), {})
-
-
-class _HTTP(urllib.request.HTTPHandler):
-    def do_open(self, http_class: Any, req: urllib.request.Request, **more: Any) -> HTTPResponse:
-        return super().do_open(_in_time(http_class), req, **more)
-
-
-class _HTTPS(urllib.request.HTTPSHandler):
-    def do_open(self, http_class: Any, req: urllib.request.Request, **more: Any) -> HTTPResponse:
-        return super().do_open(_in_time(http_class), req, **more)
