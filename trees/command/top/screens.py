@@ -59,7 +59,7 @@ class AnswerScreen(ModalScreen[tuple[str, str | None, Any] | None]):
 
     DEFAULT_CSS = (
         f"AnswerScreen {{ align: center middle; }} AnswerScreen Vertical {{ {_BOX} }} "
-        "AnswerScreen Horizontal { height: auto; } AnswerScreen #about { height: auto; max-height: 7; }"
+        "AnswerScreen Horizontal { height: auto; } AnswerScreen #about { height: auto; max-height: 12; }"
     )
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
 
@@ -75,10 +75,9 @@ class AnswerScreen(ModalScreen[tuple[str, str | None, Any] | None]):
         told += [f"instruction: {asked['instruction']}"] if asked.get("instruction") else []
         told += [f"{name}: {text}" for part in ("inputs", "results") for name, text in (asked.get(part) or {}).items()]
         with Vertical():
-            yield Static(
-                f"{plain(asked['id'])}\n{asked.get('text') or 'Its text is not shown here.'}", markup=False, id="asked"
-            )
             with VerticalScroll(id="about"):
+                text = asked.get("text") or "Its text is not shown here."
+                yield Static(f"{plain(asked['id'])}\n{text}", markup=False, id="asked")
                 yield Static("\n".join(told), markup=False)
             yield Input(placeholder="text of respond, reason of reject, JSON of edit", id="given")
             with Horizontal():
