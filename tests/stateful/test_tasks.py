@@ -91,6 +91,9 @@ LADDERS: dict[str, list[Any]] = {
     "ask": [Escalate()],
     "retry, ask": [Retry(max_attempts=2, initial_s=1.0, jitter=0.0), Escalate(timeout_s=60.0)],
 }
+ATTEMPTS = {"none": 1, "retry": 2, "failover": 4}
+"""At most so many attempts of a subtask; where a person is asked there is no such limit."""
+LIMIT_S = 20.0
 ASKED = ("p", "a", "c")
 WORDS = ["ok"] * 6 + ["fail", "fail", "no", "later", "reject", "question", "use", "attempt", "subtask", "ask", "ask"]
 ANSWERS = {"use": "edit", "no": "reject", "ok": "respond"}
@@ -132,7 +135,7 @@ SUBS = st.builds(
     needs=st.frozensets(st.integers(0, 4), max_size=2),
     ladder=st.sampled_from(sorted(LADDERS)),
     required=st.sampled_from([True, True, False]),
-    timeout_s=st.sampled_from([None, None, 20.0]),
+    timeout_s=st.sampled_from([None, None, LIMIT_S]),
     members=st.integers(1, 3),
 )
 
@@ -140,8 +143,8 @@ SUBS = st.builds(
 class Hold:
     """An attempt, or an undo, that runs: it waits until the model tells it what to do."""
 
-    def __init__(self, no: int, worker: str, context: Any, undoes: bool) -> None:
-        self.no, self.worker, self.undoes = no, worker, undoes
+    def __init__(self, no: int, worker: str, context: Any, undoes: bool, began: float) -> None:
+        self.no, self.worker, self.undoes, self.began = no, worker, undoes, began
         self.unit: str = context.inputs["unit"]
         self.task = self.unit.partition("/")[0]
         self.key: str = context.idempotency_key
@@ -171,6 +174,7 @@ class World:
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
+        self.clock = ManualClock()
         self.limit = 1
         self.groups = False
         """Whether a crash restarts all."""
@@ -180,6 +184,10 @@ class World:
         self.live: list[Hold] = []
         self.wrong: list[str] = []
         self.cancelled: set[str] = set()
+        self.needs: dict[str, tuple[set[str], set[str]]] = {}
+        """By subtask of a plan, whose results it may see, and whose it must see."""
+        self.keys: dict[str, dict[object, str]] = defaultdict(dict)
+        """By subtask of a plan, the keys of what is to have its effect once."""
         self.answers: dict[str, list[str]] = defaultdict(list)
         self.edits: list[dict[str, Any]] = []
         """Results that a person gave."""
@@ -202,7 +210,7 @@ class World:
     @contextmanager
     def holding(self, worker: str, context: Any, *, undoes: bool = False) -> Iterator[Hold]:
         with self.changed:
-            hold = Hold(len(self.holds) + 1, worker, context, undoes)
+            hold = Hold(len(self.holds) + 1, worker, context, undoes, self.clock.now())
             if not undoes:
                 self._look_at(hold, context)
             self.holds.append(hold)
@@ -222,12 +230,23 @@ class World:
         for id_, value in context.results.items():
             is_known = "unit" not in value or value in self.results_of(f"{hold.task}/{id_}")
             self.check(is_known, hold, "sees as the result of", id_, value)
-        if "-" not in unit and ">" not in unit:
-            seen = [repr(each) for each in context.answers]
-            self.check(seen == self.answers[unit], hold, "sees the answers", seen, "not", self.answers[unit])
+        if unit in self.needs:
+            self._look_at_planned(hold, context)
         if self.last_worker.setdefault(unit, hold.worker) != hold.worker:
             self.turn[unit] += 1
             self.last_worker[unit] = hold.worker
+
+    def _look_at_planned(self, hold: Hold, context: Any) -> None:
+        """It is no member of a team, and nobody has asked for it: then it is known what it is to see."""
+        unit, results, seen = hold.unit, set(context.results), [repr(each) for each in context.answers]
+        may_have, must_have = self.needs[unit]
+        self.check(must_have <= results <= may_have, hold, "sees the results of", results, "needs", may_have)
+        self.check(seen == self.answers[unit], hold, "sees the answers", seen, "not", self.answers[unit])
+        act = (len(seen), context.revision)
+        is_known = any(before != act and key == hold.key for before, key in self.keys[unit].items())
+        self.check(not is_known, hold, "has the key of something else:", hold.key)
+        key = self.keys[unit].setdefault(act, hold.key)
+        self.check(key == hold.key, hold, "has another key than an earlier attempt of the same:", key, hold.key)
 
     def results_of(self, unit: str) -> list[Any]:
         done = [hold.value for hold in self.holds if hold.unit == unit and hold.value is not None]
@@ -451,7 +470,7 @@ class TaskModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.clock = ManualClock()
+        self.clock = self.world.clock
         self.subs: dict[str, list[Sub]] = {}
         self.folder = tempfile.TemporaryDirectory()
         self.tree: trees.Tree | None = None
@@ -591,6 +610,9 @@ class TaskModel(RuleBasedStateMachine):
         task = Task(f"do {name}", id=name, inputs=inputs, plan=plan, priority=priority, deadline_s=deadline_s)
         self.subs[name] = subs
         self.world.limited |= {f"{name}/s{at}" for at, sub in enumerate(subs) if sub.timeout_s and sub.to != "team"}
+        for at in range(len(subs)):
+            needs = self.needs_of(name, f"s{at}")
+            self.world.needs[f"{name}/s{at}"] = (needs, {id_ for id_ in needs if self.is_required(name, id_)})
         handle = self.host.submit(task)
         if again:
             assert self.host.submit(task) == handle
@@ -699,6 +721,16 @@ class TaskModel(RuleBasedStateMachine):
         if self.tree is not None and not self.down:
             self.wait(lambda: not self.could_run() or self.world.wrong, "work that could run does not")
 
+    @invariant()
+    def what_takes_too_long_is_ended(self) -> None:
+        if self.tree is not None and not self.down:
+            self.wait(lambda: not self.overdue() or self.world.wrong, "an attempt runs longer than it may")
+
+    def overdue(self) -> list[Hold]:
+        limited = [hold for hold in self.world.live if self.world.has_limit(hold) and not hold.is_member]
+        late = [hold for hold in limited if self.clock.now() > hold.began + LIMIT_S]
+        return [hold for hold in late if not hold.undoes and not hold.has_asked and ">" not in hold.unit]
+
     def could_run(self) -> list[str]:
         """Subtasks that are ready, have a free worker and a slot, and do not run."""
         busy = Counter(hold.worker for hold in self.world.live)
@@ -793,6 +825,7 @@ class TaskModel(RuleBasedStateMachine):
         if report.usage.tokens != told and (name not in self.disturbed or report.usage.tokens > told):
             yield f"{told} tokens were used up, and it says {report.usage.tokens}"
         yield from self.starts_are_wrong(name, journal)
+        yield from self.limits_are_broken(name, mine)
         yield from self.undos_are_wrong(name, journal, report)
         yield from self.is_done_twice(name, journal)
 
@@ -808,6 +841,20 @@ class TaskModel(RuleBasedStateMachine):
                 passed.discard(event.subtask)
                 if isinstance(event, SubtaskSucceeded) or not self.is_required(name, event.subtask):
                     passed.add(event.subtask)
+
+    def limits_are_broken(self, name: str, journal: list[TaskEvent]) -> Iterator[str]:
+        """It does not succeed after its deadline, and nothing is tried more often than it may."""
+        first, last = journal[0], journal[-1]
+        deadline = getattr(first, "deadline", None)
+        if deadline is not None and last.at > deadline and getattr(last, "status", "") == "succeeded":
+            yield "it succeeded after its deadline"
+        is_reworked = any(isinstance(event, Reviewed) and event.rerun for event in journal)
+        for event in journal:
+            id_ = getattr(event, "subtask", "")
+            sub = self.subs[name][int(id_[1:])] if id_[1:].isdigit() else None
+            most = 100 if sub is None or is_reworked else ATTEMPTS.get(sub.ladder, 100)
+            if isinstance(event, SubtaskStarted) and event.attempt > most:
+                yield f"{id_} was tried {event.attempt} times"
 
     def undos_are_wrong(self, name: str, journal: list[TaskEvent], report: Report) -> Iterator[str]:
         """What was done is undone after all that was built on it, if the task does not succeed."""
