@@ -96,7 +96,20 @@ ATTEMPTS = {"none": 1, "retry": 2, "failover": 4}
 LIMIT_S = 20.0
 HELP = {"attempt", "subtask", "ask"}
 ASKED = ("p", "a", "c")
-WORDS = ["ok"] * 6 + ["fail", "fail", "no", "later", "reject", "question", "use", "attempt", "subtask", "ask", "ask"]
+WORDS = ["ok"] * 5 + [
+    "fail",
+    "fail",
+    "no",
+    "later",
+    "reject",
+    "question",
+    "use",
+    "attempt",
+    "attempt",
+    "subtask",
+    "ask",
+    "ask",
+]
 ANSWERS = {"use": "edit", "no": "reject", "ok": "respond"}
 """What a person says, by the word that an attempt would get."""
 ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
@@ -501,11 +514,16 @@ class TaskModel(RuleBasedStateMachine):
 
     # -- the process ---------------------------------------------------------------------------------------
 
-    @initialize(limit=st.integers(1, POOL - 1), strategy=st.sampled_from(["one_for_one", "one_for_one", "one_for_all"]))
-    def first_process(self, limit: int, strategy: str) -> None:
+    @initialize(
+        subs=st.lists(SUBS, min_size=2, max_size=5),
+        limit=st.integers(1, POOL - 1),
+        strategy=st.sampled_from(["one_for_one", "one_for_one", "one_for_all"]),
+    )
+    def first_process(self, subs: list[Sub], limit: int, strategy: str) -> None:
         self.world.limit, self.world.groups = limit, strategy == "one_for_all"
         self.strategy = strategy
         self.start()
+        self.submit(subs)
 
     def start(self) -> None:
         self.starts += 1
@@ -570,7 +588,6 @@ class TaskModel(RuleBasedStateMachine):
             assert not reader.is_alive(), f"{reader.name} goes on after the tree has stopped"
         self.down.clear()
 
-    @precondition(lambda self: self.subs)
     @rule()
     def restart_the_process(self) -> None:
         reports = {name: self.host.task(name).report for name in self.subs}
@@ -619,7 +636,14 @@ class TaskModel(RuleBasedStateMachine):
         send_back=st.sampled_from([0, 0, 0, 1]),
         again=st.booleans(),
     )
-    def submit(self, subs: list[Sub], priority: int, deadline_s: float | None, send_back: int, again: bool) -> None:
+    def submit(
+        self,
+        subs: list[Sub],
+        priority: int = 0,
+        deadline_s: float | None = None,
+        send_back: int = 0,
+        again: bool = False,
+    ) -> None:
         name = f"t{len(self.subs)}"
         plan = Plan([sub.subtask(name, at) for at, sub in enumerate(subs)])
         inputs = {"name": name, "send_back": send_back}
@@ -642,9 +666,10 @@ class TaskModel(RuleBasedStateMachine):
         free = [hold for hold in self.world.live if not hold.word.done() and not hold.is_busy]
         return sorted(free, key=lambda hold: (hold.unit, hold.worker, hold.no))
 
-    @precondition(lambda self: self.subs)
     @rule(
-        moves=st.lists(st.tuples(st.integers(0, 50), st.sampled_from(WORDS), st.integers(0, 2)), min_size=1, max_size=6)
+        moves=st.lists(
+            st.tuples(st.integers(0, 50), st.sampled_from(WORDS), st.integers(0, 2)), min_size=4, max_size=12
+        )
     )
     def go_on(self, moves: list[tuple[int, str, int]]) -> None:
         """Attempts do something, or a person answers, one after the other."""
@@ -688,21 +713,18 @@ class TaskModel(RuleBasedStateMachine):
                     self.world.edits.append(value)
             assert all(each.id != question.id for each in self.host.escalations()), f"{question.id} is open still"
 
-    @precondition(lambda self: self.subs)
-    @rule(pick=st.integers(0, 9), waits=st.booleans())
-    def cancel(self, pick: int, waits: bool) -> None:
+    @rule(pick=st.integers(0, 9), what=st.sampled_from(["cancel", "cancel and wait", -2, -1, 0, 1, 2]))
+    def order(self, pick: int, what: str | int) -> None:
+        """Cancel a task, or give it another priority."""
         name = sorted(self.subs)[pick % len(self.subs)]
+        if isinstance(what, int):
+            self.host.task(name).set_priority(what)
+            return
         recorded = self.host.task(name).cancel("the model wants it so")
-        if waits and "orchestrator" not in self.down:
+        if what == "cancel and wait" and "orchestrator" not in self.down:
             recorded.get()
             self.world.cancelled.add(name)
 
-    @precondition(lambda self: self.subs)
-    @rule(pick=st.integers(0, 9), priority=st.integers(-2, 2))
-    def set_priority(self, pick: int, priority: int) -> None:
-        self.host.task(sorted(self.subs)[pick % len(self.subs)]).set_priority(priority)
-
-    @precondition(lambda self: self.subs)
     @rule(child=st.sampled_from(["orchestrator", "a", "b", "c", "p", "team", "team/x", "team/orchestrator"]))
     def terminate(self, child: str) -> None:
         with suppress(ChildError, UnknownPathError, ActorStoppedError):
@@ -721,7 +743,6 @@ class TaskModel(RuleBasedStateMachine):
         with suppress(ChildError, UnknownPathError, ActorStoppedError):
             self.host.restart_child(f"r/{child}")
 
-    @precondition(lambda self: self.subs)
     @rule(seconds=st.sampled_from([0.5, 1.0, 2.0, 11.0, 31.0]))
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -984,7 +1005,7 @@ def root_of(event: TaskEvent) -> str:
 TestTasks = pytest.mark.timeout(600)(pytest.mark.usefixtures("quiet_log")(TaskModel.TestCase))  # if it fails
 TestTasks.settings = settings(
     max_examples=8,
-    stateful_step_count=40,
+    stateful_step_count=30,
     deadline=None,
     database=None,
     phases=[Phase.generate],
