@@ -157,8 +157,9 @@ SUBS = st.builds(
 class Hold:
     """An attempt, or an undo, that runs: it waits until the model tells it what to do."""
 
-    def __init__(self, no: int, worker: str, context: Any, undoes: bool, began: float) -> None:
-        self.no, self.worker, self.undoes, self.began = no, worker, undoes, began
+    def __init__(self, no: int, worker: str, context: Any, undoes: bool, began: float, process: int) -> None:
+        self.no, self.worker, self.undoes = no, worker, undoes
+        self.began, self.process = began, process
         self.unit: str = context.inputs["unit"]
         self.task = self.unit.partition("/")[0]
         self.key: str = context.idempotency_key
@@ -189,6 +190,7 @@ class World:
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.clock = ManualClock()
+        self.process = 0
         self.limit = 1
         self.groups = False
         """Whether a crash restarts all."""
@@ -226,7 +228,7 @@ class World:
     @contextmanager
     def holding(self, worker: str, context: Any, *, undoes: bool = False) -> Iterator[Hold]:
         with self.changed:
-            hold = Hold(len(self.holds) + 1, worker, context, undoes, self.clock.now())
+            hold = Hold(len(self.holds) + 1, worker, context, undoes, self.clock.now(), self.process)
             if not undoes:
                 self._look_at(hold, context)
             self.holds.append(hold)
@@ -510,7 +512,6 @@ class TaskModel(RuleBasedStateMachine):
         self.before: dict[str, list[TaskEvent]] = {}
         """The journals, as readers of earlier processes have read them."""
         self.readers: dict[str, threading.Thread] = {}
-        self.starts = 0
 
     # -- the process ---------------------------------------------------------------------------------------
 
@@ -526,7 +527,7 @@ class TaskModel(RuleBasedStateMachine):
         self.submit(subs)
 
     def start(self) -> None:
-        self.starts += 1
+        self.world.process += 1
         url = f"sqlite:///{Path(self.folder.name) / 'tasks.db'}"
         self.tree = trees.start(self.world.spec(self.strategy), store=url, clock=self.clock)
         self.stop_hearing = self.tree.subscribe(self.hear)
@@ -738,6 +739,14 @@ class TaskModel(RuleBasedStateMachine):
     def restart(self, pick: int) -> None:
         self.bring_up(sorted(self.down)[pick % len(self.down)])
 
+    @rule(path=st.sampled_from(["orchestrator", "orchestrator", "team/orchestrator"]))
+    def restart_what_decides(self, path: str) -> None:
+        """Attempts that run are taken up again, and do not begin anew."""
+        if path in self.down or ("team" in self.down and path != "orchestrator"):
+            return
+        self.host.terminate_child(f"r/{path}")
+        self.host.restart_child(f"r/{path}")
+
     def bring_up(self, child: str) -> None:
         self.down.discard(child)
         with suppress(ChildError, UnknownPathError, ActorStoppedError):
@@ -918,17 +927,18 @@ class TaskModel(RuleBasedStateMachine):
         return not id_[1:].isdigit() or self.subs[name][int(id_[1:])].required
 
     def is_done_twice(self, name: str, journal: list[TaskEvent]) -> Iterator[str]:
-        """What is recorded under a key was not done again under it."""
+        """What was recorded under a key, or returned in a process that went on, was not done again under it."""
         undone = {event.subtask for event in journal if isinstance(event, Compensated)}
         recorded = [event.value for event in journal if isinstance(event, SubtaskSucceeded)]
         mine = [hold for hold in self.world.holds if hold.task == name and not hold.undoes]
         for hold in mine:
-            if hold.value is not None and hold.value in recorded and hold.unit.partition("/")[2] not in undone:
-                again = [
-                    each for each in mine if (each.unit, each.key) == (hold.unit, hold.key) and each.no > hold.left
-                ]
-                if again:
-                    yield f"{hold} was recorded, and done again: {again}"
+            if hold.value is None or hold.unit.partition("/")[2] in undone:
+                continue
+            later = [each for each in mine if (each.unit, each.key) == (hold.unit, hold.key) and each.no > hold.left]
+            is_kept = hold.value in recorded
+            again = [each for each in later if is_kept or each.process == hold.process]
+            if again and (is_kept or hold.unit in self.world.needs) and not self.world.may_be_lost(hold):
+                yield f"{hold} was done, and is done again: {again}"
 
     def slots_are_free(self) -> None:
         """As many attempts as there are slots run at the same time, and not one more."""
@@ -1004,7 +1014,7 @@ def root_of(event: TaskEvent) -> str:
 
 TestTasks = pytest.mark.timeout(600)(pytest.mark.usefixtures("quiet_log")(TaskModel.TestCase))  # if it fails
 TestTasks.settings = settings(
-    max_examples=8,
+    max_examples=6,
     stateful_step_count=30,
     deadline=None,
     database=None,
