@@ -12,9 +12,9 @@ from actors.model.errors import ConfigError, Problem
 Package: TypeAlias = tuple[str, str, str]
 """A package, the extra that installs it, and the oldest version that will do: the arguments of ``require``."""
 LANGCHAIN: Final[Package] = ("langchain-core", "langchain", "1.0")
-LANGGRAPH: Final[Package] = ("langgraph", "langchain", "1.0")
-MCP: Final[Package] = ("mcp", "mcp", "2.0")
-OPENAI_AGENTS: Final[Package] = ("openai-agents", "openai-agents", "0.20")
+LANGGRAPH: Final[Package] = ("langgraph", "langchain", "1.2.17")
+MCP: Final[Package] = ("mcp", "mcp", "2.3")
+OPENAI_AGENTS: Final[Package] = ("openai-agents", "openai-agents", "0.23.1")
 OPENTELEMETRY: Final[Package] = ("opentelemetry-api", "otel", "1.30")
 PYDANTIC_AI: Final[Package] = ("pydantic-ai-slim", "pydantic-ai", "2.64")
 

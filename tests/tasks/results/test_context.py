@@ -32,6 +32,7 @@ BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecuta
 RETRY = Retry(max_attempts=3, initial_s=0.0, max_s=0.0, jitter=0.0)
 SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempotency_key", "inputs", "metadata"} | {
     "progress",
+    "answer",
     "answers",
     "context_tokens",
     "history",
