@@ -6,7 +6,8 @@
 The tree lives as long as the app. A task is in the journal when ``POST /tasks`` returns; nothing of it runs in a
 request, so a client that goes away ends nothing. ``GET /tasks/{id}/events`` tells all that has happened and happens, up
 to the end; a client that comes back says with ``Last-Event-ID`` what it has seen. Ctrl-C stops the tree first, which
-ends these streams: the server waits for its connections before it lets the app end.
+ends these streams: the server waits for its connections before it lets the app end. If the root gives up, the server
+ends too, so that the program that runs it (systemd, Docker) starts it again; ``GET /health`` is 503 meanwhile.
 
 Needs the extra "example" (for fastapi, httpx and uvicorn).
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import signal
 import threading
@@ -32,12 +34,14 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from loguru import logger
 from pydantic import BaseModel, Field
 
-from actors import Context, Escalated
 from trees import (
     Approve,
+    Context,
     Edit,
     Escalate,
+    Escalated,
     EscalationError,
+    Event,
     Reject,
     Respond,
     Subtask,
@@ -46,6 +50,7 @@ from trees import (
     TaskHandle,
     Tasks,
     Tree,
+    TreeStopped,
     UnknownTaskError,
     WorkerSpec,
     start_async,
@@ -112,8 +117,15 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """The tree starts with the app and stops with it, in order."""
     async with start_async(TREE) as tree:
         app.state.tree = tree
+        tree.subscribe(end_with_the_tree)
         with stopped_first(tree):
             yield
+
+
+def end_with_the_tree(event: Event) -> None:
+    """End the server if the root gave up: an app without its tree would answer every request with an error."""
+    if isinstance(event, TreeStopped) and event.gave_up:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager
@@ -154,6 +166,15 @@ def the_task(id: str, tree: Annotated[Tree, Depends(the_tree)]) -> TaskHandle:
         return tree.task(id)
     except UnknownTaskError as error:
         raise HTTPException(404, str(error)) from error
+
+
+@app.get("/health")
+def health(tree: Annotated[Tree, Depends(the_tree)]) -> dict[str, bool]:
+    """503 while the tree cannot do its work. On a thread, because it waits for each supervisor, 1 s at most."""
+    found = tree.health()
+    if not found.ready:
+        raise HTTPException(503, str(found.problems))
+    return {"ready": True}
 
 
 @app.post("/tasks", status_code=202)
@@ -221,6 +242,8 @@ async def check() -> None:
         text = "A supervisor restarts what crashes, and an orchestrator retries what fails."
         await publish_one(client, text)
         await publish_one(client, "Too short")
+        ready = await client.get("/health")
+        print(f"\nGET /health: {ready.status_code} {ready.json()}")
         missing = await client.get("/tasks/none")
         print(f"\nGET /tasks/none: {missing.status_code} {missing.json()['detail']}\n\n{app.state.tree.dump()}")
 
