@@ -14,9 +14,7 @@ from typing import Any
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.goal_clauses import clauses
-from actors.tasks.planning.goal_text import positions, stems
-from actors.tasks.planning.tool_choice import has_several
+from actors.tasks.planning.keyword_planner import clauses, mentioned, places
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase
 
@@ -88,10 +86,10 @@ def _planned(task: Task, needed: list[str], catalogue: Catalogue) -> Plan:
 
 def _mentioned(goal: str, known: list[str]) -> list[str]:
     """Capabilities that stand in the goal; ``review`` does not, where it does so only as a part of ``review-sql``."""
-    words = [token for clause in clauses(goal) if not clause.negated for token in clause.tokens]
+    where_of = places(word for clause in clauses(goal) if not clause.no for word in clause.words)
     found: dict[frozenset[int], str] = {}
     for capability in known:
-        if where := positions(stems(capability), words):
+        if where := mentioned(capability, where_of):
             found.setdefault(where, capability)
     whole = [where for where in found if not any(where < other for other in found)]
     return [found[where] for where in sorted(whole, key=min)]
@@ -112,7 +110,7 @@ def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo
 
 def _by_tool(row: ExecutableInfo, mine: list[str]) -> list[tuple[ExecutableInfo, list[str], str | None]]:
     """Return what a worker covers, each of its tools by itself where it has several: one subtask calls one of them."""
-    tools = {tool.name for tool in row.tools or ()} if has_several(row) else set()
+    tools = {tool.name for tool in row.tools or ()} if len(row.tools or ()) > 1 else set()
     rest = [one for one in mine if one not in tools]
     return [(row, [one], one) for one in mine if one in tools] + ([(row, rest, None)] if rest else [])
 

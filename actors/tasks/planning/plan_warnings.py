@@ -12,9 +12,7 @@ from typing import Final
 
 from actors.tasks.model.executable import Catalogue
 from actors.tasks.model.task import Subtask, by_id
-from actors.tasks.planning.goal_clauses import clauses, has_order, words_refer_back
-from actors.tasks.planning.goal_matching import CatalogueIndex
-from actors.tasks.planning.goal_text import positions, stems, tokens
+from actors.tasks.planning.keyword_planner import clauses, mentioned, places, refers_back, words_of
 
 _LINE: Final = 3
 """Length from which subtasks in a row count as a line."""
@@ -31,7 +29,7 @@ def plan_warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[s
     """Warnings about a plan."""
     goal = goal[:_MOST_OF_A_GOAL]
     found = _needless_lines(subtasks)
-    if found and has_order(goal):  # a goal is long to read, and most plans have no line that it would have to explain
+    if found and any(clause.stage for clause in clauses(goal)):  # only where there is a line to explain
         found = []
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
@@ -61,13 +59,16 @@ def waiting_in_line(subtasks: list[Subtask], rows: Catalogue) -> list[tuple[str,
 
 def _all_in_one(only: Subtask, rows: Catalogue, goal: str) -> list[str]:
     """One subtask, although the goal speaks of several workers and this one cannot do what the others can."""
-    meant = CatalogueIndex(rows).match_names(goal)
+    where = places(word for part in clauses(goal) if part.is_work for word in part.words)
     mine = next((row for row in rows if row.id == only.worker), None)
     names = [only.worker, only.capability, *(mine.capabilities if mine is not None else ())]
-    words = [token for part in clauses(goal) for token in part.tokens]
-    covered = frozenset[int]().union(*(positions(stems(name), words) for name in names if name is not None))
-    others = [match.worker for match in meant if match.worker != only.worker and not match.positions <= covered]
-    if len(meant) < 2 or not others:  # noqa: PLR2004 - several
+    covered = frozenset[int]().union(*(mentioned(name, where) for name in names if name is not None))
+    others = [
+        row.id
+        for row in rows
+        if row.id != only.worker and any(mentioned(name, where) - covered for name in (row.id, *row.capabilities))
+    ]
+    if not others or len(others) + bool(covered) < 2:  # noqa: PLR2004 - several
         return []
     who = ", ".join(islice(others, _MOST_NAMED))
     return [f"one subtask ({only.id}) for everything, although the goal speaks of {who} too"]
@@ -111,7 +112,7 @@ def _is_silent(subtask: Subtask, previous: Subtask) -> bool:
     if not text.strip() or subtask.undo is not None or previous.undo is not None:
         return False
     names = {previous.id, previous.worker, previous.capability} - {None, subtask.worker, subtask.capability}
-    words = tokens(text)
-    return not words_refer_back(words, shouted=text.isupper()) and not any(
-        positions(stems(name), words) for name in names if name is not None
+    where = places(words_of(text))
+    return not refers_back(text, shouted=text.isupper()) and not any(
+        mentioned(name, where) for name in names if name is not None
     )
