@@ -37,7 +37,7 @@ from typing import Any
 
 from loguru import logger
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -65,6 +65,8 @@ IN_FLIGHT = 2 * READERS
 MOST = 60
 """Findings of one tool that somebody will read."""
 SHOWN, HARDEST = 15, 5
+REASON = 40
+"""Columns of a terminal that a reason has at least, beside its place."""
 LONG, UNDOCUMENTED = 80, 30
 """Lines from which on a function is long, or has to say what it is for."""
 BUCKETS = (1, 5, 10, 20, 50)
@@ -338,7 +340,12 @@ def default_folder() -> str:
 
 
 def main(tree: Tree, path: str = "") -> None:
-    """Have a running tree audit a folder, and print what it says.
+    """Have a running tree audit a folder, and print what it says, and what that has shown."""
+    print(audit(tree, path))
+
+
+def audit(tree: Tree, path: str) -> str:
+    """The same; returns what it has shown.
 
     Raises:
         FileNotFoundError: there is nothing in it.
@@ -349,22 +356,26 @@ def main(tree: Tree, path: str = "") -> None:
         raise FileNotFoundError(f"{folder}: no Python files there")
     handle = tree.submit(Task(GOAL, inputs={"path": folder}))
     print(f"{GOAL}\nin {folder}\n", flush=True)
-    follow(handle)
+    return follow(tree, handle)
 
 
 def resume(tree: Tree) -> None:
     """Go on with the audits that an earlier run has left unfinished; nothing that was recorded is done again."""
-    left = tree.resumed()
-    if not left:
-        print("nothing to resume: no audit is unfinished")
-    for handle in left:
+    print(rest(tree))
+
+
+def rest(tree: Tree) -> str:
+    """The same; returns what they have shown."""
+    closing = []
+    for handle in tree.resumed():
         print(f"{handle.task.goal}\nin {handle.task.inputs['path']}, begun by an earlier run\n")
         print(f"kept, and not done again: {', '.join(handle.kept) or 'nothing'}", flush=True)
-        follow(handle)
+        closing.append(follow(tree, handle))
+    return "\n".join(closing) or "nothing to resume: no audit is unfinished"
 
 
-def follow(handle: TaskHandle) -> None:
-    """Print what happens to an audit, and what it says.
+def follow(tree: Tree, handle: TaskHandle) -> str:
+    """Print what happens to an audit, and what it says; returns what it has shown.
 
     Raises:
         TaskFailedError: a part that is needed has failed.
@@ -381,17 +392,31 @@ def follow(handle: TaskHandle) -> None:
                     print(f"  {id_}: {feedback}", flush=True)
         report = handle.result()
     show(report)
-    print(f"\nThe run:\n{handle.dump()}\n\nIts graph:\n{handle.dump('mermaid')}\n")
+    print(f"\nThe run:\n{handle.dump()}\n")
+    return closing_line(report, tree.child("audit/files/read").restarts, len(list(files(handle.task.inputs["path"]))))
+
+
+def closing_line(report: Report, crashes: int, number: int) -> str:
+    """What the run has shown: how many readers crashed, if each file has an answer, and what was sent back."""
+    numbers = report.results["measure"]
+    lost = number - numbers["files"] - len(numbers["unreadable"])
+    kept = "nothing was lost" if not lost else f"{lost} of {number} files are without an answer"
+    revisions = report.iterations - 1
+    again = {0: "no revision was needed", 1: "one revision"}.get(revisions, f"{revisions} revisions")
+    crashed = {0: "no reader crashed", 1: "one reader crashed and was replaced"}
+    return f"{crashed.get(crashes, f'{crashes} readers crashed and were replaced')}, {kept}, {again}"
 
 
 def show(report: Report) -> None:
     """Print the findings, the numbers and the times."""
     console = Console()
     review, numbers = report.results["review"], report.results["measure"]
-    top = table("risk", "where", "what", "why")
-    for each in review["top"]:
-        top.add_row(str(each["risk"]), Text(f"{each['file']}:{each['line']}"), each["kind"], Text(each["why"]))
-    counts = table("", "count")
+    top = table("What to look at first", "risk", "where", "what, and why")
+    places = [f"{each['file']}:{each['line']}" for each in review["top"]]
+    console.width = max(console.width, max(map(len, places), default=0) + REASON)  # a place stays in one piece
+    for place, each in zip(places, review["top"], strict=True):
+        top.add_row(str(each["risk"]), Text(place), Text(f"{each['kind']}: {each['why']}"))
+    counts = table("Numbers", "", "count")
     counted = {name: value for name, value in numbers.items() if isinstance(value, int)} | review["kinds"]
     for name, value in counted.items():
         counts.add_row(name, f"{value:,}")
@@ -402,20 +427,22 @@ def show(report: Report) -> None:
     for each in (top, counts):
         console.print(each)
     if numbers["unreadable"]:
-        crashed = table("crashed a reader", "why")
+        crashed = table("Files that crashed their reader", "file", "why")
         for name, why in list(numbers["unreadable"].items())[:SHOWN]:
             crashed.add_row(Text(name), Text(why))
         console.print(crashed)
     best = ", the best effort: the last review did not pass" if report.best_effort else ""
     times = ", ".join(f"{name} {1000 * report.timings[name]:,.1f} ms" for name in ("planned", "queued", "running"))
-    print(f"{report.status} after {report.iterations} reviews in {report.timings['total']:.1f} s ({times}){best}")
+    reviews = "one review" if report.iterations == 1 else f"{report.iterations} reviews"
+    print(f"{report.status} after {reviews} in {report.timings['total']:.1f} s ({times}){best}")
 
 
-def table(*columns: str) -> Table:
-    """A table whose cells are folded rather than cut."""
-    made = Table()
+def table(title: str, *columns: str) -> Table:
+    """A table whose cells are folded rather than cut, but for places, which stay in one piece."""
+    made = Table(title=title, title_justify="left", title_style="bold")
     for name in columns:
-        made.add_column(name, overflow="fold", justify="right" if name in {"risk", "count"} else "left")
+        justify: JustifyMethod = "right" if name in {"risk", "count"} else "left"
+        made.add_column(name, overflow="fold", justify=justify, no_wrap=name in {"where", "file"})
     return made
 
 
@@ -433,12 +460,10 @@ def run() -> None:
         if given.web is not None:
             print(f"open {tree.serve(given.web, content=True).url}\n", flush=True)
         try:
-            if given.resume:
-                resume(tree)
-            else:
-                main(tree, given.folder)
+            closing = rest(tree) if given.resume else audit(tree, given.folder)
         finally:
             print(tree.dump())
+        print(f"\n{closing}")
         if given.web is not None:
             print("\nThe page stays until Enter.", flush=True)
             sys.stdin.readline()

@@ -140,6 +140,7 @@ def test_scan_sees_every_file_though_some_crash_their_parser(tmp_path: Path) -> 
     assert "broken_syntax.py" in done.stdout
     assert "SyntaxError" in done.stdout
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+    assert done.stdout.endswith("\n6 readers crashed and were replaced, nothing was lost, one revision\n")
 
 
 @pytest.mark.slow
@@ -316,16 +317,17 @@ def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_rea
     assert (first, second) == ("1: not good enough", "2: passed")
     assert "search: 1 have no reason, the first in silent.py:1; look around it; 71 findings" in done.stdout
     assert "analyse: Revision" not in done.stdout, "only what is weak runs again"
-    assert re.search(r"silent.py:1 +│ FIXME +│ it loses the last line", done.stdout)
+    assert re.search(r"silent.py:1 +│ FIXME: it loses the last line", done.stdout)
     assert re.search(r"bare.py:4 +│ bare except", done.stdout)
     assert re.search(r"sub/broken.py +│ SyntaxError", done.stdout)
     assert re.search(r"sub/image.bin +│ UnicodeDecodeError", done.stdout)
     assert re.search(r"│ TODO +│ +59 │", done.stdout), "70 of them, and the FIXME: at most 60"
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+    assert done.stdout.endswith("\n6 readers crashed and were replaced, nothing was lost, one revision\n")
 
 
 @pytest.mark.slow
-def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
+def test_audit_shows_its_run_and_its_tree(tmp_path: Path) -> None:
     folder = _folder(tmp_path, {"good.py": b"def f(x):\n    return x if x else [y for y in x]\n"})
     done = _again("audit.py", str(folder), tmp=tmp_path)
 
@@ -334,8 +336,9 @@ def test_audit_shows_its_run_its_graph_and_its_tree(tmp_path: Path) -> None:
     assert "good.py:1 f" in done.stdout
     assert "complexity 3" in done.stdout
     assert re.search(r"└─ review +review +succeeded +after search, analyse, measure", done.stdout)
-    assert done.stdout.count(" --> n3") == 3
-    assert re.search(r"succeeded after 1 reviews in .* \(planned .* ms, queued .* ms, running .* ms\)", done.stdout)
+    assert "graph TD" not in done.stdout
+    assert done.stdout.endswith("\nno reader crashed, nothing was lost, no revision was needed\n")
+    assert re.search(r"succeeded after one review in .* \(planned .* ms, queued .* ms, running .* ms\)", done.stdout)
     assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
 
 
@@ -500,6 +503,7 @@ def test_batch_accounts_for_every_document_though_some_raise_hang_segfault_spin_
     assert _table(done.stdout) == _ALL_KINDS | {"good.py f": 3, "sub/also_good.py g": 1}
     assert "good.py f" in done.stdout
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
+    assert done.stdout.endswith("\n6 readers crashed and were replaced, nothing was lost, one revision\n")
     assert "ProcessDiedError" in done.stdout
     assert re.search(r"measure ×4 +permanent +running", done.stdout)
     assert "abandoned" not in done.stdout, "what hangs in a process is killed"

@@ -15,17 +15,18 @@ from typing import Annotated, get_args
 
 import typer
 
+from actors import __version__
 from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.event_log import ErrorsInLog
 from trees.command import task_commands
-from trees.command.consoles import open_here, sockets_of
+from trees.command.consoles import only_process, open_here, sockets_of
 from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
 from trees.command.serve import NotServedError, claim_wire, serving
 from trees.command.target import Program, TargetError, load, require_inputs
-from trees.command.top_command import observe, top
+from trees.command.top_command import TARGET, observe, top
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
 from trees.host.console import ConsoleError, ConsoleRequest, ask
@@ -39,13 +40,15 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
-app.add_typer(task_commands.app, name="tasks")
-app.command()(top)
-app.command()(observe)
+app.add_typer(task_commands.app, name="tasks", short_help="The tasks of a store: list, show, cancel, answer.")
+app.command(short_help="Look at a tree live, and operate it.")(top)
+app.command(short_help="Look at a tree elsewhere, or at a store.")(observe)
 
-Target = Annotated[str, typer.Argument(metavar="FILE_OR_MODULE[:ATTR]", help="Where the SupervisorSpec is.")]
+Target = Annotated[str, typer.Argument(metavar="TARGET", help=TARGET)]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -72,8 +75,18 @@ def with_port(words: list[str]) -> list[str]:
     return said
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"regrow {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _any() -> None:
+def _any(
+    version: Annotated[  # noqa: ARG001 - it has a callback
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Also where the terminal cannot show the lines of a tree."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -81,7 +94,7 @@ def _any() -> None:
             reconfigure(errors="replace")
 
 
-@app.command()
+@app.command(short_help="Check a declaration, and draw it.")
 def check(target: Target, inputs: Inputs = None) -> None:
     """Say everything that is wrong with a tree (exit code 1), or draw it, with hints below. Starts nothing.
 
@@ -93,7 +106,7 @@ def check(target: Target, inputs: Inputs = None) -> None:
         typer.echo(f"\nhint: {hint}")
 
 
-@app.command()
+@app.command(short_help="Run a tree until it ends.")
 def run(
     target: Target,
     inputs: Inputs = None,
@@ -144,7 +157,7 @@ def run(
     raise typer.Exit(Runner(program, kept, resume=resume, log_errors=shown, web=page).run())
 
 
-@app.command()
+@app.command(short_help="Serve a tree to MCP clients.")
 def mcp(
     target: Target,
     inputs: Inputs = None,
@@ -169,7 +182,7 @@ def mcp(
     raise typer.Exit(Runner(program, kept).run())
 
 
-@app.command()
+@app.command(short_help="Print the trees of a running program.")
 def dump(
     pid: Annotated[int | None, typer.Option(help="Of a process with 'regrow run' or start(..., console=True).")] = None,
     socket: Annotated[Path | None, typer.Option(help="Of one tree, instead of --pid.")] = None,
@@ -182,8 +195,11 @@ def dump(
     watching: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks, with --watch.")] = EVERY_S,
 ) -> None:
-    """Show the trees of a running program; several trees are shown one after the other. Changes nothing."""
-    if (pid is None) == (socket is None):
+    """Show the trees of a running program: of the only one that runs here, unless you say which.
+
+    Several trees are shown one after the other. Changes nothing.
+    """
+    if pid is not None and socket is not None:
         raise typer.BadParameter(f"give either --pid PID or --socket PATH. {open_here()}")
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
@@ -194,7 +210,7 @@ def dump(
     request = ConsoleRequest(format=chosen, path=path, stacks=stacks, verbose=verbose, only=part, depth=depth)
 
     def look() -> list[str]:
-        return [ask(socket, request)] if socket is not None else _of_process(pid or 0, request)
+        return [ask(socket, request)] if socket is not None else _of_process(pid, request)
 
     try:
         if watching:
@@ -210,10 +226,10 @@ def _show_anew(picture: str) -> None:
     typer.echo(f"{EMPTIED}{picture}" if sys.stdout.isatty() else f"{picture}\n")
 
 
-def _of_process(pid: int, request: ConsoleRequest) -> list[str]:
+def _of_process(pid: int | None, request: ConsoleRequest) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
     dumps, refused = [], None
-    for socket in sockets_of(pid):
+    for socket in sockets_of(only_process() if pid is None else pid):
         try:
             dumps.append(ask(socket, request))
         except ConsoleError as error:

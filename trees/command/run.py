@@ -109,7 +109,6 @@ class Runner:
 
     def _end(self, tree: Tree, code: int) -> int:
         """Stop what still runs, and print what there was."""
-        dump = tree.dump()
         try:
             if tree.is_alive:
                 _say(f"{tree.spec.id}: stopping")
@@ -120,7 +119,7 @@ class Runner:
         except KeyboardInterrupt:
             tree.stop(timeout=0.0)
             code = KILLED
-        _say(f"\n{dump}")
+        _say(f"\n{tree.dump()}")
         cause = system_of(tree).cause
         return code if cause is None else GAVE_UP if isinstance(cause, RestartLimitError) else STORE_LOST
 

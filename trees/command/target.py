@@ -16,7 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 
 from actors.model.errors import ActorsError, ConfigError
 from actors.validation.validation_messages import PlacedError, listed, nearest, type_phrase
@@ -207,13 +210,39 @@ def _with(call: Callable[..., Any] | None, inputs: Mapping[str, str]) -> Callabl
     return None if call is None else functools.partial(call, **_taken(call, inputs))
 
 
-def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, str]:
-    """The inputs that a function has parameters for."""
+def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, Any]:
+    """The inputs that a function has parameters for, each as its annotation says, else as the type of its default.
+
+    Raises:
+        TargetError: a text does not fit.
+    """
     parameters = inspect.signature(call).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return dict(inputs)
-    named = {name for name, each in parameters.items() if each.kind in {each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD}}
-    return {name: value for name, value in inputs.items() if name in named and name != "tree"}
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    kinds = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    named = {name: each.default for name, each in parameters.items() if each.kind in kinds and name != "tree"}
+    try:
+        hints = get_type_hints(call)
+    except Exception:  # noqa: BLE001 - an annotation may name what is there for type checkers only
+        hints = {}
+    taken: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if name in named:
+            default = named[name]
+            hint = hints.get(name, type(default) if isinstance(default, (int, float, Path)) else str)
+            taken[name] = _as(hint, name, value)
+        elif takes_all:
+            taken[name] = value
+    return taken
+
+
+def _as(hint: Any, name: str, text: str) -> Any:
+    try:
+        return TypeAdapter(hint).validate_strings(text)
+    except PydanticUserError:  # a type of which pydantic knows nothing
+        return text
+    except ValidationError as error:
+        what = f"{text!r} does not fit: {error.errors()[0]['msg']}"
+        raise TargetError(f"--input {name}", what, f"Its type is {inspect.formatannotation(hint)}.") from None
 
 
 def require_inputs(target: str, call: Callable[[Any], Any] | None) -> None:

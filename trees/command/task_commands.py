@@ -25,6 +25,7 @@ NEWEST = 20
 
 app = typer.Typer(
     no_args_is_help=False,
+    rich_markup_mode=None,
     help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel or "
     "remove one, change its priority, answer a question. The tree may run in another process, or be down: then it is "
     "told when it is started again.",
@@ -65,7 +66,7 @@ def tasks(
             typer.echo(line, err=True)
 
 
-@app.command()
+@app.command(short_help="Show a task: its graph, and all that happened.")
 def show(
     context: typer.Context,
     task: TaskId,
@@ -81,7 +82,7 @@ def show(
         typer.echo(shown(found, parts, format, SystemClock().wall()))
 
 
-@app.command()
+@app.command(short_help="Cancel a task.")
 def cancel(
     context: typer.Context,
     task: TaskId,
@@ -96,7 +97,9 @@ def cancel(
         typer.echo(outside.cancel(found, reason, wait))
 
 
-@app.command(context_settings={"ignore_unknown_options": True})  # a negative number is none
+@app.command(
+    short_help="Give a task another priority.", context_settings={"ignore_unknown_options": True}
+)  # a negative number is none
 def priority(
     context: typer.Context,
     task: TaskId,
@@ -111,7 +114,7 @@ def priority(
         typer.echo(outside.set_priority(found, number, wait))
 
 
-@app.command()
+@app.command(short_help="Delete a task that has ended.")
 def remove(context: typer.Context, task: TaskId, store: Store = None, root: Root = None, wait: Wait = 5.0) -> None:
     """Delete a task that has ended, is damaged, or whose supervisor is gone, with all that belongs to it."""
     with _outside(store or context.obj) as outside:

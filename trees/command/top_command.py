@@ -21,13 +21,14 @@ from trees.command.top.target_run import run_target
 from trees.host.console import ConsoleSource
 from trees.observe.source import Source
 
+TARGET = "FILE.py, FILE.py:ATTR, package.module or package.module:ATTR, where the SupervisorSpec is."
 RootOption = Annotated[str | None, typer.Option("--root", help="Of a process with several trees.")]
 
 
 def top(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE_OR_MODULE[:ATTR]]", help="Started as by 'regrow run', ended with the picture."),
+        typer.Argument(metavar="TARGET", help=f"Started as by 'regrow run', ended with the picture. {TARGET}"),
     ] = None,
     pid: Annotated[int | None, typer.Option(help="Of a process with 'regrow run' or start(..., console=True).")] = None,
     socket: Annotated[Path | None, typer.Option(help="Of one tree, instead of --pid.")] = None,
@@ -40,9 +41,10 @@ def top(
 ) -> None:
     """Look at a tree live, and operate it: children, tasks, questions, crashes. The keys stand at the bottom.
 
-    A tree that runs elsewhere goes on when the picture is closed; that of a TARGET is stopped.
+    Unless you say which, it is the only tree with an open console. A tree that runs elsewhere goes on when the picture
+    is closed; that of a TARGET is stopped.
     """
-    if sum(each is not None for each in (target, pid, socket)) != 1:
+    if sum(each is not None for each in (target, pid, socket)) > 1:
         raise typer.BadParameter(f"give one of TARGET, --pid PID and --socket PATH. {open_here()}")
     require_terminal()
 
@@ -52,7 +54,7 @@ def top(
 
     try:
         if target is None:
-            show(socket if socket is not None else the_socket(pid or 0, root))
+            show(socket if socket is not None else the_socket(pid, root))
             return
         given = [target, *(part for each in inputs or () for part in ("--input", each))]
         given += [] if store is None else ["--store", store]
@@ -80,13 +82,13 @@ def observe(
 ) -> None:
     """Look at a tree that runs elsewhere, or at the trees of a store: who leads each, its tasks and its questions.
 
-    Of a store it shows every tree that keeps its tasks there, or the one of --root, whether it runs or not. What is
-    done there is left in the store, for its tree. On a terminal it is the picture of 'regrow top', elsewhere a text;
-    with --web the page, until Ctrl-C.
+    Unless you say which, it is the only tree with an open console. Of a store it shows every tree that keeps its tasks
+    there, or the one of --root, whether it runs or not. What is done there is left in the store, for its tree. On a
+    terminal it is the picture of 'regrow top', elsewhere a text; with --web the page, until Ctrl-C.
     """
     if pid is not None and getattr(context.get_parameter_source("store"), "name", "") == "ENVIRONMENT":
         store = None  # the variable is for commands that name nothing
-    if (pid is None) == (store is None):
+    if pid is not None and store is not None:
         raise typer.BadParameter(f"give either --pid PID or --store URL. {open_here()}")
     try:
         with closing(_source(pid, store, root)) as source:
@@ -105,7 +107,7 @@ def observe(
 def _source(pid: int | None, store: str | None, root: str | None) -> Source:
     if store is not None:
         return StoreSource(store, root)
-    return ConsoleSource(the_socket(pid or 0, root))
+    return ConsoleSource(the_socket(pid, root))
 
 
 def serve_page(

@@ -472,7 +472,6 @@ def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwar
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        ((), 2, "give one of TARGET, --pid PID and --socket PATH. Open here: none."),
         (("shop.py", "--pid", "1"), 2, "give one of TARGET, --pid PID and --socket PATH"),
         (("--pid", "1"), 2, "this needs a terminal. 'regrow dump' writes the same"),
     ],
