@@ -52,7 +52,7 @@ class Worker(ManagedActor):
     def on_stop(self) -> Any:
         """Clean up, after a normal or an ordered end; not after a crash or a kill."""
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> Any:
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any, /) -> Any:
         """Clean up after a crash. The asker has its answer already; the object is thrown away afterwards."""
 
     def lifespan(self) -> Any:
@@ -62,7 +62,7 @@ class Worker(ManagedActor):
         one task, or by the one thread, in which all of this incarnation runs.
         """
 
-    def on_receive(self, message: Any) -> Any:
+    def on_receive(self, message: Any, /) -> Any:
         """Handle a message; what it returns is the reply. Not overridden: the message is a dead letter."""
         name = type(self).__name__
         own = set(dir(self)).difference(dir(Worker))  # what stands in the base class is nobody's misspelling
@@ -70,7 +70,7 @@ class Worker(ManagedActor):
         meant = f" Is its {close[0]!r} meant to be that?" if close else ""
         _unhandled(message, f"{name} handles no messages. Give it 'def on_receive(self, message)'.{meant}")
 
-    def execute(self, task: Any, context: Any) -> Any:
+    def execute(self, task: Any, context: Any, /) -> Any:
         """Do a piece of work: ``str(task)`` says what, ``context`` is all it may know. Override it, sync or async.
 
         What it returns is the result (JSON, or what pydantic makes JSON of). An exception that leaves it is a crash of

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import pykka
 
@@ -35,7 +35,7 @@ from actors.messaging.mailbox import Mailbox
 from actors.messaging.places import Room
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.proxy import Attribute, Proxy
-from actors.messaging.reply import Reply
+from actors.messaging.reply import R, Reply
 from actors.messaging.reply_after import EndReply, complete_after
 from actors.messaging.room_waits import waits_in_vain
 from actors.messaging.wait_graph import enter, enter_new, leave, redirect
@@ -55,10 +55,11 @@ FULL_WAIT_S = 5.0
 """How long a sender without a deadline waits for room in a full mailbox."""
 
 
-class Ref(pykka.ActorRef[Any]):
+class Ref(pykka.ActorRef[Any], Generic[R]):
     """The address of the worker (or pool, or supervisor) at ``path``; valid over every restart.
 
     Equal to every other Ref of the same path in the same tree; may be kept, passed around and used from any thread.
+    For type checkers the replies of a ``Ref[int]`` are of that type.
     The Ref of a supervisor has only ``path`` and ``stop``: a tell to it is a dead letter, an ask fails at once.
     """
 
@@ -123,6 +124,15 @@ class Ref(pykka.ActorRef[Any]):
         if verdict is not None:
             await self._put_again_async(envelope, verdict)
 
+    @overload
+    def ask(self, message: Any, timeout: float | None = ..., *, block: Literal[False]) -> Reply[R]: ...
+
+    @overload
+    def ask(self, message: Any, timeout: float | None = ..., block: Literal[True] = ...) -> R: ...
+
+    @overload
+    def ask(self, message: Any, timeout: float | None = ..., block: bool = ...) -> R | Reply[R]: ...
+
     def ask(self, message: Any, timeout: float | None = 5.0, block: bool = True) -> Any:
         """Send a message and wait for the reply.
 
@@ -169,7 +179,7 @@ class Ref(pykka.ActorRef[Any]):
                 leave(reply, entered)
             del reply, envelope  # an error that is raised here holds this frame
 
-    async def ask_async(self, message: Any, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109 - as ask
+    async def ask_async(self, message: Any, timeout: float | None = 5.0) -> R:  # noqa: ASYNC109 - as ask
         """As ``ask``, from any event loop and without holding it up. Cancelled, it takes its message back."""
         current = sender()
         reply, envelope = self.request(message, timeout, current)
@@ -277,7 +287,7 @@ class Ref(pykka.ActorRef[Any]):
 
     def request(
         self, message: Any, timeout: float | None, current: CurrentMessage | None, *, is_waited_for: bool = True
-    ) -> tuple[Reply, Envelope | None]:
+    ) -> tuple[Reply[R], Envelope | None]:
         """The reply to wait for and what to send for it; nothing where the time is up already."""
         message = message if (pack := self._box.pack) is None else pack(message)
         now = self._system.now()

@@ -50,15 +50,23 @@ from actors.validation.validation_messages import require_callback, require_seco
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Any)
+
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.ports import Host
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")  # in Python 3.11 none has a default
 
 _PENDING = object()
 _LONGEST_S = threading.TIMEOUT_MAX
 
 
-class Reply(Awaited, pykka.Future[Any]):
-    """One answer, sooner or later: a value, or an error."""
+class Reply(Awaited, pykka.Future[R]):
+    """One answer, sooner or later: a value (``Reply[int]``: of that type), or an error."""
 
     # Slots: threads share it (see actors.concurrency.shared_fields). pykka.Future has none.
     __slots__ = ("_asker", "_callbacks", "_error", "_expires", "_gate", "_get_hook", "_get_hook_result", "_host",
@@ -178,7 +186,7 @@ class Reply(Awaited, pykka.Future[Any]):
         """True once there is a value."""
         return self.done and self._error is None
 
-    def get(self, *, timeout: float | None = None) -> Any:
+    def get(self, *, timeout: float | None = None) -> R:
         """Wait for the outcome: the value is returned, the error raised.
 
         Args:
@@ -194,7 +202,8 @@ class Reply(Awaited, pykka.Future[Any]):
         if self._get_hook is not None:
             if self._get_hook_result is _PENDING:
                 self._get_hook_result = self._get_hook(timeout)
-            return self._get_hook_result
+            found: R = self._get_hook_result
+            return found
         if not self.wait(self._remaining(timeout)):
             raise self.late(timeout)
         try:
@@ -213,7 +222,7 @@ class Reply(Awaited, pykka.Future[Any]):
         self._callbacks = [arrival]
         return arrival
 
-    def get_armed(self, entered: CurrentMessage | None = None) -> Any:
+    def get_armed(self, entered: CurrentMessage | None = None) -> R:
         """``get`` for the one who armed it, right after the request was sent."""
         gate = self._gate
         if entered is not None:
@@ -306,7 +315,7 @@ class Reply(Awaited, pykka.Future[Any]):
         if self._value is not _PENDING:
             self._call_back()
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, R]:
         """Wait on the running event loop without holding it up; any loop will do."""
         if self._get_hook is not None:
             return (yield from asyncio.to_thread(self.get).__await__())
@@ -356,11 +365,12 @@ class Reply(Awaited, pykka.Future[Any]):
         remaining = self._expires - monotonic()
         return remaining if timeout is None else min(timeout, remaining)
 
-    def outcome(self) -> Any:
+    def outcome(self) -> R:
         """The value, or the error raised; only once it is done."""
         error = self._error
         if error is None:
-            return self._value
+            value: R = self._value
+            return value
         try:
             # With the worker's own traceback each time: a second reader must not see the first reader's frames.
             raise with_frames(own_error(error), self._traceback)

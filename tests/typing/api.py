@@ -89,6 +89,30 @@ class Ledger(Worker):
         return self.limit
 
 
+class Counter(Worker):
+    """Its messages are amounts, so it says so: the parameter is positional."""
+
+    def on_receive(self, amount: int) -> int:
+        return amount
+
+
+class Asks(Worker):
+    """It is given the Ref of a worker whose replies are numbers."""
+
+    def __init__(self, counter: Ref[int]) -> None:
+        self.counter = counter
+
+    def on_start(self) -> None:
+        assert_type(self.counter.ask(1), int)
+        later = self.counter.ask(1, timeout=2.0, block=False)
+        assert_type(later, Reply[int])
+        assert_type(later.get(), int)
+
+    async def on_receive(self, amount: int) -> int:
+        assert_type(await self.counter.ask(amount, block=False), int)
+        return await self.counter.ask_async(amount)
+
+
 class Feed(Worker):
     """The same hooks, async."""
 
@@ -159,6 +183,7 @@ TREE = SupervisorSpec(
     parallel_stop=True,
     children=[
         WorkerSpec(id="poll", run=poll, args=(0.5,), restart="transient", significant=True),
+        WorkerSpec(id="asks", actor=Asks, args=(Ref.to("shop/counter"),)),
         WorkerSpec(id="listen", run=listen, shutdown="brutal_kill"),
         WorkerSpec(id="parse", handle=parse, pool=8, expected=(ValueError,)),
         WorkerSpec(id="fetch", handle=fetch, mailbox=Mailbox(capacity=10, overflow="drop_oldest")),
@@ -260,9 +285,9 @@ async def async_host() -> None:
 def batch(tree: Tree) -> None:
     for item, result in tree.map([1, 2], to="shop/parse", timeout_s=1.0, progress=print):
         assert_type(item, int)
-        assert_type(result, Any)
+        assert_type(result, Any | Exception)
     with tree.map(iter("ab"), "reading", on_error="raise", max_in_flight=2) as items:
-        assert_type(items, Batch[str])
+        assert_type(items, Batch[str, Any])
         items.close()
 
 
@@ -286,6 +311,8 @@ def look(tree: Tree) -> None:
 
 
 def change(tree: Tree) -> None:
+    counter: Ref[int] = tree.ref("shop/counter")
+    assert_type(counter.ask(1), int)
     try:
         assert_type(tree.start_child("shop", WorkerSpec(id="extra", handle=parse)), Ref)
         tree.terminate_child("shop/extra")

@@ -34,8 +34,8 @@ import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from types import GenericAlias, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 from actors.concurrency.let_go_watch import LetGoWatch
 from actors.messaging.blocking import require_thread
@@ -47,6 +47,12 @@ from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget, id_of
 from trees.host.submission import came
 
 ItemT = TypeVar("ItemT")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    ResultT = TypeVarWithDefault("ResultT", default=Any)
+else:
+    ResultT = TypeVar("ResultT")
 OnError: TypeAlias = Literal["keep", "raise"]
 Items: TypeAlias = "Iterable[ItemT] | AsyncIterable[ItemT]"
 Progress: TypeAlias = "Callable[..., object]"
@@ -101,8 +107,11 @@ _DROPPED: Final = LetGoWatch("dropped batches")
 """Lets go of what a batch has under way that nobody closed. It does not hold the batch."""
 
 
-class Batch(Generic[ItemT]):
+class Batch(Generic[ItemT, ResultT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)  # Batch[str], too: in Python 3.11 no type variable has a default
 
     def __init__(
         self,
@@ -141,7 +150,7 @@ class Batch(Generic[ItemT]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> tuple[ItemT, Any]:
+    def __next__(self) -> tuple[ItemT, ResultT]:
         if self._closed:
             raise StopIteration
         if not isinstance(self._source, Iterator):
@@ -177,7 +186,7 @@ class Batch(Generic[ItemT]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> tuple[ItemT, Any]:
+    async def __anext__(self) -> tuple[ItemT, ResultT]:
         if self._closed:
             raise StopAsyncIteration
         try:

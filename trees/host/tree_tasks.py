@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from functools import wraps
 from inspect import iscoroutinefunction, signature
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
@@ -229,6 +229,32 @@ class TreeTasks:
         """
         respond_to(self._tasks.runtime, id, answer)
 
+    @overload
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        to: str,
+        *,
+        on_error: Literal["raise"],
+        timeout_s: float | None = ...,
+        progress: Callable[..., object] | None = ...,
+        max_in_flight: int | None = ...,
+        key: Callable[[ItemT], str] | None = ...,
+    ) -> Batch[ItemT, Any]: ...
+
+    @overload
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        to: str,
+        *,
+        on_error: OnError = ...,
+        timeout_s: float | None = ...,
+        progress: Callable[..., object] | None = ...,
+        max_in_flight: int | None = ...,
+        key: Callable[[ItemT], str] | None = ...,
+    ) -> Batch[ItemT, Any | Exception]: ...
+
     def map(
         self,
         items: Iterable[ItemT] | AsyncIterable[ItemT],
@@ -239,7 +265,7 @@ class TreeTasks:
         progress: Callable[..., object] | None = None,
         max_in_flight: int | None = None,
         key: Callable[[ItemT], str] | None = None,
-    ) -> Batch[ItemT]:
+    ) -> Batch[ItemT, Any]:
         """Give each item to a worker, and yield ``(item, result or error)`` for each, as they end.
 
         Iterate with ``for``, in a coroutine with ``async for``. Items are taken as there is room, so they may have no

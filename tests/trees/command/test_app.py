@@ -167,7 +167,6 @@ def test_all_trees_of_a_process_are_shown_and_with_a_path_those_that_have_it() -
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        ((), 2, "give either --pid PID or --socket PATH"),
         (("--pid", "1", "--socket", "x"), 2, "give either --pid PID or --socket PATH"),
         (("--pid", "1", "--format", "xml"), 2, "'xml' is none of text, json, mermaid"),
         (("--pid", "1"), 1, "process 1: has no open console. It must run as you"),

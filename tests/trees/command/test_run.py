@@ -34,7 +34,7 @@ def test_run_goes_on_until_ctrl_c_and_then_ends_cleanly_with_the_dump(shop: Path
     assert shown.splitlines()[:3] == [
         "shop: stopping",
         "",
-        "shop                one_for_one   running   restarts 0/3 in 5 s",
+        "shop                one_for_one   stopped     restarts 0/3 in 5 s   last exit: shutdown",
     ]
     assert len(open_then) == 1
     assert list(runtime.glob("regrow/*")) == []
@@ -281,7 +281,7 @@ def test_on_a_terminal_the_tree_is_shown_live_and_the_dump_stays(shop: Path) -> 
     assert process.returncode == 0
     assert "\x1b[?25l" in live
     assert "\x1b[?25h" in rest
-    assert re.search(r"stopping\s+shop +one_for_one +running +restarts 0/3 in 5 s", _without_codes(rest))
+    assert re.search(r"stopping\s+shop +one_for_one +stopped +restarts 0/3 in 5 s", _without_codes(rest))
 
 
 def _read_until(terminal: int, wanted: str | None) -> str:
