@@ -5,21 +5,17 @@ place, and builds nothing: the same spec with another id was found right before.
 found as long as somebody holds it, which its workers do: nothing of a user is kept here.
 
 Known are specs of a function, or of a class for ``actor=``, with the same other fields, and without a lifespan or a
-place outside of this process: others are looked at each time. A known one is looked at again where the function has
-other code by now, or the class other members, or a member of it other code inside: a method, also a static one, one of
-the class, or a property. A class with any other member that is called, or stands for another object (a ``partial``, a
-``cached_property``, a function that wraps another one), is looked at each time. No code of a user runs for that.
-Functions of the same code (a ``def`` inside of another one), and specs with as many args and kwargs of the same names,
-pass the check with one of them: each has a recipe of its own.
+place outside of this process: others are looked at each time. No code of a user runs for that. A class that is changed
+while workers of it run is known as it was. Functions of the same code (a ``def`` inside of another one), and specs with
+as many args and kwargs of the same names, pass the check with one of them: each has a recipe of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from itertools import chain
 from operator import is_, itemgetter
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import Any, Final, TypeAlias, cast
+from types import FunctionType
+from typing import Any, Final, TypeAlias
 
 from actors.model.spec import ChildSpec, RefTo, WorkerRecipe
 from actors.model.weak_tables import WeakValues
@@ -35,29 +31,6 @@ _others: Final = itemgetter(*[name for name in WorkerSpec.model_fields if name n
 _COMMON: Final = tuple(each.name for each in fields(ChildSpec) if each.name not in {"id", "recipe", "owned"})
 _PLAIN: Final = frozenset({str, int, float, frozenset, Mailbox, Backoff})
 """Types of values that are compared by ``==``, which runs no code of a user there."""
-_OURS: Final = frozenset(Worker.__mro__)
-_HARMLESS: Final = frozenset({"__isabstractmethod__"})
-"""Attributes of a function that say nothing of what it does."""
-_VALUES: Final = frozenset(
-    {
-        str,
-        int,
-        float,
-        bool,
-        type(None),
-        tuple,
-        frozenset,
-        dict,
-        list,
-        set,
-        type,
-        MemberDescriptorType,
-        GetSetDescriptorType,
-    }
-)
-"""Types of members that are quickly told: a class calls none of them, or makes an object of it."""
-_MEMBERS: Final[Any] = vars(type)["__dict__"]
-_MRO: Final[Any] = vars(type)["__mro__"]
 _KNOWN: Final[WeakValues[_Key, WorkerRecipe]] = WeakValues()
 """The newest recipe by the identity of its code, which it keeps alive, by the field of that, by the fields given, and
 by the number of its args and the names of its kwargs. No lock: each change is one step of C, and a spec whose recipe
@@ -159,47 +132,9 @@ def _same(mine: object, its: object) -> bool:
 
 
 def _code_of(work: Any) -> tuple[object, ...] | None:
-    """Return all that says what it does, compared by identity; None: that cannot be told so shortly."""
-    if type(work) is FunctionType:
-        return _function(work)
-    found: list[object] = [work]
-    for base in work.__mro__:
-        if base not in _OURS:
-            names, members = tuple(vars(base)), tuple(vars(base).values())
-            found += (*names, *members)
-            for each in members:
-                kind = type(each)
-                if kind not in _VALUES:
-                    said = _function(each) if kind is FunctionType else _inside(each)
-                    if said is None:
-                        return None
-                    found += said
-    return tuple(found)
-
-
-def _function(code: FunctionType) -> tuple[object, ...] | None:
-    """Say what can be changed of a function: its code, and which parameters need no value. None: it wraps another."""
-    if code.__dict__ and code.__dict__.keys() - _HARMLESS:
+    """Return what is known of it, compared by identity; None: a function that may stand for another one."""
+    if type(work) is not FunctionType:
+        return (work,)
+    if work.__dict__:
         return None
-    return code.__code__, len(code.__defaults__ or ()), *(code.__kwdefaults__ or ())
-
-
-def _inside(each: object) -> tuple[object, ...] | None:
-    """Say what can be changed inside of a member of a class; None: it calls, or gives, what cannot be told."""
-    kind = type(each)
-    if kind is FunctionType:
-        return _function(cast("FunctionType", each))
-    if kind is staticmethod or kind is classmethod:
-        inside: tuple[object, ...] = (cast("staticmethod[Any, Any]", each).__func__,)
-    elif kind is property:
-        whole = cast("property", each)
-        inside = (whole.fget, whole.fset, whole.fdel)
-    else:
-        return None if kind not in _VALUES and (callable(each) or _gives(kind)) else ()
-    said = [_inside(one) for one in inside]
-    return None if None in said else (*inside, *chain.from_iterable(filter(None, said)))
-
-
-def _gives(kind: type[Any]) -> bool:
-    """Tell whether objects of a class stand for others where they are members of one. No code of a user runs."""
-    return any("__get__" in _MEMBERS.__get__(base) for base in _MRO.__get__(kind))
+    return work.__code__, len(work.__defaults__ or ()), *(work.__kwdefaults__ or ())
