@@ -643,11 +643,9 @@ def _describe(found: _Profile, description: str, verbs: _Verbs) -> None:
     parts = [words_of(part) for part in _SEGMENT.split(re.sub(r"-(?:to|in|of|on|by|for)-", " ", description))]
     heads = [(words, *_head(words, verbs)) for words in parts if words]
     form = next((form for _, _, form in heads if form), "")
-    phrases = [n for n, (words, at, _) in enumerate(heads) if len(words) > at + 1] or [0, len(heads)]
-    for n, (words, head, own) in enumerate(heads):
+    for words, head, own in heads:
         verb, at = None, head
-        begins = n < phrases[0] and words[at].text.endswith(form)  # ``Lints and formats files`` has two verbs
-        if form and (own == form or begins) and n <= phrases[-1]:
+        if form and own == form:
             verb = verbs.at(words, at)
         elif not form:
             at = _last_noun(words, at, verbs)
