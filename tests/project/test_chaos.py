@@ -6,24 +6,16 @@
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from actors import ChildExited, ChildStarted, DeadLetter, InternalError, Reply
-from actors.messaging.mailbox import Refusal
-from actors.model.spec import Reason
-from actors.testing import settle
-from tests.faults.chaos.audit import at_rest, books, come_to_rest, when_down
+from actors import ChildStarted, DeadLetter, Reply
+from tests.faults.chaos.audit import books
 from tests.faults.chaos.ledger import Ledger, Sender
 from tests.faults.chaos.rounds import Round
-from tests.faults.chaos.shape import Shape, walk
-from tests.faults.chaos.workers import Ground, Sync, Traits, body
-from tests.support.crew import LONG_S
-from trees import SupervisorSpec, WorkerSpec, start
 
 PATH = "r/w"
 
@@ -59,27 +51,11 @@ def started(incarnation: int) -> ChildStarted:
     return ChildStarted(PATH, incarnation)
 
 
-def exited(incarnation: int, *, up: bool = True, reason: Reason = Reason.CRASHED, lost: int = 0) -> ChildExited:
-    return ChildExited(PATH, reason, incarnation, None, None, up, lost)
-
-
 def dead(note: Any, path: str = PATH) -> DeadLetter:
     return DeadLetter(path, "stopped", type(note).__name__, None)
 
 
 # -- messages --------------------------------------------------------------------------------------------------
-
-
-def test_a_message_that_was_handled_refused_or_lost_with_a_kill_is_accounted_for() -> None:
-    ledger = Ledger()
-    handled, refused, _ = told(ledger, 3)
-    ledger.begin(incarnation(), handled)
-    ledger.hear(dead(refused))
-    ledger.hear(started(1))
-    ledger.hear(exited(1, reason=Reason.KILLED, lost=1))
-
-    assert books(ledger, at_the_end=True) == []
-    assert ledger.violations == []
 
 
 @pytest.mark.parametrize("path", [PATH, "r/p"])
@@ -88,15 +64,6 @@ def test_a_message_of_which_nothing_is_known_is_found(path: str) -> None:
     (note,) = told(ledger, path=path)
 
     assert books(ledger, at_the_end=True) == [f"{path}: 1 tells are unaccounted for (excused: 0): m{note.number}"]
-
-
-def test_a_crash_excuses_no_message_that_was_not_begun() -> None:
-    ledger = Ledger()
-    told(ledger)
-    ledger.hear(started(1))
-    ledger.hear(exited(1, reason=Reason.CRASHED, lost=1))
-
-    assert len(books(ledger, at_the_end=True)) == 1
 
 
 def test_a_tell_that_has_not_returned_is_waited_for_until_the_end() -> None:
@@ -216,159 +183,10 @@ def test_an_old_incarnation_that_goes_on_is_found() -> None:
     assert ledger.violations == [f"{PATH}: an old incarnation runs though a newer one has begun: {old!r}"]
 
 
-@pytest.mark.parametrize(
-    ("events", "what"),
-    [
-        ([started(1), started(2)], "incarnation 2 started, 1 has not exited"),
-        ([exited(1)], "incarnation 1 exited, None was up"),
-        ([started(1), exited(1), exited(1)], "incarnation 1 exited, None was up"),
-        ([started(1), exited(2)], "incarnation 2 exited, 1 was up"),
-        ([started(1), exited(2, up=False)], "a start failed while incarnation 1 was up"),
-        ([InternalError(PATH, ValueError())], "InternalError ValueError()"),
-    ],
-)
-def test_an_exit_without_a_start_is_found(events: list[Any], what: str) -> None:
-    ledger = Ledger()
-
-    for event in events:
-        ledger.hear(event)
-
-    assert len(ledger.violations) == 1
-    assert what in ledger.violations[0]
-
-
-def test_starts_and_exits_that_match_are_fine() -> None:
-    ledger = Ledger()
-
-    for event in (started(1), exited(1), exited(2, up=False), started(2), exited(2)):
-        ledger.hear(event)
-
-    assert ledger.violations == []
-
-
 # -- a tree ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def ground() -> Any:
-    ground = Ground("test")
-    spec = SupervisorSpec(
-        id="r",
-        children=[
-            WorkerSpec(id="w", actor=Sync, args=(ground, Traits())),
-            WorkerSpec(id="p", actor=Sync, args=(ground, Traits()), pool=2),
-        ],
-    )
-    with start(spec) as tree:
-        ground.tree = tree
-        one = Round(1, 1, 1.0, 0.005)
-        one.ground = ground
-        for info in tree.which_children("r"):
-            one._is_up(info)
-        tree.subscribe(ground.ledger.hear)
-        yield ground
-        ground.tree = None
-
-
-def audit(ground: Ground) -> list[str]:
-    return [*come_to_rest(ground), *at_rest(ground)]
-
-
-def test_a_tree_of_which_everything_is_true_passes(ground: Ground) -> None:
-    assert audit(ground) == []
-
-
-class HeldReport:
-    """Stands for the mailbox of a supervisor, which hears of an end only when it is let through."""
-
-    def __init__(self, incarnation: Any) -> None:
-        self.owner, self.kept = incarnation.owner, []
-        incarnation.owner = self
-
-    def post(self, message: Any, _: Any = None) -> bool:
-        self.kept.append(message)
-        return True
-
-    def let_through(self) -> None:
-        while self.kept:
-            self.owner.post(self.kept.pop())
-
-
-def test_a_body_whose_end_nobody_has_heard_of_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ending between two looks of the audit it was shown as running, and had no life."""
-    ground.tree.start_child("r", WorkerSpec(id="b", run=body, args=(ground, Traits()), restart="transient"))
-    incarnation = ground.tree._system.children["r/b"].incarnation
-    report, obeyed = HeldReport(incarnation), incarnation.when_over()
-    # As when it has taken an order and its thread is held up in it.
-    ground.obeying["r/b"] = incarnation
-    looks = 0
-
-    def look(tree: Any, timeout_s: float) -> None:
-        nonlocal looks
-        looks += 1
-        if looks > 1:
-            report.let_through()
-        settle(tree, timeout_s)
-        if looks == 1:
-            ground.armed, ground.orders["r/b"] = True, deque(["return"])
-            assert obeyed.wait(LONG_S)
-            ground.arm(armed=False)
-
-    monkeypatch.setattr("tests.faults.chaos.audit.settle", look)
-
-    problems = audit(ground)
-    report.let_through()
-
-    assert problems == []
-    assert ground.tree.child("r/b").state == "stopped"
-
-
-def test_a_worker_that_is_not_listed_is_found(ground: Ground) -> None:
-    supervisor = ground.tree._system.supervisors["r"]
-    child = supervisor.table.children.pop("w")
-
-    problems = audit(ground)
-    supervisor.table.children["w"] = child
-
-    assert "r/w: runs and is not listed" in problems
-    assert "r/w: can be found and is not listed" in problems
-    assert "r/w: by its events incarnation 1 is up, shown is None" in problems
-
-
-def test_a_member_that_is_left_of_a_pool_is_found(ground: Ground) -> None:
-    supervisor = ground.tree._system.supervisors["r"]
-    child = supervisor.table.children.pop("p#0")
-
-    problems = audit(ground)
-    supervisor.table.children["p#0"] = child
-
-    assert "r/p: 1 of 2 members are listed" in problems
-
-
-def test_dead_letters_that_are_counted_and_not_published_are_found(ground: Ground) -> None:
-    ground.tree._system.letters._counts[Refusal.STOPPED][0] += 1
-
-    assert any("the tree counts the dead letters {'stopped': 1}" in problem for problem in audit(ground))
-
-
-def test_a_tree_that_was_not_stopped_is_found(ground: Ground) -> None:
-    problems = when_down(ground)
-
-    assert any("an incarnation runs on" in problem for problem in problems)
-    assert "r/w: incarnation 1 never exited" in problems
-    assert "r/w: 1 incarnations ran, 0 exits were told" in problems
-
-
 # -- rounds ----------------------------------------------------------------------------------------------------
-
-
-def test_the_same_seed_gives_the_same_trees() -> None:
-    def paths(seed: str) -> list[str]:
-        ground = Ground(seed)
-        return [f"{path} {spec.restart}" for path, spec in walk(Shape(ground, ground.dice("round")).tree(), "r")]
-
-    assert paths("7") == paths("7")
-    assert paths("7") != paths("8")
 
 
 def test_a_report_says_how_to_run_it_again_and_what_happened() -> None:

@@ -27,8 +27,6 @@ from actors import (
     StartError,
     SystemClock,
 )
-from actors.dispatch.command.command_incarnation import CommandIncarnation
-from actors.dispatch.command.command_process import CommandProcess
 from actors.testing import ManualClock
 from tests.actors.dispatch.process_trees import runs
 from tests.support.crew import meanwhile, until
@@ -256,81 +254,6 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
             starting.result()
 
     eventually(lambda: pids and not runs(pids[0]))
-
-
-class SlowCheck:
-    """A check whose second answer comes when the time of the start is over.
-
-    ``answers``: before its process is killed, or after it; or before its supervisor waits no longer for a process that
-    was killed and is not gone.
-    """
-
-    def __init__(self, answers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.answers, self.clock, self.asked = answers, ManualClock(), 0
-        self.is_ordered, self.is_answered, self.is_over = threading.Event(), threading.Event(), threading.Event()
-        self.left: list[CommandProcess] = []
-        self.goes_on = threading.Thread(target=self._go_on)
-        self._kill, self._answered = CommandProcess.kill, CommandIncarnation.answered
-        monkeypatch.setattr(CommandProcess, "kill", lambda process: self._killed(process))  # noqa: PLW0108 - bound
-        monkeypatch.setattr(CommandIncarnation, "answered", lambda own, **said: self._is_told(own, **said))  # noqa: PLW0108
-
-    def ready(self) -> bool:
-        self.asked += 1
-        if self.asked == 2:
-            while not self.is_ordered.wait(0.01):
-                self.clock.advance(1.0)
-            if self.answers == "after it was killed":
-                assert self.is_over.wait(LONG_S)
-        raise ConnectionError(f"refused {self.asked}")
-
-    def _killed(self, process: CommandProcess) -> None:
-        self.is_ordered.set()
-        if self.answers == "before it is given up":
-            self.left.append(process)
-            self.goes_on.start()
-            return
-        if self.answers == "before it is killed":
-            self.is_answered.wait(LONG_S)
-        self._kill(process)
-
-    def _is_told(self, incarnation: CommandIncarnation, **answer: Any) -> None:
-        self._answered(incarnation, **answer)
-        if self.asked == 2:
-            self.is_answered.set()
-
-    def _go_on(self) -> None:
-        self.is_answered.wait(LONG_S)
-        while not self.is_over.wait(0.01):
-            self.clock.advance(1.0)
-
-    def end(self) -> None:
-        self.is_over.set()
-        assert self.is_answered.wait(LONG_S)
-        for process in self.left:
-            self.goes_on.join()
-            self._kill(process)
-
-
-@pytest.mark.parametrize(
-    ("answers", "cause"),
-    [
-        ("before it is killed", "refused 2"),
-        ("after it was killed", "refused 1"),
-        ("before it is given up", "refused 2"),
-    ],
-)
-def test_what_its_check_raised_when_it_was_asked_last_is_the_cause_of_a_start_that_takes_too_long(
-    answers: str, cause: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check = SlowCheck(answers, monkeypatch)
-    spec = spec_of(Command(python(SLEEPS), ready=check.ready), start_timeout_s=0.5)
-    with pytest.raises(StartError, match=r"not ready; when it was asked last it raised ConnectionError\)") as raised:
-        start(spec, clock=check.clock)
-    check.end()
-    chain = [raised.value]
-    while chain[-1].__cause__ is not None:
-        chain.append(chain[-1].__cause__)  # type: ignore[arg-type]
-    assert str(chain[-1]) == cause
 
 
 def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -> None:

@@ -19,14 +19,12 @@ from actors import (
     NotPicklableError,
     RemoteError,
     ReplyTimeoutError,
-    Worker,
     WorkerCrashedError,
 )
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import running, spec_of, worker
+from tests.actors.dispatch.process_trees import running, worker
 from tests.support.hardening import LONG_S, eventually
-from trees import Process, WorkerSpec
-from trees.declaration.check import check
+from trees import WorkerSpec
 
 ROOT = Path(__file__).parents[3]
 
@@ -79,58 +77,9 @@ def test_the_mailbox_stays_in_the_host_and_one_message_at_a_time_is_handed_over(
 # -- 1.2: importable code -------------------------------------------------------------------------------------
 
 
-def _local() -> tuple[Any, Any]:
-    class Local(Worker):
-        def act(self) -> None:
-            """Do nothing."""
-
-    def inner(message: object) -> object:
-        return message
-
-    return Local, inner
-
-
-@pytest.mark.parametrize(
-    ("work", "where"),
-    [
-        ({"handle": lambda message: message}, "p/w.handle"),
-        ({"handle": _local()[1]}, "p/w.handle"),
-        ({"actor": _local()[0]}, "p/w.actor"),
-        ({"handle": _local()[0].act}, "p/w.handle"),
-        ({"run": lambda: None}, "p/w.run"),
-        ({"handle": there.do, "lifespan": lambda: None}, "p/w.lifespan"),
-    ],
-)
-def test_check_refuses_a_lambda_a_closure_and_a_local_class_and_says_to_give_module_attr(work: Any, where: str) -> None:
-    (problem,) = check(spec_of(worker(**work)))
-    assert problem.path == where
-    assert "module:attr" in problem.hint
-
-
-def test_check_refuses_arguments_that_cannot_be_pickled_and_modules_that_are_not_there() -> None:
-    spec = spec_of(worker(actor=there.Counter, args=(threading.Lock(),), dispatch=Process(preload=("no.such.module",))))
-    assert [each.path for each in check(spec)] == ["p/w.args", "p/w.dispatch.preload"]
-
-
-def test_check_tells_of_a_module_whose_package_cannot_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken_package").mkdir()
-    (tmp_path / "broken_package" / "__init__.py").write_text("raise SystemExit('not today')")
-    monkeypatch.syspath_prepend(tmp_path)
-    (problem,) = check(spec_of(worker(dispatch=Process(preload=("broken_package.part",)))))
-    assert problem.path == "p/w.dispatch.preload"
-
-
 def test_code_may_be_named_by_an_import_string() -> None:
     with running(worker(handle="tests.actors.dispatch.process_workers:do")) as (_, ask):
         assert ask(21) == 42
-
-
-def test_a_command_cannot_be_given_a_process_of_another_kind() -> None:
-    (problem,) = check(spec_of(WorkerSpec(id="c", command=["true"], dispatch=Process(env={"SECRET": "x"}))))
-    assert problem.path == "p/c.dispatch"
-    assert "SECRET" not in str(problem)
 
 
 STARTS = """

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-
 import pytest
 
 import actors
 from actors import DeadLetter, NotPicklableError
-from actors.dispatch.remote import Frame, Kind, frame
-from actors.dispatch.worker import worker_main
-from actors.dispatch.worker.worker_main import Link
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import running, worker
 from tests.support.hardening import eventually
@@ -46,19 +40,3 @@ def test_an_answer_that_ends_the_program_where_it_is_rebuilt_is_an_error_of_that
             ask(("ask", "p/giver", "leaving"), timeout=60)
         assert ask(("ask", "p/giver", 21), timeout=60) == 42, "its wire is read as before"
         assert tree.child("p/w").incarnation == 1
-
-
-def test_a_process_whose_wire_nobody_reads_any_more_ends_instead_of_going_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: Frame) -> None:
-        raise MemoryError
-
-    died = threading.Event()
-    monkeypatch.setattr(worker_main, "_die", died.set)
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        link = Link(ours)
-        link.take = broken
-        link.listen_aside()
-        theirs.sendall(b"".join(frame(Kind.STOP, 0, [b""])))
-        assert died.wait(60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -24,14 +23,13 @@ from actors import (
     StartError,
     WorkerCrashedError,
 )
-from actors.dispatch.host import forked_handle
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import Exits, running, runs, spec_of, worker
 from tests.support.command import out
 from tests.support.hardening import LONG_S, eventually
 from tests.support.load import beside_others
 from tests.support.programs import python
-from trees import Backoff, Process, Tree, start
+from trees import Backoff, Process, start
 
 ROOT = Path(__file__).parents[3]
 
@@ -214,50 +212,6 @@ def test_if_the_fork_server_is_killed_it_is_started_again_and_the_workers_go_on(
         assert tree.ref("p/x").ask("pid", timeout=60) != other
         assert ask("pid") == pid
         assert tree.child("p/w").incarnation == 1
-
-
-def test_a_death_is_told_with_its_signal_also_while_the_fork_server_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(forked_handle, "CODE_S", 2 * LONG_S)
-    with running(worker()) as (tree, ask):
-        exits = Exits(tree)
-        pid = ask("pid")
-        server = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(server, signal.SIGSTOP)
-        try:
-            began = monotonic()
-            os.kill(pid, signal.SIGKILL)
-            error = exits.one().error
-            assert isinstance(error, ProcessDiedError)
-            assert (error.exit_code, error.signal) == (None, signal.SIGKILL)
-            assert monotonic() - began < LONG_S, "nobody waited for the exit code that the server cannot tell"
-        finally:
-            os.kill(server, signal.SIGCONT)
-        assert ask(21) == 42
-
-
-def test_a_start_is_called_off_at_once_though_the_fork_server_is_stopped() -> None:
-    """Nothing of the worker runs there yet: there is nobody to be given time for a last hook."""
-    with running(worker()) as (tree, ask), ThreadPoolExecutor(1) as other:
-        server = int(Path(f"/proc/{ask('pid')}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(server, signal.SIGSTOP)
-        try:
-            added = other.submit(tree.start_child, "p", worker("late", shutdown=600.0, start_timeout_s=600.0))
-            eventually(lambda: _is_being_made(tree, "p/late"))
-            tree.terminate_child("p/late")
-            with pytest.raises(StartError, match="was stopped while it started"):
-                added.result(60)
-        finally:
-            os.kill(server, signal.SIGCONT)
-        tree.start_child("p", worker("late"))
-        assert tree.ref("p/late").ask(21) == ask(21) == 42
-
-
-def _is_being_made(tree: Tree, path: str) -> bool:
-    child = tree._system.children.get(path)
-    incarnation: Any = None if child is None else child.incarnation
-    return incarnation is not None and incarnation.actor is not None and incarnation.actor._starting is not None
 
 
 # -- 1.8: limits, environment, folder -------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ChildExited, ChildRestarting, ChildStarted, ChildStopAbnormal, ConfigError, DeadLetter, Failed
-from actors.supervision.child import ChildState
+from actors import ChildExited, ChildRestarting, ChildStarted, DeadLetter, Failed
 from actors.testing import settle
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import spec_of, worker
@@ -20,7 +18,6 @@ from tests.support.crew import Record
 from tests.support.hardening import eventually
 from tests.tasks.execution import process_work
 from trees import Process, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
-from trees.declaration.check import check
 
 
 def recycled(after: int = 1, id_: str = "w", **rules: Any) -> WorkerSpec:
@@ -124,24 +121,6 @@ def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path:
         assert tree.child("p/w").state == "stopped"
 
 
-def test_a_stop_that_comes_while_it_is_being_replaced_leaves_it_down(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    with running(recycled(actor=there.Lingering, args=(str(notes),), shutdown=60)) as (tree, record):
-        tree.ref("p/w").ask(1, timeout=60)
-        assert eventually(lambda: "on_stop" in notes.read_text())
-        stopping = threading.Thread(target=tree.terminate_child, args=("p/w",))
-        stopping.start()
-        (child,) = tree._system.supervisors["p"].table.find("w")
-        assert eventually(lambda: child.standing is ChildState.STOPPING)
-        notes.with_suffix(".go").touch()
-        stopping.join(60)
-        assert not stopping.is_alive()
-        settle(tree)
-        assert record.exits("p/w") == ["shutdown"]
-        assert not record.of(ChildStopAbnormal)
-        assert tree.child("p/w").state == "stopped"
-
-
 def test_it_is_replaced_also_while_its_supervisor_starts() -> None:
     asker = WorkerSpec(id="x", actor=AsksTwice)
     with running(recycled(), asker) as (tree, _):
@@ -169,11 +148,3 @@ def test_attempts_count_and_none_is_lost() -> None:
             [each["pid"] for each in results.values()].count(pid) for pid in {each["pid"] for each in results.values()}
         ) == [1, 2, 2]
         assert record.exits("p/w") == ["shutdown"] * 2
-
-
-def test_it_is_refused_where_nothing_is_counted() -> None:
-    with pytest.raises(ConfigError) as caught:
-        Process(recycle_after=0)
-    assert caught.value.problems[0].path == "Process.recycle_after"
-    (problem,) = check(spec_of(recycled(run=there.body, args=("notes",))))
-    assert problem.path == "p/w.dispatch.recycle_after"

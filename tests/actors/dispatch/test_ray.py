@@ -22,14 +22,12 @@ from actors import (
     NotPicklableError,
     ProcessDiedError,
     RecursionDetectedError,
-    RemoteError,
     ReplyTimeoutError,
     StalledError,
     StartError,
     WorkerCrashedError,
     WorkerLostError,
 )
-from actors.model.process_errors import RemoteTraceback
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import Exits, spec_of
 from tests.actors.dispatch.process_trees import running as started
@@ -37,12 +35,9 @@ from tests.actors.dispatch.process_trees import worker as placed
 from tests.support.clusters import START_S, RayCluster, on_ray
 from tests.support.hardening import eventually
 from trees import Ray, Tree, WorkerSpec, start
-from trees.views.snapshot import WorkerSnapshot
 
 LONG_S = 120.0
 """Seconds for an answer that waits for the next incarnation: an actor starts in half a second, or in ten under load."""
-NODE = 56
-"""Digits of the id of a node."""
 POOL = 2
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -57,20 +52,6 @@ def running(*children: WorkerSpec) -> Iterator[tuple[Tree, Callable[..., Any]]]:
     """A tree of these, and how to ask its first worker, which may have to start first."""
     with started(*children) as (tree, ask):
         yield tree, functools.partial(ask, timeout=LONG_S)
-
-
-def test_each_incarnation_is_an_actor_in_another_process_and_each_member_of_a_pool_one() -> None:
-    with running(worker(dispatch=on_ray(), pool=2)) as (tree, ask):
-        pids = {tree.ref(f"p/w#{n}").ask("pid", timeout=LONG_S) for n in range(2)}
-        assert len(pids) == 2
-        assert os.getpid() not in pids
-        assert ask(21) == 42
-        assert tree.child("p/w#0").pid is None, "the number of a process of another machine says nothing here"
-        seen = tree.snapshot("p/w#0").top
-        assert isinstance(seen, WorkerSnapshot)
-        assert seen.node is not None
-        assert len(seen.node) == NODE
-        assert f"node {seen.node}" in tree.dump("p/w#0", verbose=True)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +76,6 @@ def test_state_stays_between_messages_and_is_new_after_a_crash() -> None:
             ask(("raise", ZeroDivisionError()))
         assert ask(5) == 5
         assert tree.child("p/w").restarts == 1
-
-
-def test_what_is_raised_there_is_raised_here_with_its_frames_as_its_cause() -> None:
-    with running(worker(dispatch=on_ray(), expected=(ValueError, Exception))) as (_, ask):
-        with pytest.raises(ValueError, match="bad") as caught:
-            ask(("raise", ValueError("bad")))
-        assert isinstance(caught.value.__cause__, RemoteTraceback)
-        assert "in do" in str(caught.value.__cause__)
-        with pytest.raises(RemoteError, match="OddError: 1 and 2"):
-            ask("odd")
 
 
 def test_large_messages_cross_and_what_cannot_be_pickled_is_refused_before_it_is_sent() -> None:
@@ -283,20 +254,6 @@ def test_a_worker_waits_for_room(cluster: RayCluster) -> None:
             assert tree.ref("p/late").ask(21, timeout=LONG_S) == 42
 
 
-def test_a_worker_that_waits_for_room_is_called_off_at_once() -> None:
-    """Nothing of it runs there: there is nobody to be given time for a last hook."""
-    late = worker("late", dispatch=on_ray(resources={"late": 1}), shutdown=600.0, start_timeout_s=600.0)
-    with running(worker(dispatch=on_ray())) as (tree, ask), ThreadPoolExecutor(1) as other:
-        exits = Exits(tree)
-        added = other.submit(tree.start_child, "p", late)
-        eventually(lambda: _waits(tree, "p/late"), within_s=LONG_S)
-        tree.terminate_child("p/late")
-        with pytest.raises(StartError, match="was stopped while it started"):
-            added.result(LONG_S)
-        assert [event.path for event in exits.all if event.reason == "crashed"] == []
-        assert ask(21) == 42
-
-
 def test_the_loss_of_a_node_is_the_exit_of_each_worker_on_it_and_they_come_back_on_another(
     cluster: RayCluster,
 ) -> None:
@@ -375,12 +332,6 @@ def test_a_process_is_in_one_cluster_at_a_time() -> None:
     elsewhere = worker(dispatch=on_ray(address="192.0.2.1:6379"))
     with pytest.raises(StartError, match=r"cannot use 192\.0\.2\.1:6379 as well"), start(spec_of(elsewhere)):
         pass
-
-
-def _waits(tree: Tree, path: str) -> bool:
-    child = tree._system.children.get(path)
-    incarnation: Any = None if child is None else child.incarnation
-    return incarnation is not None and incarnation.actor is not None and "asks for" in incarnation.actor.waits_for
 
 
 def _runs(pid: int) -> bool:

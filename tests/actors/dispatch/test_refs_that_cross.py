@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-import gc
 import os
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import ActorStoppedError, DeadLetter, NotPicklableError, RecursionDetectedError, Ref
-from actors.dispatch.remote import loaded
-from actors.dispatch.worker.back_calls import Paths
-from actors.messaging.crossing_refs import _TREES, adopt, crossed, mark_of
-from actors.model.weak_tables import WeakKeys
+from actors import ActorStoppedError, DeadLetter, NotPicklableError, RecursionDetectedError
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import running, spec_of, worker
+from tests.actors.dispatch.process_trees import running
 from tests.support.hardening import eventually
-from trees import Tree, WorkerSpec, start
-
-
-@pytest.fixture(name="office")
-def _office() -> Iterator[tuple[Tree, Callable[..., Any]]]:
-    thread, pool = WorkerSpec(id="t", handle=there.do), worker("pool", pool=2)
-    with running(worker(actor=there.Keeper), worker("c", actor=there.Counter), thread, pool) as office:
-        yield office
+from trees import Tree, WorkerSpec
 
 
 def test_code_there_asks_by_a_ref_that_came_in_a_message(office: tuple[Tree, Callable[..., Any]]) -> None:
@@ -80,44 +66,3 @@ def test_a_ref_of_another_tree_is_refused_where_it_would_lead_to_a_namesake(
             ask(("ask", {"whom": [other.ref("p/t")]}, "pid"))
         assert other.ref("p/t") != tree.ref("p/t")
     assert tree.child("p/w").incarnation == 1
-
-
-def test_a_ref_can_be_copied_and_pickled_as_long_as_its_tree_is_here() -> None:
-    with start(spec_of(WorkerSpec(id="t", handle=there.do))) as tree:
-        ref = tree.ref("p/t")
-        pickled = pickle.dumps(ref)
-        assert copy.deepcopy(ref) == loaded([pickled]) == ref
-        assert pickle.dumps(ref) == pickled, "a tree has one mark"
-    mark = mark_of(ref._system)
-    del tree, ref
-    assert eventually(lambda: gc.collect() >= 0 and _TREES.get(mark) is None)
-    with pytest.raises(pickle.UnpicklingError, match="not here"):
-        loaded([pickled])
-
-
-def test_two_threads_that_mark_one_tree_at_once_give_it_one_mark_by_which_it_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Both orders: the second one looks before the first has noted its mark, or after."""
-
-    class Stub:
-        boxes: dict[str, Any]
-
-        def __init__(self) -> None:
-            self.boxes = {}
-
-    tree: Any = Stub()
-    first = mark_of(tree)
-    after = mark_of(tree)
-    with monkeypatch.context() as before_that:
-        before_that.setattr(WeakKeys, "get", lambda *_: None)
-        before = mark_of(tree)
-    assert first == after == before
-    assert isinstance(crossed(first, "p/x"), Ref)
-    del tree
-    with pytest.raises(pickle.UnpicklingError, match="not here"):
-        crossed(first, "p/x")
-    last: Any = Stub()
-    adopt(last, "last", Paths(last).known)
-    assert mark_of(last) == "last"
-    assert type(crossed("last", "p/x")._box).__name__ == "PathAddress"

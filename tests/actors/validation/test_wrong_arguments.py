@@ -28,7 +28,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"seed": []}, "start(...).seed: expected an int, got a list. Write a whole number."),
     ({"clock": 3}, "start(...).clock: expected a clock, got an int. Leave it out, or give a ManualClock() in a test."),
     ({"console": "yes"}, "start(...).console: expected a bool, got 'yes'. Write True or False."),
-    ({"store": 3}, "start(...).store: expected a store, got an int. Write 'sqlite:///tasks.db' or"),
+    ({"store": 3}, "start(...).store: expected a store, got an int. Write 'tasks.jsonl', 'sqlite:///tasks.db'"),
     ({"durability": "powr"}, "start(...).durability: 'powr' is not accepted. Did you mean 'power'? Use 'process'"),
     ({"keep": 3}, "start(...).keep: expected Keep(...), got 3. Write Keep(...)."),
     ({"log_errors": "none"}, "start(...).log_errors: 'none' is not accepted. Use 'text' or 'type'."),
