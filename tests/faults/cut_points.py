@@ -221,7 +221,7 @@ class World:
         return StaticPlan(self._subtasks()).plan(task, catalogue, feedback)
 
     async def review(self, _: Any, __: Any, results: dict[str, Any]) -> Verdict:
-        second = "Revision" in results["weighed"]
+        second = "weigh it again" in results["weighed"]
         self._note("review", second)
         return Verdict(passed=second, checks=[Check("weighed", passed=second, feedback="weigh it again")])
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import trees as task_events
 from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE
-from tests.tasks.resuming import Change, NotingStore, records, report_of
 from trees import (
     Check,
     Escalate,
@@ -33,7 +29,6 @@ from trees import (
 )
 
 WAIT_S = 60.0
-JOURNALS = Path(__file__).parents[2] / "data" / "journals"
 
 
 class Shop:
@@ -235,59 +230,3 @@ def test_what_nobody_waits_for_any_longer_ends_also_where_it_fails_by_itself_aft
 
     assert report is not None
     assert report.failed["a"].startswith("AttemptTimeoutError")
-
-
-# -- journals of before ----------------------------------------------------------------------------------------
-
-
-def journal(name: str) -> NotingStore:
-    lines = (JOURNALS / f"{name}.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return NotingStore(
-        [Change(what, stream, owner, (kind, body) if kind else None) for what, stream, owner, kind, body in rows]
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "paid"),
-    [("team_tried_again", []), ("team_before_it_is_tried_again", [])],
-)
-def test_a_team_in_a_journal_of_before_goes_on_with_the_part_that_it_had(name: str, paid: list[str]) -> None:
-    shop, store = Shop(fails=0), journal(name)
-    with start(shop.spec(), store=store) as tree:
-        report = report_of(tree, "t")
-
-    assert report.results == {"order": {"pay": "paid", "ship": "shipped"}}
-    assert shop.paid == paid
-    assert shop.shipped == [f"t:order:1.{1 + (name == 'team_tried_again')}/ship/1"]
-
-
-@pytest.mark.parametrize("name", ["ask_of_a_retry", "ask_before_the_retry"])
-def test_an_ask_in_a_journal_of_before_goes_on_or_is_answered_from_it(name: str) -> None:
-    keys: list[str] = []
-
-    def pay(task: Any, context: Any) -> str:
-        keys.append(context.idempotency_key)
-        return "paid"
-
-    async def agent(task: Any, context: Any) -> Any:
-        return await context.ask("pay", "pay 7 for tea")
-
-    spec = Agent().spec()
-    children = [WorkerSpec(id="agent", execute=agent), WorkerSpec(id="pay", execute=pay)]
-    with start(SupervisorSpec(id="p", tasks=spec.tasks, children=children), store=journal(name)) as tree:
-        report = report_of(tree, "t")
-
-    assert report.results["a"] == "paid"
-    assert keys == []
-
-
-def test_what_a_reviewer_had_sent_back_that_nobody_asks_for_ends() -> None:
-    store = journal("review_of_an_ask")
-    spec = Agent().spec(reviewer=lambda *_: True)
-    helper = WorkerSpec(id="helper", execute=lambda task, context: "h")
-    with start(SupervisorSpec(id="p", tasks=spec.tasks, children=[*spec.children, helper]), store=store) as tree:
-        report = report_of(tree, "t")
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert [each.reason for each in records(store, "t", task_events.SubtaskCancelled)] == ["nobody waits for it"]

@@ -61,7 +61,7 @@ class Reworked(Scenario):
             return Plan(plan)
 
         def review(_: Any, __: Any, results: dict[str, Any], feedback: str = "") -> Any:
-            revised = "Revision" in results["draft"]
+            revised = "shorter" in results["draft"]
             if not again(books, "review", "t", 1 + revised, bool(feedback)):
                 raise ConnectionError("no route")
             said = "shorter" if feedback else ""  # the first time it says nothing
