@@ -94,6 +94,7 @@ LADDERS: dict[str, list[Any]] = {
 ATTEMPTS = {"none": 1, "retry": 2, "failover": 4}
 """At most so many attempts of a subtask; where a person is asked there is no such limit."""
 LIMIT_S = 20.0
+MOST_BIASED = 5
 HELP = {"attempt", "subtask", "ask"}
 ASKED = ("p", "a", "c")
 WORDS = ["ok"] * 5 + [
@@ -125,6 +126,7 @@ class Sub:
     required: bool
     timeout_s: float | None
     members: int
+    bias: str
 
     def subtask(self, name: str, at: int) -> Subtask:
         """It, as number ``at`` of the plan of the task ``name``."""
@@ -151,6 +153,7 @@ SUBS = st.builds(
     required=st.sampled_from([True, True, False]),
     timeout_s=st.sampled_from([None, None, LIMIT_S]),
     members=st.integers(1, 3),
+    bias=st.sampled_from(["ok", "ok", "ok", "fail", "question"]),
 )
 
 
@@ -199,7 +202,14 @@ class World:
         self.holds: list[Hold] = []
         self.live: list[Hold] = []
         self.wrong: list[str] = []
+        self.doomed: set[str] = set()
+        """Tasks that are to be cancelled, or that have a deadline: threads that work for them may be given up."""
+        self.ordered: set[str] = set()
+        """Those whose cancel may not be recorded yet."""
         self.cancelled: set[str] = set()
+        """Those whose cancel is recorded."""
+        self.bias: dict[str, str] = {}
+        """What becomes of a subtask at first where it is told to succeed."""
         self.needs: dict[str, tuple[set[str], set[str]]] = {}
         """By subtask of a plan, whose results it may see, and whose it must see."""
         self.keys: dict[str, dict[object, str]] = defaultdict(dict)
@@ -276,7 +286,7 @@ class World:
 
     def may_be_lost(self, hold: Hold) -> bool:
         """Whether its thread may have been given up without the model knowing it yet."""
-        return hold.is_sync and (self.groups or self.has_limit(hold))
+        return hold.is_sync and (self.groups or self.has_limit(hold) or hold.task in self.doomed)
 
     def most(self, of_team: bool) -> int:
         return TEAM_SLOTS if of_team else self.limit
@@ -310,6 +320,8 @@ class World:
         with self.changed:
             if hold.left:
                 raise ValueError("given up")
+            if word == "ok" and self.turn[hold.unit] < MOST_BIASED:
+                word = self.bias.get(hold.unit, "ok")
             self.turn[hold.unit] += 1
             self.script[hold.unit] = [each for each in self.script[hold.unit] if each[0] == "subtask"]
             if word == "ok":
@@ -554,7 +566,7 @@ class TaskModel(RuleBasedStateMachine):
                 for event in events:
                     with world.changed:
                         journal.append(event)
-                        if getattr(event, "kind", "") == "timeout":
+                        if isinstance(event, SubtaskCancelled) or getattr(event, "kind", "") == "timeout":
                             self.give_up(name, event)
                         world.changed.notify_all()
 
@@ -564,7 +576,11 @@ class TaskModel(RuleBasedStateMachine):
     def give_up(self, name: str, event: Any) -> None:
         """Of a thread whose time is over nobody takes the result."""
         for hold in [*self.world.live]:
-            if hold.is_sync and hold.unit == f"{name}/{event.subtask}" and hold.attempt <= event.attempt:
+            if (
+                hold.is_sync
+                and hold.unit == f"{name}/{event.subtask}"
+                and hold.attempt <= getattr(event, "attempt", hold.attempt)
+            ):
                 self.lose(hold)
 
     def lose(self, hold: Hold) -> None:
@@ -597,6 +613,7 @@ class TaskModel(RuleBasedStateMachine):
         self.disturbed |= set(self.subs) - ended
         self.before = {name: list(journal) for name, journal in self.world.journals.items()}
         self.world.journals.clear()
+        self.world.cancelled |= self.world.ordered  # the next process does it before it begins anything
         self.start()
         assert sorted(handle.id for handle in self.host.tasks() if "@" not in handle.id) == sorted(self.subs)
         for name in ended:
@@ -653,7 +670,10 @@ class TaskModel(RuleBasedStateMachine):
         self.world.limited |= {f"{name}/s{at}" for at, sub in enumerate(subs) if sub.timeout_s and sub.to != "team"}
         for at in range(len(subs)):
             needs = self.needs_of(name, f"s{at}")
+            self.world.bias[f"{name}/s{at}"] = subs[at].bias
             self.world.needs[f"{name}/s{at}"] = (needs, {id_ for id_ in needs if self.is_required(name, id_)})
+        if deadline_s is not None:
+            self.world.doomed.add(name)
         handle = self.host.submit(task)
         if again:
             assert self.host.submit(task) == handle
@@ -714,17 +734,23 @@ class TaskModel(RuleBasedStateMachine):
                     self.world.edits.append(value)
             assert all(each.id != question.id for each in self.host.escalations()), f"{question.id} is open still"
 
-    @rule(pick=st.integers(0, 9), what=st.sampled_from(["cancel", "cancel and wait", -2, -1, 0, 1, 2]))
+    @rule(pick=st.integers(0, 9), what=st.sampled_from(["cancel", "cancel and wait", "cancel and end", -2, 0, 1, 2]))
     def order(self, pick: int, what: str | int) -> None:
         """Cancel a task, or give it another priority."""
         name = sorted(self.subs)[pick % len(self.subs)]
         if isinstance(what, int):
             self.host.task(name).set_priority(what)
             return
+        if what == "cancel and end":
+            self.host.terminate_child("r/orchestrator")  # nobody does it before the process ends
+        self.world.doomed.add(name)
         recorded = self.host.task(name).cancel("the model wants it so")
+        self.world.ordered.add(name)
         if what == "cancel and wait" and "orchestrator" not in self.down:
             recorded.get()
             self.world.cancelled.add(name)
+        elif what == "cancel and end":
+            self.restart_the_process()
 
     @rule(child=st.sampled_from(["orchestrator", "a", "b", "c", "p", "team", "team/x", "team/orchestrator"]))
     def terminate(self, child: str) -> None:
