@@ -12,6 +12,8 @@ import pytest
 
 from trees import SupervisorSpec, WorkerSpec, __version__, start
 
+pytestmark = pytest.mark.slow  # each test runs the command as a process
+
 
 def regrow(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     code = "import sys; from trees.cli import main; sys.argv[0] = 'regrow'; main()"
@@ -98,3 +100,16 @@ def test_dump_and_observe_take_the_only_program_with_an_open_console(
     assert "no program with an open console" in none.stderr
     assert shown.stdout.startswith("lonely "), shown.stderr
     assert "lonely" in looked.stdout, looked.stderr
+
+
+def test_check_prints_a_hint_which_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "asks.py").write_text(
+        "from trees import Escalated, SupervisorSpec, Tasks, WorkerSpec\n"
+        "def publish(task, context):\n    raise Escalated('Publish?')\n"
+        "TREE = SupervisorSpec(id='p', tasks=Tasks(), children=[WorkerSpec(id='publish', execute=publish)])\n"
+    )
+
+    done = regrow("check", "asks.py", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "hint: p/publish.on_failure: its code raises Escalated" in done.stdout

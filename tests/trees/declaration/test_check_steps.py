@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors import ConfigError
+from actors import ConfigError, Problem
 from trees import (
     CapabilityPlanner,
     KeywordPlanner,
@@ -26,10 +26,18 @@ from trees import (
     start,
     start_async,
 )
-from trees.declaration.check import check
 from trees.declaration.hints import hints
 
 HERE = __name__
+
+
+def check(spec: SupervisorSpec) -> list[Problem]:
+    """Every problem that a start finds; without one the tree is started, and stopped."""
+    try:
+        start(spec).stop()
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def work(task: Any, context: Any) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from actors import ConfigError, DepthError, Problem, Worker
-from actors.model.spec import ChildSpec
+from actors import ConfigError, Problem, Worker
 from trees import SupervisorSpec, Tasks, WorkerSpec, start
-from trees.declaration.build import build
-from trees.declaration.check import check, require_valid
-from trees.declaration.check_tasks import NO_SIBLINGS, Siblings, running
 
 NOT_CODE = 7
+
+
+def check(spec: SupervisorSpec) -> list[Problem]:
+    """Every problem that a start finds; without one the tree is started, and stopped."""
+    try:
+        start(spec).stop()
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def work(task: Any, context: Any) -> Any: ...
@@ -178,18 +182,6 @@ def test_an_abstract_class_is_refused() -> None:
     assert told(of_worker(execute=AbstractTool)) == [("shop/w.execute", "the class AbstractTool is abstract")]
 
 
-def test_a_generator_function_is_refused_because_calling_it_runs_nothing() -> None:
-    def generate(task: Any, context: Any) -> Iterator[int]:
-        yield 1
-
-    async def stream(task: Any, context: Any) -> AsyncIterator[int]:
-        yield 1
-
-    for target in (generate, stream):
-        (problem,) = of_worker(execute=target)
-        assert problem.what == f"{target.__name__} is a generator function, so that calling it runs nothing"
-
-
 @pytest.mark.parametrize(
     ("target", "what"),
     [
@@ -221,16 +213,6 @@ def test_async_work_runs_on_the_loop_only(target: object, dispatch: str) -> None
     assert problem.what.startswith(f"{dispatch!r} cannot run what is async: ")
 
 
-def test_a_sync_execute_beside_async_hooks_would_run_on_the_loop() -> None:
-    (problem,) = check(shop(WorkerSpec(id="w", actor=MixedClerk)))
-
-    assert (problem.path, problem.what) == (
-        "shop/w.dispatch",
-        "a sync execute beside async on_start would run on the event loop",
-    )
-    assert check(shop(WorkerSpec(id="w", actor=MixedClerk, dispatch="loop"))) == []
-
-
 # -- who may have task fields -------------------------------------------------------------------------------
 
 
@@ -253,10 +235,6 @@ def test_task_fields_of_a_supervisor_without_tasks_are_told() -> None:
     assert told(check(shop(plain("w"), tasks=None, timeout_s=3))) == [
         ("shop.timeout_s", "'timeout_s' is for a supervisor with tasks=")
     ]
-
-
-def test_a_field_given_with_its_default_is_no_problem() -> None:
-    assert check(shop(plain("mailer", capabilities=[], timeout_s=None, type="tool"))) == []
 
 
 # -- whom they name -----------------------------------------------------------------------------------------
@@ -339,48 +317,6 @@ def test_an_output_must_be_something_that_can_be_checked() -> None:
 
 
 # -- in a tree that runs ------------------------------------------------------------------------------------
-
-
-def among(*children: WorkerSpec, has_tasks: bool = True) -> Siblings:
-    specs: list[ChildSpec] = [build(child) for child in children]
-    return running(lambda: specs, has_tasks=has_tasks)
-
-
-def test_a_child_that_is_added_is_checked_against_those_that_are_there() -> None:
-    siblings = among(worker("a", backup="w"), plain("mailer"))
-
-    def added(**fields: Any) -> list[tuple[str, str]]:
-        return told(check(worker(**fields), "shop", 2, "never", siblings))
-
-    assert added() == []
-    assert added(undo="a") == []
-    assert added(backup="mailer") == [("shop/w.backup", "'mailer' cannot be given work")]
-    assert added(backup="x") == [("shop/w.backup", "expected the id of a sibling, got 'x'")]
-    assert added(backup="a") == [("shop/w.backup", "w > a > w go round in a circle")]
-
-
-def test_those_that_are_there_are_looked_at_only_for_a_child_that_names_one() -> None:
-    def look() -> list[ChildSpec]:
-        raise AssertionError
-
-    siblings = running(look, has_tasks=True)
-
-    assert check(worker(), "shop", 2, "never", siblings) == []
-    with pytest.raises(AssertionError):
-        check(worker(backup="a"), "shop", 2, "never", siblings)
-
-
-def test_no_child_is_added_under_the_id_of_the_orchestrator() -> None:
-    one = worker("orchestrator")
-
-    assert told(check(one, "shop", 2, "never", among())) == [("shop/orchestrator", "the id 'orchestrator' is taken")]
-    assert check(one, "shop", 2, "never", among(has_tasks=False)) == []
-    assert check(one, "shop", 2, "never", NO_SIBLINGS) == []
-
-
-def test_a_team_is_not_added_on_level_three() -> None:
-    with pytest.raises(DepthError):
-        require_valid(SupervisorSpec(id="team", tasks=Tasks()), "shop/code", 3, "never", among())
 
 
 def test_a_tree_that_runs_checks_a_new_child_against_its_siblings() -> None:

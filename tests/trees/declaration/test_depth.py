@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -70,44 +69,4 @@ def test_depth_and_other_problems_of_a_spec_come_together() -> None:
     assert [problem.path for problem in caught.value.problems] == ["shop.max_restarts", "shop/web/react/lint"]
 
 
-def test_a_supervisor_for_level_three_of_a_running_tree_is_refused() -> None:
-    (with_a_child,) = check_depth(team("react", worker("lint")), 3, "shop/web")
-    (empty,) = check_depth(team("react"), 3, "shop/web")
-
-    assert str(with_a_child) == (
-        "shop/web/react/lint: level 4 of at most 3. "
-        "Each level adds a hop. Move 'lint' under 'web', or start a second tree."
-    )
-    assert empty.path == "shop/web/react"
-
-
-def test_a_team_of_teams_for_level_two_or_three_of_a_running_tree_is_refused_in_full() -> None:
-    spec = team("react", team("ci", worker("lint")))
-
-    on_two = check_depth(spec, 2, "shop")
-    on_three = check_depth(spec, 3, "shop/web")
-
-    assert [(problem.path, problem.what) for problem in on_two] == [("shop/react/ci/lint", "level 4 of at most 3")]
-    assert [(problem.path, problem.what) for problem in on_three] == [
-        ("shop/web/react/ci", "level 4 of at most 3"),
-        ("shop/web/react/ci/lint", "level 5 of at most 3"),
-    ]
-
-
-def test_a_worker_fits_every_level_that_there_is() -> None:
-    assert [len(check_depth(worker("lint"), level, "shop/web/react")) for level in (2, 3, 4)] == [0, 0, 1]
-
-
 MANY = 200
-
-
-@pytest.mark.slow
-def test_a_wide_tree_of_three_levels_costs_in_proportion_to_its_specs() -> None:
-    began = time.thread_time()
-    teams = [team(f"t{n}", *(worker(f"w{m}") for m in range(100))) for n in range(MANY)]
-    declared = time.thread_time()
-    team("shop", *teams)
-    adopted = time.thread_time()
-
-    assert declared - began < 10 * MANY / 1_000
-    assert adopted - declared < 1  # 0.01 s when measured

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actors import ConfigError, Problem, Worker
 from actors import Context as ActorsContext
-from actors import Worker
-from trees import SupervisorSpec, Tasks, WorkerSpec
-from trees.declaration.check import check
+from trees import SupervisorSpec, Tasks, WorkerSpec, start
 
 if TYPE_CHECKING:
     from somewhere import RunContext  # type: ignore[import-not-found]
+
+
+def check(spec: SupervisorSpec) -> list[Problem]:
+    """Every problem that a start finds; without one the tree is started, and stopped."""
+    try:
+        start(spec).stop()
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def search(query: str, limit: int) -> list[str]:

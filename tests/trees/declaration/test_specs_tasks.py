@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
 
 from actors import ConfigError, DepthError, Problem, Worker
-from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
-from actors.tasks.model.executable import Executable, MemberInfo
-from trees import Breaker, Budget, Escalate, Failover, Retry, Subtask, SupervisorSpec, Tasks, WorkerSpec
-from trees.declaration.build import build
-from trees.views.declaration_text import draw
+from trees import Breaker, Budget, Escalate, Failover, Retry, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 if TYPE_CHECKING:
     from somewhere import Context  # type: ignore[import-not-found]
@@ -62,16 +55,6 @@ def problem_of(make: Callable[[], object]) -> Problem:
 
 def worker(name: str = "search", **fields: Any) -> WorkerSpec:
     return WorkerSpec(**{"id": name, "execute": work} | fields)
-
-
-@pytest.fixture
-def orchestrator(monkeypatch: pytest.MonkeyPatch) -> ChildSpec:
-    """Stands in for the real one, which has tests of its own."""
-    spec = ChildSpec(id="orchestrator", recipe=WorkerRecipe(make=None, where=DispatcherKind.LOOP))
-    module = ModuleType("actors.tasks.orchestration.orchestrator_recipe")
-    module.__dict__["orchestrator_spec"] = lambda tasks: replace(spec, description=f"{tasks.max_parallel} at once")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return spec
 
 
 # -- what is accepted ---------------------------------------------------------------------------------------
@@ -218,173 +201,34 @@ def test_a_repr_shows_names_of_code_and_nothing_that_it_holds() -> None:
 # -- what is built ------------------------------------------------------------------------------------------
 
 
-def children_of(spec: ChildSpec) -> dict[str, ChildSpec]:
-    assert isinstance(spec.recipe, SupervisorRecipe)
-    return {child.id: child for child in spec.recipe.children}
+def test_a_planner_is_shown_what_was_declared_of_workers_and_teams() -> None:
+    seen: dict[str, Any] = {}
 
+    def planner(task: Any, catalogue: Any, feedback: str) -> list[Subtask]:
+        seen.update({each.id: each for each in catalogue})
+        return [Subtask("clerk")]
 
-def executable_of(spec: WorkerSpec | SupervisorSpec) -> Executable:
-    found = build(spec).registration
-    assert found is not None
-    return found
+    def typed(task: str, context: Any) -> Answer:
+        return Answer(text=task)
 
-
-def test_what_is_declared_of_an_executable_is_what_its_orchestrator_knows() -> None:
-    spec = worker(
-        type="agent",
-        description="Finds things",
-        capabilities=["search"],
-        timeout_s=5,
-        idle_timeout_s=2,
-        on_failure=[Failover()],
-        breaker=None,
-        backup="other",
-        undo="cleaner",
-        estimate=100,
+    members = [worker("a", capabilities=["x"]), worker("b", capabilities=["x", "y"])]
+    tree = SupervisorSpec(
+        id="shop",
+        tasks=Tasks(planner=planner),
+        children=[
+            worker(execute=typed, type="agent", description="Finds", capabilities=["find"], backup="clerk", estimate=9),
+            WorkerSpec(id="clerk", actor=Clerk),
+            WorkerSpec(id="silent", actor=Silent),
+            SupervisorSpec(id="team", tasks=Tasks(), children=members),
+        ],
     )
+    with start(tree) as running:
+        running.run("go")
 
-    assert executable_of(spec) == Executable(
-        type="agent",
-        description="Finds things",
-        capabilities=frozenset({"search"}),
-        timeout_s=5.0,
-        idle_timeout_s=2.0,
-        on_failure=(Failover(),),
-        breaker=None,
-        backup="other",
-        undo="cleaner",
-        estimate=100,
-    )
-
-
-def test_an_undo_given_as_an_import_string_is_the_function_that_it_names() -> None:
-    assert executable_of(worker(undo="tests.trees.declaration.test_specs_tasks:work")).undo is work
-
-
-def test_an_actor_with_execute_is_executable_and_any_other_worker_is_not() -> None:
-    assert executable_of(WorkerSpec(id="clerk", actor=Clerk)) == Executable(output_schema=None)
-    assert (
-        build(WorkerSpec(id="clerk", actor="tests.trees.declaration.test_specs_tasks:Clerk")).registration is not None
-    )
-    for given in ({"actor": Silent}, {"run": work}, {"handle": work}):
-        assert build(WorkerSpec(id="silent", **given)).registration is None
-
-
-@pytest.mark.parametrize(
-    ("target", "where"),
-    [
-        (work, DispatcherKind.POOL),
-        (Tool, DispatcherKind.LOOP),
-        (Tool(), DispatcherKind.LOOP),
-        (SimpleNamespace(run=work), DispatcherKind.POOL),
-        ("tests.trees.declaration.test_specs_tasks:Tool", DispatcherKind.LOOP),
-    ],
-)
-def test_async_work_runs_on_the_loop_and_sync_work_in_the_pool(target: object, where: DispatcherKind) -> None:
-    recipe = build(WorkerSpec(id="w", execute=target)).recipe
-
-    assert isinstance(recipe, WorkerRecipe)
-    assert recipe.where is where
-
-
-def test_schemas_come_from_the_annotations_that_say_something() -> None:
-    def count(texts: list[str], context: object) -> dict[str, int]: ...  # type: ignore[empty-body]
-
-    counted = executable_of(worker(execute=count))
-    assert counted.input_schema == {"type": "array", "items": {"type": "string"}}
-    assert counted.output_schema == {"type": "object", "additionalProperties": {"type": "integer"}}
-    assert executable_of(worker()).input_schema is None
-    assert executable_of(worker()).output_schema is None
-
-
-def test_an_annotation_that_only_a_type_checker_can_read_spoils_no_other_one() -> None:
-    found = executable_of(worker(execute=Tool))
-
-    assert found.input_schema is None
-    assert found.output_schema == Answer.model_json_schema()
-
-
-def test_a_type_without_a_schema_says_nothing() -> None:
-    class Odd:
-        def __eq__(self, other: object) -> bool:
-            raise RuntimeError
-
-        __hash__ = None  # type: ignore[assignment]
-
-    def first(task: Odd(), context: Any) -> Tool: ...  # type: ignore[valid-type, empty-body]
-
-    first.__annotations__ = {"task": Odd(), "return": Tool}
-
-    assert executable_of(worker(execute=first)) == Executable()
-
-
-def test_an_output_has_the_schema_of_what_is_declared_and_not_of_what_is_annotated() -> None:
-    found = executable_of(worker(execute=Tool, output=list[int]))
-
-    assert found.output == list[int]
-    assert found.output_schema == {"type": "array", "items": {"type": "integer"}}
-
-
-def test_an_orchestrator_comes_before_all_children_of_a_supervisor_with_tasks(orchestrator: ChildSpec) -> None:
-    tasks = Tasks(max_parallel=4)
-
-    built = build(SupervisorSpec(id="project", tasks=tasks, children=[worker("a"), worker("b")]))
-
-    assert list(children_of(built)) == [orchestrator.id, "a", "b"]
-    assert children_of(built)["orchestrator"].description == "4 at once"
-    assert isinstance(built.recipe, SupervisorRecipe)
-    assert built.recipe.settings is tasks
-
-
-def test_a_supervisor_without_tasks_has_no_orchestrator() -> None:
-    built = build(SupervisorSpec(id="project", children=[worker("a")]))
-
-    assert list(children_of(built)) == ["a"]
-    assert built.registration is None
-
-
-@pytest.mark.usefixtures("orchestrator")
-def test_a_team_without_capabilities_of_its_own_has_all_those_of_its_members() -> None:
-    members = [worker("a", capabilities=["x"]), worker("b", capabilities=["x", "y"]), WorkerSpec(id="c", handle=work)]
-
-    assert executable_of(SupervisorSpec(id="t", tasks=Tasks(), children=members)) == Executable(
-        type="team",
-        description="a, b",
-        capabilities=frozenset({"x", "y"}),
-        members=(MemberInfo("a", "", frozenset({"x"})), MemberInfo("b", "", frozenset({"x", "y"}))),
-    )
-    own = SupervisorSpec(id="t", tasks=Tasks(), children=members, capabilities=["z"], description="Codes", timeout_s=9)
-    assert replace(executable_of(own), members=()) == Executable(
-        type="team", description="Codes", capabilities=frozenset({"z"}), timeout_s=9.0
-    )
-
-
-@pytest.mark.usefixtures("orchestrator")
-def test_who_serves_an_orchestrator_is_parked_when_its_restarts_are_used_up() -> None:
-    team = SupervisorSpec(id="team", tasks=Tasks())
-    members = [
-        worker("unset"),
-        worker("said", on_exhausted="escalate"),
-        WorkerSpec(id="clerk", actor=Clerk),
-        WorkerSpec(id="poller", run=work),
-        team,
-    ]
-
-    served = children_of(build(SupervisorSpec(id="project", tasks=Tasks(), children=members)))
-    alone = children_of(build(SupervisorSpec(id="project", children=members)))
-
-    assert [id_ for id_, child in served.items() if child.park] == ["unset", "clerk"]
-    assert not any(child.park for child in alone.values())
-    assert build(worker(), under_tasks=True).park
-
-
-def test_a_declared_tree_shows_the_orchestrator_and_who_parks() -> None:
-    members = [worker("search", pool=2, description="Finds things"), WorkerSpec(id="mailer", handle=work)]
-
-    drawn = draw(SupervisorSpec(id="project", tasks=Tasks(), children=members))
-
-    assert [re.split("  +", line) for line in drawn.splitlines()[1:4]] == [
-        ["├─ orchestrator", "permanent", "orchestrator", "on the loop"],
-        ["├─ search ×2", "permanent", "execute work", "on the pool", "up to 3 attempts", "parks", "Finds things"],
-        ["└─ mailer", "permanent", "handle work", "on the pool"],
-    ]
+    assert set(seen) == {"search", "clerk", "team"}
+    found = seen["search"]
+    assert (found.type, found.description, found.capabilities) == ("agent", "Finds", {"find"})
+    assert (found.backup, found.estimate) == ("clerk", 9)
+    assert found.output_schema["properties"]["text"]["type"] == "string"
+    assert (seen["team"].type, seen["team"].description) == ("team", "a, b")
+    assert seen["team"].capabilities == {"x", "y"}
