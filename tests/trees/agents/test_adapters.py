@@ -427,3 +427,24 @@ def test_a_question_of_an_agent_that_is_a_tool_is_asked_too(kind: str, answer: A
     assert len(asked) == 1
     assert paid.done == (["bob"] if isinstance(answer, Approve) else [])
     assert SECRET not in _texts(tmp_path)
+
+
+@every
+def test_a_function_that_calls_its_agent_itself_may_return_what_that_returns(make: Any) -> None:
+    brain = Brain("All paid.")
+    agent = make(brain, {}, ())
+
+    async def work(task: Any, context: Any) -> Any:
+        if make is pydantic_ai:
+            return await agent.agent.run(str(task))
+        if make is openai:
+            from agents import RunConfig, Runner  # noqa: PLC0415
+
+            return await Runner.run(agent.agent, str(task), run_config=RunConfig(tracing_disabled=True))
+        found = await agent.runnable.ainvoke({"messages": [("user", str(task))]}, {"configurable": {"thread_id": "t"}})
+        return found["messages"][-1]
+
+    with start(tree_of(work)) as tree:
+        report = tree.run("go", timeout=LONG_S)
+    assert report.results["w"] == "All paid."
+    assert report.usage.tokens == TOKENS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ pytest.importorskip("agents", reason="the SDK of OpenAI Agents")
 pytest.importorskip("httpx2", reason="the client of openai")
 
 from agents import Agent as OpenAIAgentOfSDK
-from agents import ModelSettings, ModelTracing, OpenAIChatCompletionsModel
+from agents import OpenAIChatCompletionsModel
 from agents import OpenAIResponsesModel as ResponsesOfSDK
 from pydantic_ai import Agent
 from pydantic_ai.models.fallback import FallbackModel
@@ -20,13 +19,9 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from actors.tasks.journal.kept_steps import step_key
-from tests.support.hardening import Witness
 from tests.trees.agents.fake_provider import SAID, TOKENS, Provider
 from tests.trees.agents.one_agent import report_of, tree_of
-from trees import Retry, SubtaskStreamed, start
-from trees.agents import PydanticAI
-from trees.agents.openai_steps import request_step
+from trees import Retry, start
 
 
 def chat(provider: Provider, name: str) -> Any:
@@ -188,45 +183,3 @@ def test_an_item_that_the_client_does_not_know_does_no_harm(made: Made) -> None:
 
     assert report.results["w"] == SAID
     assert report.usage.tokens == TOKENS
-
-
-def test_a_record_with_an_item_that_the_client_does_not_know_is_read_again() -> None:
-    recorded: dict[str, Any] = {}
-
-    class Context:
-        async def step(self, name: str, function: Any, *args: Any) -> Any:
-            key = step_key(name, 1)
-            if key not in recorded:
-                recorded[key] = await function(*args)
-            return recorded[key]
-
-    provider = Provider()
-    model = ResponsesOfSDK("new", provider.client())
-
-    async def ask() -> Any:
-        return await model.get_response(None, "hi", ModelSettings(), [], None, [], ModelTracing.DISABLED)
-
-    first = asyncio.run(request_step(Context(), "hi", ask))
-    again = asyncio.run(request_step(Context(), "hi", ask))
-
-    assert len(provider.streamed) == 1
-    assert [item.model_dump(exclude_unset=True) for item in again.output] == [
-        item.model_dump(exclude_unset=True) for item in first.output
-    ]
-    assert again.usage == first.usage
-
-
-def test_a_tool_whose_arguments_or_result_have_no_json_form_is_shown_and_does_no_harm() -> None:
-    agent = Agent("test")
-
-    @agent.tool_plain
-    def look() -> Any:
-        return {(1, 2): 3}
-
-    with start(tree_of(PydanticAI(agent, durable=False), on_failure=[])) as tree:
-        seen = Witness(tree)
-        report = tree.run("look", timeout=60)
-        shown = [event.text for event in seen.of(SubtaskStreamed)]
-
-    assert report.results["w"] == '{"look":{"1,2":3}}'
-    assert "look: <dict>" in shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -18,7 +17,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.trees.agents.one_agent import tree_of
 from trees import Task, start
 from trees.agents import LangChain
-from trees.agents.langgraph_saver import CountedFirst, ToldUsage
 
 LONG_S = 60.0
 
@@ -137,49 +135,6 @@ def test_what_failed_attempts_have_used_hides_nothing_of_what_the_checkpointer_h
     assert report.usage.tokens == 200
 
 
-def test_nodes_side_by_side_are_each_in_the_journal_first(sqlite_url: str) -> None:
-    saver = Looking(sqlite_url)
-    graph = StateGraph(MessagesState)
-    for number in range(8):
-        graph.add_node(f"n{number}", by_model(10)).add_edge(START, f"n{number}")
-    with start(tree_of(graph.compile(checkpointer=saver)), store=sqlite_url) as tree:
-        report = tree.submit(Task("go", id="t")).result(LONG_S)
-
-    assert all(kept >= cost for cost, kept in saver.seen)
-    assert (len(saver.seen), report.usage.tokens) == (8, 80)
-
-
-class Slotted(Looking):
-    """A part of its state is in slots, and nobody may derive a class from it."""
-
-    __slots__ = ("__hidden", "place")
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.place = self.__hidden = "shelf"
-
-    def __init_subclass__(cls) -> None:
-        raise TypeError("final")
-
-    async def aput(self, *args: Any, **named: Any) -> Any:
-        self.was_at = self.__hidden
-        return await super().aput(*args, **named)
-
-
-def test_a_checkpointer_of_an_attempt_shares_all_that_the_users_own_has_and_gets(sqlite_url: str) -> None:
-    saver = Slotted(sqlite_url)
-    graph = graph_of(saver, a=by_hand(10))
-    with start(tree_of(graph), store=sqlite_url) as tree:
-        tree.submit(Task("go", id="t")).result(LONG_S)
-        tree.submit(Task("go", id="u")).result(LONG_S)
-
-    assert saver.was_at == "shelf"
-    assert saver.seen == [(10, 10), (20, 20)]
-    assert graph.checkpointer is saver
-    threads = {found.config["configurable"]["thread_id"] for found in saver.list(None)}
-    assert len(threads) == 2, "both are in the user's own"
-
-
 def test_a_graph_that_a_node_calls_without_an_await_waits_for_nobody(sqlite_url: str) -> None:
     """On the tree's loop nobody could make the record for which it would wait."""
     saver = Looking(sqlite_url)
@@ -195,32 +150,6 @@ def test_a_graph_that_a_node_calls_without_an_await_waits_for_nobody(sqlite_url:
 
     assert report.usage.tokens == 35
     assert saver.seen[-1][1] == 35, "the node itself has waited"
-
-
-def test_with_more_types_it_waits_as_before_and_sets_what_is_set() -> None:
-    class Told:
-        told = 1
-
-    class Steps:
-        made = 0
-
-        async def step(self, _: str, function: Any) -> Any:
-            self.made += 1
-            return function()
-
-    steps, saver = Steps(), InMemorySaver()
-    usage: Any = ToldUsage(steps, Told())  # type: ignore[arg-type]
-    counted: Any = CountedFirst(saver, usage)
-    assert isinstance(counted, InMemorySaver)
-    counted.note = "set"
-    assert saver.note == "set"  # type: ignore[attr-defined]
-    allowed = counted.with_allowlist([("json", "JSONEncoder")])
-    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "c"}}
-    asyncio.run(allowed.aput_writes(config, [("a", 1)], "task"))
-    asyncio.run(allowed.aput_writes(config, [("a", 1)], "task"))
-
-    assert steps.made == 1, "nothing was told since"
-    assert saver.writes
 
 
 def test_a_graph_without_a_checkpointer_makes_no_steps(sqlite_url: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any
@@ -23,13 +21,10 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
-from actors.testing import ManualClock
 from tests.support.hardening import Witness
 from trees import (
-    Budget,
     Retry,
     StaticPlan,
     Subtask,
@@ -38,14 +33,12 @@ from trees import (
     SubtaskStreamed,
     SupervisorSpec,
     Task,
-    TaskCancelledError,
     TaskFailedError,
     Tasks,
     WorkerSpec,
     start,
 )
 from trees.agents import PydanticAI, render_prompt
-from trees.agents.pydantic_ai_requests import can_stream
 
 USAGE = RequestUsage(input_tokens=30, output_tokens=12, cost=Decimal("0.25"))
 AGAIN = (Retry(max_attempts=3, initial_s=0.01, jitter=0),)
@@ -109,13 +102,6 @@ def test_structured_output_is_json(wrap: Callable[[Any], Any]) -> None:
     agent = Agent(TestModel(custom_output_args={"title": "All", "pages": 3}), output_type=Report)
 
     assert run(wrap(agent)).results == {"w": {"title": "All", "pages": 3}}
-
-
-def test_tokens_and_cost_are_counted() -> None:
-    report = run(Agent(says("it")))
-
-    assert report.results == {"w": "it"}
-    assert (report.usage.tokens, report.usage.cost) == (42, 0.25)
 
 
 def deps_of(**options: Any) -> Any:
@@ -197,52 +183,6 @@ def test_it_is_told_what_it_depends_on_its_inputs_and_the_goal() -> None:
 
 
 # -- what it costs when it does not succeed ------------------------------------------------------------------------
-
-
-def test_tokens_of_attempts_that_fail_count_for_the_budget() -> None:
-    report = run(
-        Agent(says("no JSON"), output_type=Report, retries=1), *AGAIN, task=Task("Say it", budget=Budget(tokens=100))
-    )
-
-    assert report.usage.tokens == 168
-    assert report.usage.cost == 1.0
-    assert report.graph[0].attempts == 2
-
-
-def hanging(began: threading.Event) -> Agent[None, str]:
-    """An agent whose model is paid for once, and whose tool then hangs."""
-    agent = Agent(scripted(ToolCallPart("hang", {}), "never"))
-
-    @agent.tool_plain
-    async def hang() -> None:
-        began.set()
-        await asyncio.Event().wait()
-
-    return agent
-
-
-def test_tokens_of_an_attempt_that_takes_too_long_count() -> None:
-    began, clock = threading.Event(), ManualClock()
-    with start(tree(hanging(began), timeout_s=5.0), clock=clock) as running:
-        handle = running.submit(Task("Say it"))
-        assert began.wait(60)
-        clock.advance(5.0)
-        with pytest.raises(TaskFailedError, match="ran longer than 5 s"):
-            handle.result(60)
-
-        assert handle.report.usage.tokens == 42
-
-
-def test_tokens_of_an_attempt_that_is_cancelled_count() -> None:
-    began = threading.Event()
-    with start(tree(hanging(began))) as running:
-        handle = running.submit(Task("Say it"))
-        assert began.wait(60)
-        handle.cancel("enough")
-        with pytest.raises(TaskCancelledError):
-            handle.result(60)
-
-        assert handle.report.usage.tokens == 42
 
 
 # -- how it fails --------------------------------------------------------------------------------------------------
@@ -359,30 +299,6 @@ def test_an_answer_that_is_no_report_fails_the_attempt_and_never_the_tree(said: 
                 running.run(Task("Say it"), timeout=60)
 
 
-def test_an_answer_of_ten_megabytes_is_a_result() -> None:
-    text = "x" * 10_000_000
-
-    assert run(Agent(says(text))).results == {"w": text}
-
-
-def test_results_of_ten_megabytes_are_cut_in_the_prompt() -> None:
-    agent = Agent(FunctionModel(lambda messages, _info: ModelResponse(parts=[TextPart(told(messages))])))
-    plan = StaticPlan([Subtask("find"), Subtask("write", "Write it", depends_on=["find"])])
-    spec = SupervisorSpec(
-        id="r",
-        tasks=Tasks(planner=plan, context_tokens=1_000),
-        children=[
-            WorkerSpec(id="find", execute=lambda _task, _context: ["word"] * 1_500_000),
-            WorkerSpec(id="write", execute=agent),
-        ],
-    )
-    with start(spec) as running:
-        prompt = running.run(Task("Write it"), timeout=60).results["write"]
-
-    assert "of 12,000,000 characters are shown]" in prompt
-    assert len(prompt) < 10_000
-
-
 def test_an_answer_with_another_schema_is_asked_for_again_by_the_agent_itself() -> None:
     wrong, right = ToolCallPart("final_result", {"title": 1}), ToolCallPart("final_result", {"title": "a", "pages": 1})
 
@@ -391,21 +307,6 @@ def test_an_answer_with_another_schema_is_asked_for_again_by_the_agent_itself() 
     assert report.results == {"w": {"title": "a", "pages": 1}}
     assert report.graph[0].attempts == 1
     assert report.usage.tokens == 84
-
-
-def test_a_stream_that_breaks_in_the_middle_is_tried_again() -> None:
-    calls = 0
-
-    async def stream(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
-        nonlocal calls
-        calls += 1
-        yield "half "
-        if calls < 3:
-            raise ConnectionError("broken")
-        yield "and half"
-
-    assert run(Agent(FunctionModel(stream_function=stream)), *AGAIN).results == {"w": "half and half"}
-    assert calls == 3
 
 
 def with_tool(tool: Callable[..., Any]) -> Agent[None, str]:
@@ -513,22 +414,6 @@ def test_calls_of_tools_and_their_results_are_events_unless_that_is_off(model: A
 
     told = [("tool_call", 'look({"at": "all"})'), ("tool_result", 'look: {"found": "all"}'), ("text", "done")]
     assert seen == (told if stream else [])
-
-
-@pytest.mark.parametrize(
-    ("model", "can"),
-    [
-        (TestModel(), True),
-        (says("it"), False),
-        (FunctionModel(stream_function=_pieces), True),
-        (WrapperModel(says("it")), False),
-        (WrapperModel(TestModel()), True),
-        (FallbackModel(TestModel(), says("it")), False),
-        (FallbackModel(TestModel(), TestModel()), True),
-    ],
-)
-def test_whether_a_model_can_stream_is_seen_through_wrappers(model: Any, can: bool) -> None:
-    assert can_stream(model) is can
 
 
 def test_a_handler_of_events_of_the_users_own_is_called_as_well() -> None:

@@ -139,38 +139,6 @@ def test_an_answer_resumes_the_run_with_its_messages(
     assert ("Move the money?" in question) is (declare is escalating)
 
 
-def test_each_call_is_a_question_of_its_own_and_no_model_is_called_in_between() -> None:
-    bank = Bank(
-        [("transfer", {"amount": 1}), ("transfer", {"amount": 1}), ("balance", {}), ("transfer", {"amount": 2})]
-    )
-    marked(bank)
-
-    @bank.agent.tool_plain
-    def balance() -> str:
-        bank.done.append("balance")
-        return "rich"
-
-    report, asked = run(bank.agent, Approve(), Reject(reason="Once is enough"), Approve())
-
-    assert len(asked) == 3
-    assert bank.done[0] == "balance"
-    assert sorted(bank.done[1:]) == [1, 2]  # pydantic-ai runs the tools of one request side by side
-    assert bank.requests == 2
-    assert sorted(bank.returned) == ["Once is enough", "moved 1", "moved 2", "rich"]
-    assert report.usage.tokens == 20
-
-
-def test_an_agent_may_ask_more_often_than_a_rung_asks_about_failures() -> None:
-    bank = Bank([("transfer", {"amount": 1})] * 8)
-    marked(bank)
-
-    report, asked = run(bank.agent, *[Approve()] * 8)
-
-    assert len(asked) == 8
-    assert bank.done == [1] * 8
-    assert report.graph[0].status is SubtaskStatus.SUCCEEDED
-
-
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -233,18 +201,6 @@ def breaks_after_its_question(bank: Bank, times: int) -> list[ConnectionError]:
 
     bank.agent.model = FunctionModel(flaky)
     return left
-
-
-def test_the_resumed_run_is_tried_again_with_the_same_answer_where_its_model_fails() -> None:
-    bank = Bank()
-    broken = breaks_after_its_question(bank, times=2)
-
-    report, asked = run(bank.agent, Approve(), rungs=(Retry(max_attempts=3, initial_s=0.01), Escalate()))
-
-    assert len(asked) == 1
-    assert not broken
-    assert bank.done == [100], "what a person has approved is done once, however often the run that goes on fails"
-    assert report.results == {"w": "told ['moved 100']"}
 
 
 @pytest.mark.parametrize(("given", "moved"), [(Approve(), 1), (Respond("Take the other account."), 2)])
@@ -321,12 +277,3 @@ def test_a_revision_makes_a_call_that_is_approved_anew_though_it_has_the_id_of_t
                 handle.respond(event.escalation, Approve())
         assert handle.result(60).results == {"w": "paid"}
     assert done == [7, 7]
-
-
-def test_without_a_rung_that_asks_the_attempt_fails_and_says_so() -> None:
-    bank = Bank()
-    marked(bank)
-    with start(tree(bank.agent, Retry(max_attempts=1))) as running, pytest.raises(TaskFailedError, match="Escalate"):
-        running.run(Task("Pay"), timeout=60)
-
-    assert bank.done == []

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import mcp.types
 import pytest
 from agents import Agent, function_tool
 from agents.mcp import MCPServer
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 
-from actors.tasks.model.policy import Answer
 from actors.testing import settle
 from tests.trees.agents.one_agent import QUICK, tree_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import Approve, Edit, Escalate, Reject, Report, Respond, Task, Tree, start
-from trees.agents import LangChain, OpenAIAgent
+from trees.agents import LangChain
 
 LADDER = [QUICK, Escalate(max_questions=20)]
 
@@ -29,7 +33,7 @@ LADDER = [QUICK, Escalate(max_questions=20)]
 class Person:
     """Answers the questions of one task, one after the other."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.questions: list[str] = []
 
@@ -93,7 +97,7 @@ class Books:
         (Reject("no"), False),
     ],
 )
-def test_an_interrupt_is_a_question_and_the_answer_is_what_it_gives(saver: Any, answer: Answer, value: Any) -> None:
+def test_an_interrupt_is_a_question_and_the_answer_is_what_it_gives(saver: Any, answer: Any, value: Any) -> None:
     books, person = Books(), Person(answer)
     report = report_of(books.graph(saver, "Which colour?"), person)
 
@@ -192,7 +196,7 @@ def test_an_interrupt_in_a_subgraph_is_asked_too(saver: Any) -> None:
 @SAVERS
 @pytest.mark.parametrize("where", ["interrupt_before", "interrupt_after"])
 @pytest.mark.parametrize("answer", [Approve(), Reject()])
-def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, where: str, answer: Answer) -> None:
+def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, where: str, answer: Any) -> None:
     books, person = Books(), Person(answer, Reject())
     node = "asks" if where == "interrupt_before" else "pays"
     with start(tree_of(books.graph(saver, **{where: [node]}), on_failure=LADDER)) as tree:
@@ -207,6 +211,89 @@ def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, wher
             assert handle.report is not None
             assert handle.report.status == "failed"
     assert "asks" in person.questions[0]
+
+
+@SAVERS
+def test_an_answer_reaches_the_tool_that_was_asked_about_whichever_asks_first_when_they_run_again(saver: Any) -> None:
+    """LangGraph gives it to the one that comes first: the approval of a payment deleted everything."""
+    runs, done = {"pay": 0, "delete": 0}, []
+
+    async def looks_up(name: str, slow: list[bool]) -> Any:
+        runs[name] += 1
+        await asyncio.sleep(0.1 if slow[min(runs[name], 2) - 1] else 0.0)
+        answer = interrupt(f"{name}?")
+        done.append((name, answer))
+        return str(answer)
+
+    async def pay() -> str:
+        """Pay."""
+        return await looks_up("pay", [False, True])
+
+    async def delete() -> str:
+        """Delete."""
+        return await looks_up("delete", [True, False])
+
+    def model(state: Any) -> Any:
+        if any(message.type == "tool" for message in state["messages"]):
+            return {"messages": [AIMessage("end")]}
+        named = [{"name": name, "args": {}, "id": name} for name in runs]
+        return {"messages": [AIMessage("", tool_calls=named)]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", model)
+    graph.add_node("tools", ToolNode([pay, delete]))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
+    graph.add_edge("tools", "model")
+    asked = []
+    with start(tree_of(graph.compile(checkpointer=saver and saver()), on_failure=LADDER)) as tree:
+        handle = tree.submit("go")
+        for question in handle.questions():
+            asked.append(question.question)
+            handle.respond(question.id, Approve() if "pay" in question.question else Reject("never"))
+        assert handle.result(60).results["w"] == "end"
+    assert asked == ["pay?", "delete?"]
+    assert set(done) == {("pay", True), ("delete", False)}
+
+
+@SAVERS
+def test_a_question_that_is_another_one_when_its_node_runs_again_is_asked_again(saver: Any) -> None:
+    drafts = ["draft 1", "draft 2", "draft 2"]
+
+    def node(_state: Any) -> Any:
+        return {"messages": [AIMessage(str(interrupt(f"Send {(draft := drafts.pop(0))}?")) + draft)]}
+
+    graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node")
+    person = Person(Reject(), Approve())
+    report = report_of(graph.compile(checkpointer=saver and saver()), person)
+
+    assert person.questions == ["Send draft 1?", "Send draft 2?"]
+    assert report.results["w"] == "Truedraft 2"
+
+
+def test_a_decision_that_the_middleware_does_not_allow_is_asked_again_with_the_reason() -> None:
+    done: list[str] = []
+
+    @tool
+    def pay(to: str) -> str:
+        """Pay."""
+        done.append(to)
+        return f"paid {to}"
+
+    class Model(GenericFakeChatModel):
+        def bind_tools(self, *_: Any, **__: Any) -> Any:
+            return self
+
+    calls = [{"name": "pay", "args": {"to": "bob"}, "id": "1"}]
+    model = Model(messages=iter([AIMessage("", tool_calls=calls), AIMessage("end")]))
+    asks = HumanInTheLoopMiddleware(interrupt_on={"pay": {"allowed_decisions": ["approve", "reject"]}})
+    person = Person(Edit({"to": "eve"}), Approve())
+    report = report_of(create_agent(model, [pay], middleware=[asks]), person)
+
+    assert report.results["w"] == "end"
+    assert [question.partition(" (")[0] for question in person.questions] == ['May it call pay({"to": "bob"})?'] * 2
+    assert "edit is not allowed for pay" in person.questions[1]
+    assert done == ["bob"]
 
 
 def test_checkpointer_false_says_what_to_do() -> None:
@@ -239,70 +326,6 @@ def test_a_state_that_cannot_be_kept_says_what_to_do() -> None:
 # -- OpenAI -----------------------------------------------------------------------------------------------------
 
 
-class Desk:
-    """A tool that needs approval, and what it did."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    def agent(self, *answers: Any) -> Agent[Any]:
-        @function_tool(needs_approval=True)
-        def delete(path: str) -> str:
-            """Delete a file."""
-            self.done.append(path)
-            return f"gone: {path}"
-
-        return Agent("clerk", model=Scripted(*answers), tools=[delete])
-
-
-def asks_to_delete(path: str, id_: str = "c") -> Any:
-    return calls(("delete", {"path": path}), id_=id_)
-
-
-@pytest.mark.parametrize(
-    ("answer", "done", "told"),
-    [
-        (Approve(), ["x"], "gone: x"),
-        (Reject("not that one"), [], "not that one"),
-        (Respond("ask Ann first"), [], "ask Ann first"),
-        (Edit("gone already"), [], "gone already"),
-        (Edit({"n": 1}), [], '{"n":1}'),
-    ],
-)
-def test_a_call_that_needs_approval_is_a_question_and_the_answer_is_what_the_model_sees(
-    answer: Answer, done: list[str], told: str
-) -> None:
-    desk, person = Desk(), Person(answer)
-    agent = desk.agent(asks_to_delete("x"), says("end"))
-    report = report_of(agent, person)
-
-    assert report.results["w"] == "end"
-    assert person.questions == ['May it call delete({"path": "x"})?']
-    assert desk.done == done
-    assert agent.model.told[1][-1]["output"] == told  # type: ignore[union-attr]
-    assert report.usage.tokens == 20
-
-
-def test_a_rejection_without_words_is_the_sdks_own() -> None:
-    desk = Desk()
-    agent = desk.agent(asks_to_delete("x"), says("end"))
-    report_of(agent, Person(Reject()))
-
-    assert "not approved" in agent.model.told[1][-1]["output"]  # type: ignore[union-attr]
-
-
-def test_of_several_calls_each_is_a_question_and_the_same_call_may_come_again() -> None:
-    desk, person = Desk(), Person(Approve(), Reject(), Approve())
-    twice = calls(("delete", {"path": "x"}), ("delete", {"path": "y"}))
-    agent = desk.agent(twice, asks_to_delete("x", "d"), says("end"))
-    report = report_of(OpenAIAgent(agent, context=lambda context: object()), person)
-
-    assert report.results["w"] == "end"
-    assert desk.done == ["x", "x"]
-    assert [question.partition("delete")[2][10:13] for question in person.questions] == ['"x"', '"y"', '"x"']
-    assert report.usage.tokens == 30
-
-
 @pytest.mark.parametrize("needs", [True, "a function"])
 def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(needs: Any) -> None:
     done: list[int] = []
@@ -331,7 +354,7 @@ def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(nee
 
 @pytest.mark.parametrize(("given", "paid"), [(Approve(), 1), (Respond("Take the other account."), 2)])
 def test_a_person_who_lets_a_run_of_the_sdk_be_tried_again_does_not_pay_twice_but_one_who_says_more_is_heard(
-    given: Answer, paid: int
+    given: Any, paid: int
 ) -> None:
     done: list[int] = []
 
@@ -424,29 +447,3 @@ def test_two_calls_of_one_id_are_paid_once_each_and_only_if_approved() -> None:
 
     assert report.results["w"] == "end"
     assert done == [7]
-
-
-# -- in a new process -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["graph", "agent"])
-def test_a_question_survives_the_process_and_nothing_is_paid_twice(tmp_path: Path, kind: str) -> None:
-    store = f"sqlite:///{tmp_path / 'store.db'}"
-    books, desk = Books(), Desk()
-    first: Any = books.graph(None, "Go?") if kind == "graph" else desk.agent(asks_to_delete("secret"))
-    with start(tree_of(first, on_failure=LADDER), store=store) as tree:
-        tree.submit(Task("go", id="t"))
-        settle(tree)
-        assert tree.escalations()
-        assert "held" not in tree.dump() + tree.task("t").dump()
-
-    again: Any = books.graph(None, "Go?") if kind == "graph" else desk.agent(says("end"))
-    with start(tree_of(again, on_failure=LADDER), store=store) as tree:
-        (question,) = tree.escalations()
-        tree.respond(question.id, Approve())
-        report = tree.task("t").result(60)
-
-    assert report.results["w"] == ("[True]" if kind == "graph" else "end")
-    assert books.ran == (["pays", "asks", "asks"] if kind == "graph" else [])
-    assert desk.done == ([] if kind == "graph" else ["secret"])
-    assert report.usage.tokens == (10 if kind == "graph" else 20)

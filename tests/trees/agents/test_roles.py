@@ -8,13 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 from agents import Agent as OpenAI
-from agents import function_tool
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from openai import RateLimitError
 from pydantic import BaseModel
 from pydantic_ai import Agent, ModelHTTPError, ModelRetry, RequestUsage
 from pydantic_ai.messages import ModelResponse, TextPart
@@ -24,9 +21,8 @@ from pydantic_ai.profiles import ModelProfile
 
 from actors import ConfigError
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.tasks.resuming import resumed_where_it_hung
 from tests.trees.agents.openai_fakes import Scripted as FakeOpenAI
-from tests.trees.agents.openai_fakes import calls, says
+from tests.trees.agents.openai_fakes import says
 from trees import (
     ModelPlanner,
     ModelReviewer,
@@ -400,49 +396,9 @@ def test_usage_of_requests_before_the_one_that_fails_counts() -> None:
     assert report.usage_by_role["planner"].tokens == 2 * 42
 
 
-@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
-def test_a_provider_that_is_never_ready_is_named_by_the_error(role: str, made: Any, answer: Any) -> None:
-    response = httpx.Response(429, headers={"retry-after": "0"}, request=httpx.Request("POST", "http://model.test"))
-    busy = RateLimitError("all lines are busy", response=response, body=None)
-    report, _ = ended(**{role: OpenAI(name="it", model=FakeOpenAI(*[busy] * 9))})
-
-    assert "RateLimitError: all lines are busy" in str(report.error)
-
-
-@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
-def test_requests_of_an_openai_agent_before_the_one_in_which_its_process_dies_count(
-    role: str, made: Any, answer: Any
-) -> None:
-    def spec(hangs: threading.Event | None) -> SupervisorSpec:
-        async def hang(said: Any) -> Any:
-            assert hangs is not None
-            hangs.set()
-            await asyncio.Event().wait()
-
-        last = says(answer if isinstance(answer, str) else json.dumps(answer), tokens=30) if hangs is None else hang
-        agent = OpenAI(name="it", model=FakeOpenAI(calls(("look", {}), tokens=50), last), tools=[function_tool(look)])
-        roles: dict[str, Any] = {"planner": StaticPlan([Subtask("x", worker="w")]), role: agent}
-        worker = WorkerSpec(id="w", execute=lambda task, context: "done")
-        return SupervisorSpec(id="p", tasks=Tasks(**roles), children=[worker])
-
-    report = resumed_where_it_hung(spec, Task("go", id="t"))
-
-    assert report.usage_by_role[role].tokens == 50 + 50 + 30
-
-
-def look() -> str:
-    """Look."""
-    return "seen"
-
-
 def test_a_stream_of_tasks_shares_one_call() -> None:
     scripted = Scripted(PLAN)
     with start(tree_of(planner=scripted.model)) as tree:
         reports = [handle.result(timeout=LONG_S) for handle in [tree.submit("go") for _ in range(8)]]
 
     assert [report.usage_by_role["planner"].tokens for report in reports] == [42] * 8
-
-
-def test_the_name_of_a_call_shows_no_more_than_the_model() -> None:
-    assert repr(ModelPlanner("openai:gpt-5", slots=2)) == "ModelPlanner(model_call('openai:gpt-5'), slots=2)"
-    assert "model_call(" in repr(ModelReviewer(Agent("test", name="judge")))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
 import subprocess
 import sys
 import threading
-import weakref
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ from pydantic_ai.models.test import TestModel
 
 import actors
 from actors import CallbackRaised, ConfigError, Escalated
-from actors.tasks.journal.codec import decode, encode
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.tasks.resuming import NotingStore
@@ -33,9 +30,7 @@ from trees import (
     Approve,
     Breaker,
     Escalate,
-    Plan,
     StaticPlan,
-    StoreError,
     Subtask,
     SupervisorSpec,
     Task,
@@ -47,7 +42,6 @@ from trees import (
     start,
 )
 from trees.agents import instrument
-from trees.agents.telemetry_spans import TreeSpans
 from trees.agents.tree_meter import UNLABELLED
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
@@ -160,28 +154,6 @@ def test_the_span_of_an_attempt_is_current_in_the_workers_code_and_below_what_th
     assert len({span.context.trace_id for span in seen.spans if span.context}) == 1
 
 
-@pytest.mark.parametrize(
-    ("type_", "name"), [("tool", "execute_tool w"), ("agent", "invoke_agent w"), ("workflow", "invoke_workflow w")]
-)
-def test_the_name_of_an_attempts_span_says_the_type_of_its_worker(type_: Any, name: str) -> None:
-    seen = Telescope()
-    with start(
-        tree_of(
-            [Subtask("a", worker="w")],
-            WorkerSpec(id="w", execute=lambda task, context: int("x"), type=type_, on_failure=[]),
-        )
-    ) as tree:
-        seen.watch(tree)
-        with pytest.raises(TaskFailedError):
-            tree.run("go", timeout=LONG_S)
-
-    span = seen.named(name)
-    assert attributes(span)["error.type"] == "ValueError"
-    assert span.status.status_code is trace.StatusCode.ERROR
-    assert span.status.description is None
-    assert attributes(seen.named("invoke_workflow p"))["error.type"] == "TaskFailedError"
-
-
 def test_what_a_worker_asks_for_and_what_a_team_does_stand_below_it() -> None:
     seen = Telescope()
 
@@ -251,97 +223,6 @@ def test_planner_reviewer_synthesizer_undo_and_the_wait_for_a_person_have_spans(
     waits = [span for span in seen.spans if span.name == "wait for a person"]
     assert attributes(waits[0])["regrow.status"] == "approve"
     assert "  wait for a person" in names
-
-
-def test_a_wait_for_a_person_that_is_heard_of_after_the_end_of_its_task_has_its_span(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The span of a task ends on the task's thread; events are told on another one, which may be slow."""
-    seen, hear = Telescope(), TreeSpans.hear
-    may_hear, asked, told = threading.Event(), threading.Event(), threading.Event()
-
-    def slowly(self: TreeSpans, event: Any) -> None:
-        if event.name == "escalation_raised":
-            asked.set()
-            assert may_hear.wait(LONG_S)
-        hear(self, event)
-        if event.name == "task_finished":
-            told.set()
-
-    monkeypatch.setattr(TreeSpans, "hear", slowly)
-
-    def risky(task: Any, context: Any) -> str:
-        if not context.answers:
-            raise Escalated("may I?")
-        return "done"
-
-    spec = tree_of([Subtask("a", worker="risky")], WorkerSpec(id="risky", execute=risky, on_failure=[Escalate()]))
-    with start(spec) as tree:
-        spans = seen.watch(tree)._spans
-        handle = tree.submit(Task("go", id="t"))
-        assert asked.wait(LONG_S)
-        handle.respond(handle.escalations[0].id, Approve())
-        assert handle.result(LONG_S).status == "succeeded"
-        assert not [span for span in seen.spans if span.name == "wait for a person"]
-        may_hear.set()
-        assert told.wait(LONG_S)
-        assert not spans._ended
-
-    wait = seen.named("wait for a person")
-    assert attributes(wait)["regrow.status"] == "approve"
-    assert wait.parent is not None
-    assert wait.parent.span_id == seen.named("invoke_workflow p").context.span_id
-
-
-def test_a_task_whose_end_is_heard_of_before_its_span_has_ended_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen, hear, end_task = Telescope(), TreeSpans.hear, TreeSpans.end_task
-    told, ended = threading.Event(), threading.Event()
-
-    def tells(self: TreeSpans, event: Any) -> None:
-        hear(self, event)
-        if event.name == "task_finished":
-            told.set()
-
-    def slowly(self: TreeSpans, report: Any) -> None:
-        assert told.wait(LONG_S)
-        end_task(self, report)
-        ended.set()
-
-    monkeypatch.setattr(TreeSpans, "hear", tells)
-    monkeypatch.setattr(TreeSpans, "end_task", slowly)
-
-    async def hangs(task: Any, context: Any) -> None:
-        await asyncio.Event().wait()
-
-    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=hangs))) as tree:
-        spans = seen.watch(tree)._spans
-        tree.submit("go").cancel()
-        assert ended.wait(LONG_S)
-        assert (spans._tasks, spans._ended, spans._heard_of) == ({}, {}, set())
-    assert attributes(seen.named("invoke_workflow p"))["regrow.status"] == "cancelled"
-
-
-def test_the_end_of_a_task_ends_no_wait_of_another_whose_id_begins_like_its_own() -> None:
-    seen = Telescope()
-
-    def risky(_: Any, context: Any) -> str:
-        if not context.answers:
-            raise Escalated("may I?")
-        return "done"
-
-    spec = tree_of([Subtask("a", worker="risky")], WorkerSpec(id="risky", execute=risky, on_failure=[Escalate()]))
-    with start(spec) as tree:
-        seen.watch(tree)
-        handles = [tree.submit(Task("go", id=id_)) for id_ in ("order", "order:7")]
-        settle(tree)
-        for handle, ended in zip(handles, (1, 2), strict=True):
-            handle.respond(handle.escalations[0].id, Approve())
-            assert handle.result(LONG_S).status == "succeeded"
-            settle(tree)
-            waits = [span for span in seen.spans if span.name == "wait for a person"]
-            assert [attributes(span)["regrow.status"] for span in waits] == ["approve"] * ended
 
 
 def test_review_and_synthesis_of_a_users_code_have_spans() -> None:
@@ -574,14 +455,6 @@ def test_a_task_that_is_resumed_links_to_the_trace_of_the_process_that_had_it() 
     assert record.trace == f"00-{before.trace_id:032x}-{before.span_id:016x}-{before.trace_flags:02x}"
 
 
-def test_a_journal_of_an_older_version_has_no_trace_and_is_read_as_ever() -> None:
-    record = TaskSubmitted("p", "t", 1.0, Task("go"), None)
-    kind, body = encode(record)
-
-    assert "trace" not in body
-    assert decode(kind, body) == record
-
-
 def test_an_attempt_that_is_ended_from_outside_has_a_span_that_says_so() -> None:
     seen, begun, gate = Telescope(), threading.Event(), threading.Event()
 
@@ -636,56 +509,6 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
     assert 0.0 < numbers["regrow_handling_seconds_sum"]["p/w",] < LONG_S
 
 
-def small(name: str) -> SupervisorSpec:
-    return SupervisorSpec(id=name, children=[WorkerSpec(id="w", handle=int)])
-
-
-def test_a_tree_that_follows_another_is_read_in_its_place_and_the_first_is_freed() -> None:
-    """A meter drops the callbacks of an instrument that it has already: the first tree would be read for ever."""
-    seen, systems = Telescope(), list[Any]()
-    for number in range(1, 3):
-        with start(small("p")) as tree:
-            systems.append(weakref.ref(tree._system))
-            seen.watch(tree)
-            assert tree.ref("p/w").ask("7") == 7
-            settle(tree)
-            numbers = seen.numbers()
-        assert {state: each for state, each in numbers["regrow_children"].items() if each} == {("running",): 2}
-        assert numbers["regrow_handling_seconds_count"] == {("p/w",): number}
-        down = seen.numbers()
-        assert "regrow_children" not in down
-        assert down["regrow_handling_seconds_count"] == {("p/w",): number}
-    del tree
-    gc.collect()
-    assert [each() for each in systems] == [None, None]
-
-
-def test_trees_of_one_provider_are_read_together() -> None:
-    seen = Telescope()
-    with start(small("one")) as one, start(small("two")) as two:
-        for tree in (one, two):
-            seen.watch(tree)
-            tree.ref(f"{tree.spec.id}/w").ask("7")
-            settle(tree)
-        numbers = seen.numbers()
-    assert {state: each for state, each in numbers["regrow_children"].items() if each} == {("running",): 4}
-    assert numbers["regrow_restarts_left"] == {("one",): 3, ("two",): 3}
-    assert numbers["regrow_role"] == {("leader",): 1, ("standby",): 0}
-    assert numbers["regrow_handling_seconds_count"] == {("one/w",): 1, ("two/w",): 1}
-
-
-def test_what_was_handled_is_counted_once_where_it_is_ended_and_begun_again() -> None:
-    seen = Telescope()
-    with start(small("p")) as tree:
-        for number in range(1, 4):
-            watch = seen.watch(tree)
-            tree.ref("p/w").ask("7")
-            settle(tree)
-            assert seen.numbers()["regrow_handling_seconds_count"] == {("p/w",): number}
-            watch.stop()
-        assert seen.numbers()["regrow_handling_seconds_count"] == {("p/w",): 3}
-
-
 # -- whoever watches hurts nobody ------------------------------------------------------------------------------
 
 
@@ -729,71 +552,6 @@ def test_stop_ends_it_and_the_end_of_the_tree_does() -> None:
         tree.run("go", timeout=LONG_S)
     assert tree._system.tracer is None
     assert "invoke_workflow p" in again.tree()
-
-
-class Counting(SpanProcessor):
-    """A processor that counts the spans that are open."""
-
-    def __init__(self) -> None:
-        self.open = 0
-
-    def on_start(self, span: Any, parent_context: Any = None) -> None:
-        self.open += 1
-
-    def on_end(self, span: Any) -> None:
-        self.open -= 1
-
-
-class UnspeakableError(Exception):
-    """An error of a user that cannot say what it is."""
-
-    def __str__(self) -> str:
-        raise ValueError("nor this")
-
-
-@pytest.mark.parametrize("content", [False, True])
-def test_no_span_stays_open_of_an_id_that_is_known_or_an_error_without_a_text(content: bool) -> None:
-    def work(task: Any, context: Any) -> str:
-        if task.id == "bad":
-            raise UnspeakableError
-        return "ok"
-
-    counting = Counting()
-    seen = Telescope(counting)
-    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=work))) as tree:
-        seen.watch(tree, content=content)
-        for _ in range(3):
-            tree.run(Task("go", id="known"), timeout=LONG_S)
-        assert counting.open == 0
-        for handle in tree.submit_many([Task("go", id="known"), Task("go", id="new")]):
-            handle.result(LONG_S)
-        assert counting.open == 0
-        with pytest.raises(TaskFailedError):
-            tree.run(Task("go", id="bad", plan=Plan([Subtask("bad", worker="w")])), timeout=LONG_S)
-        assert counting.open == 0
-
-    tasks = [attributes(span) for span in seen.spans if span.name == "invoke_workflow p"]
-    assert [(each["regrow.task"], each["regrow.status"]) for each in tasks if each["regrow.task"] == "known"] == [
-        ("known", "succeeded"),
-        *[("known", "known")] * 3,
-    ]
-
-
-def test_no_span_stays_open_of_a_task_that_the_store_refuses() -> None:
-    class Refusing(NotingStore):
-        def create_all(self, firsts: Any) -> list[str]:
-            raise StoreError("store", "is full")
-
-    counting = Counting()
-    seen = Telescope(counting)
-    spec = tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=lambda task, context: "ok"))
-    with start(spec, store=Refusing()) as tree:
-        seen.watch(tree)
-        with pytest.raises(StoreError, match="is full"):
-            tree.run(Task("go", id="t"), timeout=LONG_S)
-
-        assert counting.open == 0
-    assert attributes(seen.named("invoke_workflow p"))["regrow.status"] == "refused"
 
 
 def test_a_task_that_runs_when_the_tree_is_instrumented_is_traced_from_then_on() -> None:

@@ -13,13 +13,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from actors import CallbackRaised
-from actors.tasks.execution.step_host import AttemptStepHost
-from actors.testing import settle
 from tests.support.attempts import LONG_S
 from tests.trees.agents.traced_work import (
     Names,
-    Unrebuilt,
     asks_in_a_span,
     baggage_here,
     delegates_in_a_span,
@@ -29,7 +25,6 @@ from tests.trees.agents.traced_work import (
 )
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.agents import instrument
-from trees.agents.telemetry_spans import TreeSpans
 
 NOBODY: Names = (0, 0)
 Seen = tuple[Tree, Any, "queue.Queue[Names]"]
@@ -87,15 +82,6 @@ def test_a_span_that_the_process_has_made_goes_along_with_what_it_asks(seen: See
     assert there != sender
 
 
-def test_a_span_that_the_process_has_made_goes_along_with_what_it_tells(seen: Seen) -> None:
-    tree, here, told = seen
-    while not told.empty():
-        told.get()
-    with here.start_as_current_span("sender"):
-        there, _ = tree.ref("p/asks").ask(("tell", "p/near"), timeout=LONG_S)
-    assert told.get(timeout=LONG_S) == there
-
-
 def test_the_span_of_an_attempt_is_current_in_the_process_and_those_below_it_around_what_it_asks_for(
     seen: Seen,
 ) -> None:
@@ -116,20 +102,6 @@ def test_baggage_goes_along(seen: Seen) -> None:
         finally:
             otel.detach(token)
     assert tree.ref("p/bags").ask("tenant", timeout=LONG_S) is None
-
-
-def test_a_span_that_cannot_be_rebuilt_there_is_lost_and_told_of_once_and_no_message_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(TreeSpans, "crossing", lambda *_: Unrebuilt())
-    events: list[Any] = []
-    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="far", handle=span_here, dispatch="process")])) as tree:
-        instrument(tree, TracerProvider())
-        tree.subscribe(events.append)
-        assert [tree.ref("p/far").ask(n, timeout=LONG_S) for n in range(3)] == [NOBODY] * 3
-        settle(tree)
-
-    assert [str(each.error) for each in events if isinstance(each, CallbackRaised)] == ["it is not there"]
 
 
 def test_a_step_in_a_process_has_its_span_which_is_current_in_its_code_and_says_how_it_failed() -> None:
@@ -160,29 +132,3 @@ def test_a_step_in_a_process_has_its_span_which_is_current_in_its_code_and_says_
     assert failed.attributes["error.type"] == "ImportError"
     assert failed.status.description is None, "its text is content"
     assert not {"error.type"} & {*(spans["step good"].attributes or ()), *(spans["step last"].attributes or ())}
-
-
-def test_the_end_of_a_step_that_has_outlived_its_attempt_ends_no_step_of_the_next_one() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    hosts: list[AttemptStepHost] = []
-
-    async def keep(_: Any, context: Any) -> None:
-        host = AttemptStepHost(context._attempt)
-        begun = host.begin_trace("pay")
-        assert begun is not None
-        hosts.append(host)
-        numbers.append(begun[0])
-
-    numbers: list[int] = []
-    plan = StaticPlan([Subtask("one", worker="w"), Subtask("two", worker="w", depends_on=["one"])])
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[WorkerSpec(id="w", execute=keep)])
-    with start(spec) as tree:
-        instrument(tree, provider)
-        tree.run("go", timeout=LONG_S)
-        hosts[0].end_traces()
-        hosts[1].end_trace(numbers[0])
-        assert len([each for each in exporter.get_finished_spans() if "pay" in each.name]) == 1
-        hosts[1].end_trace(numbers[1])
-        assert len([each for each in exporter.get_finished_spans() if "pay" in each.name]) == 2

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import json
 import os
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from actors.tasks.model.executable import ToolInfo
 from tests.trees.agents.mcp_server import server
 from tests.trees.agents.mcp_trees import AT_ONCE, command, eventually, office
 from trees import NoCapableWorkerError, Plan, Subtask, Task, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP, toolset
-from trees.agents.mcp_toolset import Toolset
 
 
 def run(
@@ -203,63 +200,3 @@ def test_calls_are_journaled_and_count_for_the_task() -> None:
 
 
 # -- names that models and Python take ------------------------------------------------------------------------
-
-
-class Servers:
-    """A context whose servers offer these tools, and answer with what they were asked."""
-
-    def __init__(self, **tools: list[ToolInfo]) -> None:
-        self._tools = tools
-
-    def tools(self, worker: str) -> tuple[ToolInfo, ...]:
-        return tuple(self._tools[worker])
-
-    async def ask(self, worker: str, goal: str, inputs: Any, *, tool: str, **_: Any) -> Any:
-        return [worker, tool, inputs]
-
-    def ask_sync(self, worker: str, goal: str, inputs: Any, *, tool: str, **_: Any) -> Any:
-        return [worker, tool, inputs]
-
-    def toolset(self) -> Toolset:
-        return Toolset(self, tuple(self._tools), None)
-
-
-def tool_of(name: str, **properties: Any) -> ToolInfo:
-    schema = {"type": "object", "properties": properties, "required": list(properties)[:1]}
-    return ToolInfo(name=name, input_schema=schema)
-
-
-def test_a_parameter_whose_name_python_does_not_take_has_one_like_it() -> None:
-    text = {"type": "string"}
-    tools = Servers(mail=[tool_of("send", **{"from": text, "reply-to": True, "2nd": {}, "from_": text})]).toolset()
-    (send,) = tools
-
-    parameters = inspect.signature(send).parameters
-    assert list(parameters) == ["from__2", "reply_to", "_2nd", "from_"]
-    assert [each.default for each in parameters.values()] == [inspect.Parameter.empty, None, None, None]
-    said = asyncio.run(send(from__2="a", reply_to="b", _2nd="c", from_="d"))
-    assert said == ["mail", "send", {"from": "a", "reply-to": "b", "2nd": "c", "from_": "d"}]
-
-
-def test_each_tool_has_a_name_that_models_take_and_that_no_other_one_has() -> None:
-    long = "x" * 70
-    servers = Servers(
-        a=[tool_of("read"), tool_of("files/list"), tool_of(f"{long}1"), tool_of(f"{long}2")],
-        b=[tool_of("read"), tool_of("a_read"), tool_of("files.list")],
-    )
-    tools = servers.toolset().offered
-
-    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in tools)
-    assert len(tools) == 7
-    told = {name: (each.worker, each.info.name) for name, each in tools.items()}
-    assert told["a_read"] == ("b", "a_read")
-    assert told["a_read_2"] == ("a", "read")
-    assert told["b_read"] == ("b", "read")
-    assert told["a_files_list"] == ("a", "files/list")
-    assert told["b_files_list"] == ("b", "files.list")
-
-
-def test_no_argument_of_a_model_says_which_tool_is_called() -> None:
-    tools = {each.name: each for each in Servers(a=[tool_of("read"), tool_of("delete")]).toolset().langchain()}
-
-    assert json.loads(tools["read"].func(_name="delete")) == ["a", "read", {"_name": "delete"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import mcp_types as types
@@ -16,7 +16,6 @@ from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
     Escalate,
-    EscalationRaised,
     Last,
     Retry,
     StaticPlan,
@@ -27,7 +26,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.agents.tree_progress import Following
 from trees.agents.tree_server import server_of
 
 MODES = ("auto", "legacy")
@@ -260,48 +258,6 @@ def test_a_client_that_declines_gets_the_questions_and_what_to_call(tree: Tree, 
 
     assert result.structured_content["status"] == "waiting"
     assert result.structured_content["questions"][0]["question"] == "may I?"
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_client_that_declines_without_an_id_of_its_own_has_begun_one_task(tree: Tree, mode: str) -> None:
-    elicit, asked = answering(DECLINED)
-    run = {"goal": "ask"}
-    result = using(tree, lambda client: client.call_tool("run_task", run), mode, elicitation_callback=elicit)
-
-    assert [each.id for each in tree.tasks()] == [result.structured_content["task"]]
-    assert len(asked) == 1
-
-
-def test_a_client_that_declines_the_question_that_comes_last_of_all_is_told_and_waits_for_nothing(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other order of the question and its event: nothing happens after it, so nothing wakes whoever follows."""
-
-    async def with_the_last_event(self: Any) -> AsyncIterator[Any]:
-        async for event in self._handle.events():
-            if isinstance(event, EscalationRaised):
-                yield self._handle.escalations
-
-    monkeypatch.setattr(Following, "questions", with_the_last_event)
-    elicit, asked = answering(DECLINED)
-
-    async def use(client: Client) -> Any:
-        async with asyncio.timeout(20.0):
-            return await client.call_tool("run_task", {"goal": "ask"})
-
-    result = using(tree, use, "legacy", elicitation_callback=elicit)
-
-    assert result.structured_content["status"] == "waiting"
-    assert len(asked) == 1
-
-
-@pytest.mark.parametrize(("value", "result"), [("[" * 50_000, "[" * 50_000), ("no JSON", "no JSON"), ("[1]", [1])])
-def test_an_edit_that_is_no_json_however_deep_is_a_text(tree: Tree, value: str, result: Any) -> None:
-    elicit, _ = answering(types.ElicitResult(action="accept", content={"answer": "edit", "value": value}))
-    run = {"goal": "ask", "task_id": "t"}
-    using(tree, lambda client: client.call_tool("run_task", run), "legacy", elicitation_callback=elicit)
-
-    assert tree.task("t").result(60).results["a"] == result
 
 
 @pytest.mark.parametrize("mode", MODES)

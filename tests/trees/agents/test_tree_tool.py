@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,18 +16,15 @@ from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPa
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from actors import ConfigError, Failed, RecursionDetectedError, RecursionRefused, UnknownPathError
+from actors import ConfigError, Failed, RecursionRefused, UnknownPathError
 from actors.testing import settle
-from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
-from tests.tasks.late_store import LateStore
 from trees import (
     Last,
     Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
-    TaskCancelledError,
     TaskError,
     TaskFailedError,
     Tasks,
@@ -140,33 +136,6 @@ def test_cancelling_the_caller_cancels_the_task(tree: Tree) -> None:
     asyncio.run(cancelled())
 
     eventually(lambda: [str(each.status) for each in tree.tasks()] == ["cancelled"])
-
-
-def test_cancelling_the_caller_cancels_a_task_that_is_just_being_written() -> None:
-    """It could not be taken back any more, and nobody would have read its result."""
-    calls: list[Any] = []
-    worker = WorkerSpec(id="w", execute=lambda task: calls.append(task) or "done")
-    store = LateStore()
-    with start(
-        SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")])), children=[worker]),
-        store=store,
-    ) as tree:
-        settle(tree)
-        store.hold()
-
-        async def cancelled() -> None:
-            call = asyncio.ensure_future(as_tool(tree)("go"))
-            assert await asyncio.to_thread(store.flushed.acquire, timeout=LONG_S)
-            store.write()
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-
-        asyncio.run(cancelled())
-        store.keep()
-
-        eventually(lambda: [str(each.status) for each in tree.tasks()] == ["cancelled"])
-    assert not calls
 
 
 # -- frameworks ----------------------------------------------------------------------------------------------
@@ -283,43 +252,6 @@ def test_two_trees_that_call_each_other_are_refused_with_the_chain(outside: str,
         assert [each.chain for each in refused] == [("a", "a/w", "b", "b/w", "a")]
 
 
-def test_a_member_of_a_team_of_another_tree_is_refused_as_well() -> None:
-    holder: list[Any] = []
-    second: list[Any] = []
-    team = _spec(_calling(holder), "team")
-    outer = SupervisorSpec(id="b", tasks=Tasks(planner=StaticPlan([Subtask("t", worker="team")])), children=[team])
-    with start(_spec(_calling(second), "a")) as a, start(outer) as b:
-        holder.append(as_tool(a))
-        second.append(as_tool(b))
-
-        with pytest.raises(TaskFailedError, match="a > a/w > b > b/team > b/team/w > a: 'a' would wait for itself"):
-            a.run("round", 30)
-
-
-def test_whoever_waits_no_longer_in_another_tree_is_no_circle() -> None:
-    trees: list[Tree] = []
-    begun, left = threading.Event(), threading.Event()
-
-    async def leaves(task: Any) -> Any:
-        return "done" if str(task) == "back" else await trees[1].arun("go")
-
-    def calls_back(_: Any) -> Any:
-        begun.set()
-        assert left.wait(LONG_S)
-        return trees[0].run("back", LONG_S).output
-
-    with start(_spec(leaves, "a")) as a, start(_spec(calls_back, "b")) as b:
-        trees += [a, b]
-        handle = a.submit("out")
-        assert begun.wait(LONG_S)
-        handle.cancel()
-        with pytest.raises(TaskCancelledError):
-            handle.result(LONG_S)
-        left.set()
-
-        assert b.tasks()[0].result(LONG_S).output == "done"
-
-
 def test_the_model_of_an_agent_of_the_tree_reads_the_refusal_and_goes_on() -> None:
     holder: list[Any] = []
     model = _calls_tool("shop", "round")
@@ -331,31 +263,3 @@ def test_the_model_of_an_agent_of_the_tree_reads_the_refusal_and_goes_on() -> No
         holder.append(as_tool(tree))
 
         assert "would wait for itself" in tree.run("round", 30).output
-
-
-def test_a_tool_of_another_supervisor_of_the_same_tree_is_no_circle() -> None:
-    holder: list[Any] = []
-    below = _spec(_works, "below")
-    worker = WorkerSpec(id="w", execute=_calling(holder))
-    spec = SupervisorSpec(
-        id="top", tasks=Tasks(planner=ONE, synthesizer=Last(), on_failure=[Retry(1)]), children=[worker, below]
-    )
-    with start(spec) as tree:
-        holder.append(as_tool(tree, "top/below"))
-        assert holder[0].__name__ == "below"
-
-        assert tree.run("sell", 30).output["did"] == "sell"
-
-
-def test_a_refusal_is_of_its_own_type_and_of_that_which_the_framework_gives_to_the_model(tree: Tree) -> None:
-    from pydantic_ai.exceptions import ToolFailed  # noqa: PLC0415
-
-    from trees.agents.tree_tool import for_model  # noqa: PLC0415
-
-    told = for_model(RecursionDetectedError(("a", "b", "a")))
-
-    assert isinstance(told, RecursionDetectedError)
-    assert isinstance(told, ToolFailed)
-    assert told.chain == ("a", "b", "a")
-    assert for_model(told) is told
-    assert tree.is_alive

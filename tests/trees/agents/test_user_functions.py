@@ -7,7 +7,6 @@ answer, which on the loop itself is refused. What makes an object for the agent 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -22,19 +21,14 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from actors import ref
-from actors.testing import Hang, ManualClock, settle
-from tests.tasks.dispatching import until
-from tests.trees.agents.one_agent import result_of, tree_of
+from tests.trees.agents.one_agent import result_of
 from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import (
     ModelPlanner,
-    Plan,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
     Task,
-    TaskFailedError,
     Tasks,
     WorkerSpec,
     start,
@@ -135,71 +129,6 @@ def langchain_output() -> Any:
 class EchoModel(GenericFakeChatModel):
     async def ainvoke(self, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002 - its name there
         return AIMessage(input)
-
-
-@pytest.mark.parametrize("is_sync", [True, False])
-def test_a_prompt_that_exits_is_a_crash_of_the_worker_wherever_it_runs(is_sync: bool) -> None:
-    def leaves(*_: Any) -> str:
-        raise SystemExit(3)
-
-    async def leaves_too(*_: Any) -> str:
-        raise SystemExit(3)
-
-    agent = PydanticAI(Agent(FunctionModel(echo)), prompt=leaves if is_sync else leaves_too)
-    with start(tree_of(agent, on_failure=[])) as tree:
-        with pytest.raises(TaskFailedError, match="SystemExit"):
-            tree.run(Task("go"), timeout=60)
-
-        settle(tree)
-        assert tree.child("office/w").incarnation == 2
-
-
-@pytest.mark.parametrize("is_sync", [True, False])
-def test_a_prompt_that_asks_one_who_exits_has_failed_of_that_and_its_worker_lives(is_sync: bool) -> None:
-    def helps(_: Any) -> str:
-        raise SystemExit(3)
-
-    def asks_it(*_: Any) -> Any:
-        return ref("office/helper").ask("now")
-
-    async def asks_it_too(*_: Any) -> Any:
-        return await ref("office/helper").ask_async("now")
-
-    agent = PydanticAI(Agent(FunctionModel(echo)), prompt=asks_it if is_sync else asks_it_too)
-    tasks = Tasks(planner=StaticPlan([Subtask("w", instruction="Say hello")]), on_failure=[])
-    children = [WorkerSpec(id="helper", handle=helps), WorkerSpec(id="w", execute=agent)]
-    with start(SupervisorSpec(id="office", tasks=tasks, children=children)) as tree:
-        with pytest.raises(TaskFailedError, match="WorkerCrashedError: office/helper"):
-            tree.run(Task("go"), timeout=60)
-
-        settle(tree)
-        assert [tree.child(path).incarnation for path in ("office/helper", "office/w")] == [2, 1]
-
-
-@pytest.mark.parametrize("pool", [1, 2])
-def test_a_worker_whose_prompts_hang_is_parked_when_it_has_left_more_threads_behind_than_may_be(pool: int) -> None:
-    clock, hanging = ManualClock(), threading.Semaphore(0)
-    with Hang(deaf=True) as gate:
-
-        def hangs(*_: Any) -> str:
-            hanging.release()
-            gate.hold()
-            return "too late"
-
-        agent = PydanticAI(Agent(FunctionModel(echo)), prompt=hangs)
-        worker = WorkerSpec(id="w", execute=agent, timeout_s=0.5, breaker=None, pool=pool)
-        tasks = Tasks(max_abandoned=2, on_failure=[Retry(max_attempts=3, initial_s=0.0)])
-        with start(SupervisorSpec(id="office", tasks=tasks, children=[worker]), clock=clock) as tree:
-            handle = tree.submit(Task("go", plan=Plan([Subtask("w", worker="w")])))
-            for _ in range(3):
-                assert hanging.acquire(timeout=60)
-                clock.advance(0.5)
-            with pytest.raises(TaskFailedError, match="attempt 3 ran longer"):
-                handle.result(60)
-
-            until(lambda: any(child.state == "parked" for child in tree.which_children("office")), clock, by=0.5)
-            gate.release()
-            settle(tree)
 
 
 @pytest.mark.parametrize(
