@@ -1,8 +1,8 @@
 """An MCP server for tests: a program that serves on stdio or, with ``--port``, on HTTP of this machine.
 
 What it does wrong is said by its arguments: ``--rubbish`` on stdout first, ``--slow SECONDS`` to start, ``--dies``
-before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own, ``--apart`` in a
-session of its own. With ``--plain`` it answers without the package ``mcp``, whose import takes a second of work
+before it answers, ``--stays`` alive when its stdin is closed, ``--child`` starts a process of its own.
+With ``--plain`` it answers without the package ``mcp``, whose import takes a second of work
 (``tests.trees.agents.plain_mcp_server``).
 """
 
@@ -141,7 +141,6 @@ def main() -> None:
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--child", default="")
-    parser.add_argument("--apart", action="store_true")
     parser.add_argument("--deaths", default="")
     parser.add_argument("--token", default="")
     given = parser.parse_args()
@@ -150,7 +149,7 @@ def main() -> None:
         sys.stdout.flush()
     if given.child:
         sleeps = [sys.executable, "-c", "import time; time.sleep(1000)"]
-        child = subprocess.Popen(sleeps, start_new_session=given.apart)
+        child = subprocess.Popen(sleeps)
         Path(given.child).write_text(f"{os.getpid()} {child.pid}")
     time.sleep(given.slow)
     if given.dies:

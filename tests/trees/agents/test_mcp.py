@@ -437,7 +437,7 @@ def test_a_missing_extra_is_a_problem_of_the_check_that_names_it(monkeypatch: py
     packages.package_flaw.cache_clear()
     monkeypatch.setattr(metadata, "version", missing)
     try:
-        with pytest.raises(ConfigError, match=r"pip install 'regrow\[mcp\]'"):
+        with pytest.raises(ConfigError, match="extra 'mcp'"):
             start(office(MCP(command=["server"])))
     finally:
         packages.package_flaw.cache_clear()

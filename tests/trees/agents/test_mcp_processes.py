@@ -74,7 +74,7 @@ def test_they_are_gone_however_the_worker_ends(tmp_path: Path, how: str) -> None
         settle(tree)
 
 
-@pytest.mark.parametrize("option", ["", "--stays", "--apart"])
+@pytest.mark.parametrize("option", ["", "--stays"])
 def test_they_are_gone_within_a_second_when_the_process_of_the_tree_is_killed(tmp_path: Path, option: str) -> None:
     mark = tmp_path / "pids"
     options = [*([option] if option else []), "--child", str(mark)]

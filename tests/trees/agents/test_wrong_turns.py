@@ -169,5 +169,5 @@ def test_a_star_import_has_every_public_name() -> None:
 
     assert set(trees.agents.__all__) <= set(names)
     assert [name for name in trees.agents.__all__ if f"`{name}" not in page and name not in page] == []
-    with pytest.raises(AttributeError, match=r"no attribute 'MPC'. Its names are .*toolset$"):
+    with pytest.raises(AttributeError, match="no attribute 'MPC'"):
         trees.agents.MPC  # noqa: B018 - it is asked for
