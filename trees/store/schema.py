@@ -1,6 +1,6 @@
 """The tables of a durable store, the same on SQLite and PostgreSQL.
 
-Tables of an older version are brought up to date by ``trees.store.migrations``.
+Tables of another version are refused (``trees.store.migrations``).
 
 Everything belongs to a *root* (the id of a tree's root): several trees may use one database. Bodies are JSON in ASCII.
 A stream with the number 0 holds one record that is replaced; all others are journals, numbered as they were created.

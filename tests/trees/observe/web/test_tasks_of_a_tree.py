@@ -10,7 +10,6 @@ import pytest
 
 from actors import Escalated, Event
 from actors.testing import settle
-from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
     Check,
@@ -214,20 +213,3 @@ def test_a_task_or_question_that_is_not_there_is_a_sentence(seen: tuple[Tree, ht
         ):
             assert response.status_code in {404, 422}
             assert response.json()["error"]
-
-
-def test_an_answer_that_cannot_be_stored_is_bad_input_and_its_question_stays_open(
-    seen: tuple[Tree, httpx.Client, bool],
-) -> None:
-    tree, client, _ = seen
-    handle = tree.submit(Task(GOAL, id="deep"))
-    question = _question_of(client, "deep")
-    deep: list[Any] = []
-    for _ in range(400):
-        deep = [deep]
-    response = client.post(f"/api/questions/{question['id']}", json={"answer": "edit", "value": deep})
-    assert (response.status_code, "cannot be stored" in response.json()["error"]) == (400, True)
-    again = client.post(f"/api/questions/{question['id']}", json={"answer": "edit", "value": "done"})
-    assert (again.status_code, handle.result(LONG_S).status) == (200, "succeeded")
-    late = client.post(f"/api/questions/{question['id']}", json={"answer": "edit", "value": "more"})
-    assert late.status_code in {404, 409}
