@@ -227,7 +227,7 @@ def test_twice_is_as_once_and_several_trees_share_a_registry() -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "PROMETHEUS", ("no-such-package", "metrics", "0.20"))
-    with small("one") as tree, pytest.raises(ConfigError, match="the extra .metrics."):
+    with small("one") as tree, pytest.raises(ConfigError, match=r"the extra .metrics."):
         metrics(tree)
 
 
