@@ -531,17 +531,18 @@ class TaskModel(RuleBasedStateMachine):
         subs=st.lists(SUBS, min_size=2, max_size=5),
         limit=st.integers(1, POOL - 1),
         strategy=st.sampled_from(["one_for_one", "one_for_one", "one_for_all"]),
+        file=st.sampled_from(["tasks.db", "tasks.jsonl"]),
     )
-    def first_process(self, subs: list[Sub], limit: int, strategy: str) -> None:
+    def first_process(self, subs: list[Sub], limit: int, strategy: str, file: str) -> None:
         self.world.limit, self.world.groups = limit, strategy == "one_for_all"
-        self.strategy = strategy
+        self.strategy, path = strategy, Path(self.folder.name) / file
+        self.store = f"sqlite:///{path}" if file == "tasks.db" else str(path)
         self.start()
         self.submit(subs)
 
     def start(self) -> None:
         self.world.process += 1
-        url = f"sqlite:///{Path(self.folder.name) / 'tasks.db'}"
-        self.tree = trees.start(self.world.spec(self.strategy), store=url, clock=self.clock)
+        self.tree = trees.start(self.world.spec(self.strategy), store=self.store, clock=self.clock)
         self.stop_hearing = self.tree.subscribe(self.hear)
         for name in self.subs:
             self.follow(name)
