@@ -253,7 +253,8 @@ class World:
         """An attempt begins: may it?"""
         unit, others = hold.unit, [each for each in self.live if not each.undoes and not self.may_be_lost(each)]
         self.check(all(each.unit != unit for each in others), hold, "begins while it runs:", others)
-        self.check(hold.task not in self.cancelled, hold, "begins after its task was cancelled")
+        # A member may begin just before its team hears of the end of the whole.
+        self.check(hold.is_member or hold.task not in self.cancelled, hold, "begins after its task was cancelled")
         self.check(self.most(hold.is_member) > self.at_work(hold.is_member), hold, "is too many at once:", others)
         for id_, value in context.results.items():
             is_known = "unit" not in value or value in self.results_of(f"{hold.task}/{id_}")

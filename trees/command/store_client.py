@@ -27,8 +27,8 @@ from trees.host.store_binding import REMOVE
 from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
+    from actors.tasks.journal.store import RemoteCommand
     from trees.store.reader import StoredRoot, StoredTask
-    from trees.store.remote_commands import RemoteCommand
 
 LOOK_S: Final = 0.1
 """How often somebody who waits for a tree looks."""

@@ -23,6 +23,7 @@ from typing import Final, NoReturn
 from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
 
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
 from trees.store import remote_commands
 from trees.store.batches import Batch
@@ -147,7 +148,7 @@ class FencedConnection:
         with self._database.errors():
             give_back(self._connected())
 
-    def waiting(self, taken: Collection[int]) -> list[remote_commands.RemoteCommand | remote_commands.DamagedCommand]:
+    def waiting(self, taken: Collection[int]) -> list[RemoteCommand | remote_commands.DamagedCommand]:
         """Return the commands that are new; also sees whether this session is still the one that writes.
 
         Raises:
@@ -157,13 +158,13 @@ class FencedConnection:
         if self._file_guard is not None:  # without the lock of the file, which the other connection would take
             with self._database.reading() as connection:
                 return self._waiting(connection, taken)
-        found: list[remote_commands.RemoteCommand | remote_commands.DamagedCommand] = []
+        found: list[RemoteCommand | remote_commands.DamagedCommand] = []
         self._transact(lambda connection: found.extend(self._waiting(connection, taken)))
         return found
 
     def _waiting(
         self, connection: Connection, taken: Collection[int]
-    ) -> list[remote_commands.RemoteCommand | remote_commands.DamagedCommand]:
+    ) -> list[RemoteCommand | remote_commands.DamagedCommand]:
         self._require_token(connection)
         return remote_commands.waiting(connection, self._root, taken)
 

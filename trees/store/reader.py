@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, case, func, select
 
 from actors.model.events import Event
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import StoreError
 from trees.store import record_reader, remote_commands
 from trees.store.database import Database
@@ -165,10 +166,10 @@ class StoreReader:
                 return None
             return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
 
-    def waiting(self, root: str) -> list[remote_commands.RemoteCommand]:
+    def waiting(self, root: str) -> list[RemoteCommand]:
         """Return the commands that are still to be carried out, the oldest first; of those that can be read."""
         found = self._database.read(lambda connection: remote_commands.waiting(connection, root))
-        return [each for each in found if isinstance(each, remote_commands.RemoteCommand)]
+        return [each for each in found if isinstance(each, RemoteCommand)]
 
     def is_waiting(self, root: str, order: int) -> bool:
         """True if a command is still to be carried out."""

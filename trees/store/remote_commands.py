@@ -8,29 +8,15 @@ it when it comes up. A command that cannot be read is reported (``OrderDamaged``
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from actors.tasks.journal.codec import from_json, to_json
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import StoreError
 from trees.store.schema import orders
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteCommand:
-    """Order about a task."""
-
-    id: int
-    """The later one has the larger one."""
-    task: str
-    kind: str
-    """cancel, respond, remove."""
-    body: dict[str, Any] = field(repr=False)
-    """Further arguments."""
-    at: float
-    """Seconds since 1970, by the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messaging.reply import Reply
@@ -118,31 +119,22 @@ class Store(Protocol):
 # -- stores that outlive the process -------------------------------------------------------------------------
 
 
-class RemoteCommand(Protocol):
-    """Command of another process about a task, which it has left in the store."""
+@dataclass(frozen=True, slots=True)
+class RemoteCommand:
+    """Order about a task, which another process, or one before this, has left in the store."""
 
-    @property
-    def id(self) -> int:
-        """Number; the later one has the larger one."""
+    id: int
+    """The later one has the larger one."""
+    task: str
+    kind: str
+    """cancel, priority, respond or remove."""
+    body: dict[str, Any] = field(repr=False)
+    """Arguments.
 
-    @property
-    def task(self) -> str:
-        """Id of the task."""
-
-    @property
-    def kind(self) -> str:
-        """cancel, priority, respond or remove."""
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """Arguments.
-
-        Of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
-        """
-
-    @property
-    def at(self) -> float:
-        """Seconds since 1970, by the store's clock."""
+    Of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
+    """
+    at: float
+    """Seconds since 1970, by the store's clock."""
 
 
 class StoreListener(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import actors
-from trees import StaticPlan, StoreError, Subtask, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from trees import StaticPlan, StoreError, Subtask, SupervisorSpec, Task, TaskCancelledError, Tasks, WorkerSpec, start
 
 PLAN = StaticPlan([Subtask("search"), Subtask("compare", depends_on=["search"])])
 
@@ -139,3 +139,16 @@ def test_on_a_full_disk_nothing_that_was_acknowledged_is_lost(tmp_path: Path) ->
     with start(spec, store=str(file)) as tree:
         for id_ in done:
             assert tree.task(id_).result(timeout=60).results == {"work": "x" * 20_000}
+
+
+def test_a_cancel_that_nobody_has_carried_out_at_a_stop_is_carried_out_by_the_next_process(tmp_path: Path) -> None:
+    file, ran, hangs = str(tmp_path / "tasks.jsonl"), list[str](), threading.Event()
+    with start(office(ran, hangs=hangs), store=file) as tree:
+        handle = tree.submit(Task("compare databases", id="t-1"))
+        assert hangs.wait(60)
+        tree.terminate_child("office/orchestrator")  # who would carry it out
+        handle.cancel("no longer needed")
+    for _ in range(2):  # once it is done it is done
+        with start(office(ran), store=file) as tree, pytest.raises(TaskCancelledError, match="no longer needed"):
+            tree.task("t-1").result(timeout=60)
+    assert ran == ["search", "compare"]
