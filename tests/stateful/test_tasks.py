@@ -772,8 +772,9 @@ class TaskModel(RuleBasedStateMachine):
         """Attempts that run are taken up again, and do not begin anew."""
         if path in self.down or ("team" in self.down and path != "orchestrator"):
             return
-        self.host.terminate_child(f"r/{path}")
-        self.host.restart_child(f"r/{path}")
+        with suppress(ActorStoppedError):  # its team is just restarted
+            self.host.terminate_child(f"r/{path}")
+            self.host.restart_child(f"r/{path}")
 
     def bring_up(self, child: str) -> None:
         self.down.discard(child)
