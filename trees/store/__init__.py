@@ -52,19 +52,24 @@ def open_store(
         file = JournalFile(store, root=root, keep=keep)
         file.open()
         return file
-    made = _sql()(store, root=root, durability=durability, keep=keep)
+    made = _sql(store)(store, root=root, durability=durability, keep=keep)
     if opened:
         made.open()
     return made
 
 
-def _sql() -> type[SqlStore]:
+def _sql(url: str = "sqlite:") -> type[SqlStore]:
     try:
         from trees.store.sql import SqlStore  # noqa: PLC0415 - only here is what the extra `sql` installs needed
     except ModuleNotFoundError as error:
         absent = (error.name or "").partition(".")[0]
         if absent != "sqlalchemy":
             raise
+        if not url.startswith(("sqlite", "postgres")):
+            what = (
+                "is not a known kind of store. Use 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://USER@HOST/DB'"
+            )
+            raise StoreError(url.partition(":")[0], what) from None
         raise StoreError("sql", f"needs {absent}, which is not installed. {install('sql')}") from error
     return SqlStore
 

@@ -43,6 +43,9 @@ _WAL_BYTES: Final = 16 * 1024 * 1024
 """The log beside a file of SQLite is cut to this after it was written back."""
 INSTALL: Final = install("sql")
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
+_OF_LINES: Final = (
+    "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
+)
 
 
 class Database:
@@ -335,6 +338,8 @@ def _normal(url: str) -> URL:
         what = "has a name that is no text, such as a path whose bytes are no UTF-8. Give the file another name"
         raise StoreError(url.partition(":")[0], what) from None
     except (ArgumentError, KeyError, ValueError):
+        if url.endswith(".jsonl") and ":" not in url:
+            raise StoreError(url, _OF_LINES) from None
         raise StoreError(url.partition(":")[0], f"is not a known kind of store. {_FORMS}{_meant(url)}") from None
     if "@" in (found.host or ""):
         what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"

@@ -63,7 +63,9 @@ class JournalFile(MemoryStore, DurableStore):
             raise StoreBusyError(self.name, self._root, "another process") from None
         except OSError as error:
             self.close()
-            raise StoreError(self.name, f"cannot be opened: {error.strerror}") from error
+            raise StoreError(
+                self.name, f"cannot be opened: {error.strerror}. Check that its directory exists and may be written"
+            ) from error
         except BaseException:
             self.close()
             raise
