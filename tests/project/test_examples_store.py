@@ -99,7 +99,7 @@ def test_an_audit_that_was_killed_half_way_goes_on_and_does_again_only_what_was_
     assert (after["remarks"], after["complexity"]) == (0, 0)
     assert after["open_work"] == 1
     assert "review 2: passed" in done.stdout
-    assert re.search(r"silent.py:1 +│ FIXME +│ it loses the last line", done.stdout)
+    assert re.search(r"silent.py:1 +│ FIXME: it loses the last line", done.stdout)
     assert re.search(r"sub/broken.py +│ SyntaxError", done.stdout)
     assert re.search(r"succeeded after 2 reviews", done.stdout)
     assert "nothing to resume: no audit is unfinished" in again.stdout

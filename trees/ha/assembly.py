@@ -16,6 +16,7 @@ from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.ha_settings import HA
 from trees.ha.lease_keeper import LeaseKeeper
+from trees.store.journal_file import SUFFIX
 
 Connect: TypeAlias = Callable[[Callable[[StoreError], None]], None]
 """Called with what is to be told when the store is lost."""
@@ -33,8 +34,8 @@ def require_shared(spec: SupervisorSpec, ha: object, store: object) -> None:
     if not isinstance(ha, HA):
         what = f"{type_phrase(ha)} says nothing about a lease"
         raise ConfigError((Problem(f"{spec.id}.ha", what, "Write ha=HA(lease_s=10)."),))
-    if not isinstance(store, str):
-        what = "with ha= several processes share one store, and this one is in this process only"
+    if not isinstance(store, str) or store.endswith(SUFFIX):
+        what = "with ha= several processes share one store, and this one is of one process only"
         hint = "Give store='postgresql://user@host/database' or, on one machine, store='sqlite:///tasks.db'."
         raise ConfigError((Problem(f"{spec.id}.store", what, hint),))
 

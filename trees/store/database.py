@@ -43,9 +43,7 @@ _WAL_BYTES: Final = 16 * 1024 * 1024
 """The log beside a file of SQLite is cut to this after it was written back."""
 INSTALL: Final = install("sql")
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
-_OF_LINES: Final = (
-    "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
-)
+_OF_LINES: Final = "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
 
 
 class Database:

@@ -11,7 +11,9 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +21,14 @@ from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.journal.store import DurableStore, RemoteCommand
+from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
 
 SUFFIX: Final = ".jsonl"
+RETRY_S: Final = 0.2
+"""Seconds between two tries to write what is late."""
 
 
 class JournalFile(MemoryStore, DurableStore):
@@ -45,6 +50,12 @@ class JournalFile(MemoryStore, DurableStore):
         """Those that an earlier process, or this one at its end, has left, and that nobody has carried out."""
         self._for_now: list[RemoteCommand] = []
         """Those of them that the listener has still to be given."""
+        self._late: deque[list[Any]] = deque()
+        """Lines that could not be written yet: memory has them, and nobody was told that they are kept."""
+        self._paused_at = 0.0
+        self._kept = Reply()
+        """Completed when no line is late any more."""
+        self._closing = threading.Event()
 
     def open(self) -> None:
         """Read the file, and begin to write it.
@@ -80,6 +91,8 @@ class JournalFile(MemoryStore, DurableStore):
                 if verb in {"starts", "order", "done"}:
                     self._read_own(verb, given)
                     continue
+                if verb == "create" and given[0] in self._streams:  # the first one was pruned before this one began
+                    super().remove(given[0])
                 *names, record = [decode(*each) if isinstance(each, list) else each for each in given]
                 getattr(super(), verb)(*names, record)
             except (StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -126,11 +139,62 @@ class JournalFile(MemoryStore, DurableStore):
             os.lseek(self._file, before, os.SEEK_SET)
             raise StoreError(self.name, f"cannot be written: {error.strerror}") from error
 
+    def _put_or_wait(self, line: list[Any]) -> None:
+        """Write a line. If there is no room for it, it is written later, after those that wait already."""
+        if not self._late:
+            try:
+                self._put(line)
+            except StoreError as error:
+                self._paused_at, self._kept = time.monotonic(), Reply()
+                self._tell(StorePaused(self._root, error))
+                threading.Thread(target=self._catch_up, name=f"{self._root}-store", daemon=True).start()
+            else:
+                return
+        self._late.append(line)
+
+    def _catch_up(self) -> None:
+        while not self._closing.wait(RETRY_S):
+            with self._write_lock:
+                with suppress(StoreError):
+                    self._put_late()
+                if self._late:
+                    continue
+                kept, after_s = self._kept, time.monotonic() - self._paused_at
+            self._tell(StoreResumed(self._root, after_s))
+            kept.complete()
+            return
+
+    def _put_late(self) -> None:
+        while self._late:
+            self._put(self._late[0])
+            self._late.popleft()
+
+    def _tell(self, event: Event) -> None:
+        if self.listener is not None:
+            self.listener.publish(event)
+
+    def flush(self) -> Reply | None:
+        """None: all is kept. Else completed when there is room for what is late; fails if ``close`` comes before."""
+        return self._kept if self._late else None
+
+    @property
+    def paused_s(self) -> float | None:
+        """Seconds for which there has been no room; None: it writes."""
+        return time.monotonic() - self._paused_at if self._late else None
+
     def _change(self, change: Callable[..., Any], verb: str, *given: str | Event) -> Any:
         with self._write_lock:
-            if verb == "create" and given[0] in self._streams:
-                return False
-            self._put([verb, *(encode(each) if isinstance(each, Event) else each for each in given)])
+            line = [verb, *(encode(each) if isinstance(each, Event) else each for each in given)]
+            if verb == "create":
+                if given[0] in self._streams:
+                    return False
+                if self._late:
+                    raise StoreError(self.name, "cannot be written now: there is no room. Nothing new is begun")
+                self._put(line)
+            elif verb == "append" and given[0] not in self._streams:
+                raise KeyError(given[0])
+            else:
+                self._put_or_wait(line)
             return change(*given)
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
@@ -177,7 +241,7 @@ class JournalFile(MemoryStore, DurableStore):
         """Forget an order that an earlier process has left."""
         with self._write_lock:
             if order.id in self._orders:
-                self._put(["done", order.id])
+                self._put_or_wait(["done", order.id])
                 del self._orders[order.id]
 
     def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
@@ -185,6 +249,7 @@ class JournalFile(MemoryStore, DurableStore):
         with self._write_lock:
             order = RemoteCommand(max(self._orders, default=0) + 1, task, kind, body, at)
             try:
+                self._put_late()
                 self._put(_line_of(order))
             except StoreError:
                 return False
@@ -192,7 +257,19 @@ class JournalFile(MemoryStore, DurableStore):
         return True
 
     def close(self) -> None:
-        """Let the file and its lock go."""
+        """Write what is late, if there is room now, and let the file and its lock go."""
+        self._closing.set()
+        with self._write_lock:
+            if self._late:
+                try:
+                    self._put_late()
+                except StoreError as error:
+                    self._kept.fail(error)
+                else:
+                    self._kept.complete()
+            self._let_go()
+
+    def _let_go(self) -> None:
         for descriptor in (self._file, self._lock_file):
             if descriptor >= 0:
                 os.close(descriptor)

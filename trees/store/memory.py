@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import partial
 
 from actors.concurrency.change_lock import LookLock
+from actors.messaging.reply import Reply
 from actors.model.events import Event, require_journalled
 from actors.tasks.journal.store import Store, StreamState
 from actors.tasks.model.task_events import TaskFinished
@@ -98,8 +99,9 @@ class MemoryStore(Store):
             if stream not in self._streams:  # a call in between has removed it
                 self._owners.pop(stream, None)
 
-    def flush(self) -> None:
+    def flush(self) -> Reply | None:
         """Everything is kept already."""
+        return None
 
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records from the ``start``-th on, oldest first."""

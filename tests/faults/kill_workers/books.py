@@ -90,7 +90,8 @@ class Books:
         where = {**self.told, **self.asked, **self.forwarded}
         missing = Counter(path for number, path in self.told.items() if number not in begun)
         unended = Counter(where[number] for number in begun if number not in over)
-        raised = Counter(where[number] for number in notes["raised"])
+        # What raises in an ask of a function is a failed request: nothing is lost with it.
+        raised = Counter(where[number] for number in notes["raised"] if number not in self.asked)
         for path in sorted({*missing, *unended, *raised}):
             gone = missing[path] - self.dead[path]
             if gone < 0:

@@ -51,7 +51,7 @@ class Rampage:
 
     def run(self) -> bool:
         """Run it; False where a rule was broken."""
-        before = set(threading.enumerate())
+        before, self._others = set(threading.enumerate()), set(all_marked())
         with tempfile.TemporaryDirectory() as folder:
             self.books = Books(Path(folder, "notes"))
             self.books.notes.touch()
@@ -190,11 +190,16 @@ class Rampage:
             time.sleep(0.05)
         return [f"process {pid} is left in the cluster: {_command(pid)}" for pid in left]
 
+    def _ours_left(self) -> list[int]:
+        """Those that were not there before; the resource tracker of Python's ``multiprocessing`` ends with the host."""
+        left = set(all_marked()) - self._others
+        return [pid for pid in left if "resource_tracker" not in _command(pid)]
+
     def _left(self, before: set[threading.Thread]) -> list[str]:
         """Processes and threads that outlive the tree; the fork servers are let go first."""
         SERVERS.dismiss()
         until = time.monotonic() + PATIENCE_S
-        while (left := all_marked()) and time.monotonic() < until:
+        while (left := self._ours_left()) and time.monotonic() < until:
             time.sleep(0.05)
         found = [f"process {pid} is left: {_command(pid)}" for pid in left]
         new = [each for each in threading.enumerate() if each not in before]
