@@ -11,7 +11,7 @@ class is what a journal writes: two journalled kinds of one name are refused whe
 from __future__ import annotations
 
 import re
-from dataclasses import field, fields
+from dataclasses import field
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
@@ -411,8 +411,3 @@ def require_journalled(record: Event) -> None:
 def metric_of(kind: type[Event]) -> str:
     """The name of the counter of a kind: ``ChildRestarting`` is counted by ``child_restarting``."""
     return kind.name
-
-
-def measured_by(kind: type[Event]) -> dict[str, str]:
-    """The fields of a kind that are measurements, each with its unit."""
-    return {each.name: each.metadata[MEASURED] for each in fields(kind) if MEASURED in each.metadata}

@@ -13,8 +13,8 @@ from loguru import logger
 
 import actors
 import trees
-from actors import ChildRestarting, Event, InternalError, LoopBlocked
-from actors.model.events import journalled_kind, kinds, measured_by, metric_of, require_journalled
+from actors import ChildRestarting, Event
+from actors.model.events import journalled_kind, kinds, metric_of, require_journalled
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model.breaker_events import BreakerChanged
 from actors.tasks.model.write_checks import checked
@@ -59,8 +59,6 @@ def test_kinds_are_those_that_happen_and_no_two_are_counted_by_one_name() -> Non
     assert not {Event, TaskEvent, SubtaskEvent} & set(kinds())
     assert len({metric_of(kind) for kind in OUR_KINDS}) == len(OUR_KINDS) > 50
     assert metric_of(ChildRestarting) == "child_restarting"
-    assert measured_by(LoopBlocked) == {"blocked_s": "s"}
-    assert measured_by(InternalError) == {}
 
 
 def test_the_table_of_events_names_each_kind_once_and_nothing_else() -> None:

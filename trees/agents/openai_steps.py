@@ -1,8 +1,8 @@
 """Steps of an agent of the OpenAI Agents SDK: each request of its model is made once for an attempt.
 
 ``durable_model(model, context)`` is the model with every request, also a streamed one, as a step of the attempt
-(``context.step``). ``durable_provider(provider, context)`` is the same for models that are given by name. So a run that
-begins again, because its process died, does not pay again for the answers up to the crash. Tools are called again: the
+(``context.step``). So a run that begins again, because its process died, does not pay again for the answers up to the
+crash. Tools are called again: the
 SDK has no place for a wrapper around them. Of an ``OpenAIAgent`` those that a person has approved are the exception.
 
 What makes two requests the same is what the user and the model have said, in order, and which tools have answered. What
@@ -18,7 +18,7 @@ from copy import copy
 from functools import partial, wraps
 from typing import Any, Final
 
-from agents import FunctionTool, Model, ModelProvider, ModelResponse
+from agents import FunctionTool, Model, ModelResponse
 from agents.usage import deserialize_usage, serialize_usage
 from openai.types.responses import Response, ResponseCompletedEvent
 from pydantic_core import to_jsonable_python
@@ -36,11 +36,6 @@ _SCALARS: Final = (str, int, float)
 def durable_model(model: Any, context: Any) -> Any:
     """Return the model with every request as a step of the attempt."""
     return _DurableModel(model, context)
-
-
-def durable_provider(provider: Any, context: Any) -> Any:
-    """Return the provider; its models have every request as a step of the attempt."""
-    return _DurableProvider(provider, context)
 
 
 async def request_step(
@@ -99,18 +94,6 @@ class _DurableModel(Model):
                 yield event
         finally:
             await step.give_up()
-
-
-class _DurableProvider(ModelProvider):
-    def __init__(self, wrapped: Any, context: Any) -> None:
-        self.wrapped = wrapped
-        self._context = context
-
-    def get_model(self, model_name: str | None) -> Any:
-        return _DurableModel(self.wrapped.get_model(model_name), self._context)
-
-    async def aclose(self) -> None:
-        await self.wrapped.aclose()
 
 
 def said_of(args: tuple[Any, ...], more: dict[str, Any]) -> Any:
