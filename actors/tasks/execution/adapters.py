@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.tasks.execution.agent_results import unwrap_result, usage_told
+from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.prompt import prompt_of, render_prompt
-from actors.tasks.model.usage import NO_USAGE
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 
@@ -121,9 +119,7 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
     code, name = entry.code, name_of(target)
     if entry.method:
         asynchronous = is_async(code) or entry.method in {"ainvoke", "arun"}
-        return AdaptedCall(
-            _ask_async(code, _usage_of(target, code)) if asynchronous else _ask(code), asynchronous, name
-        )
+        return AdaptedCall(_ask_async(code) if asynchronous else _ask(code), asynchronous, name)
     if takes_prompt(code, args, kwargs):
         return AdaptedCall(_prompt_async(code) if is_async(code) else _prompt(code), is_async(code), name)
     return AdaptedCall(code, is_async(code), name)
@@ -160,33 +156,10 @@ def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _ask_async(code: Callable[..., Any], usage: type[Any] | None) -> Callable[..., Any]:
+def _ask_async(code: Callable[..., Any]) -> Callable[..., Any]:
     async def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        more = kwargs if usage is None or "usage" in kwargs else {"usage": usage(), **kwargs}
-        prompt = await prompt_of(subtask, context)
-        try:
-            answer = code(prompt, *args, **more)
-            # Some frameworks choose between a coroutine and a value by an argument.
-            answer = await answer if inspect.isawaitable(answer) else answer
-        except BaseException:
-            spent = usage_told(more.get("usage"))
-            if spent is not NO_USAGE:  # the model was called and paid for, however this ended
-                context.use(tokens=spent.tokens, cost=spent.cost)
-            raise
-        return unwrap_result(answer)
+        answer = code(await prompt_of(subtask, context), *args, **kwargs)
+        # Some frameworks choose between a coroutine and a value by an argument.
+        return unwrap_result(await answer if inspect.isawaitable(answer) else answer)
 
     return call
-
-
-def _usage_of(agent: object, code: Callable[..., Any]) -> type[Any] | None:
-    """The class of the record in which an agent counts what it uses, where its caller may bring one; else None.
-
-    pydantic-ai adds to ``run(..., usage=RunUsage())`` as it goes, so that what was used is known also where ``run``
-    raises, or is cancelled. Its package is loaded where there is such an agent: nothing is imported here.
-    """
-    signature = signature_of(code)
-    if signature is None or "usage" not in signature.parameters:
-        return None
-    packages = dict.fromkeys(base.__module__.partition(".")[0] for base in type(agent).__mro__)
-    found = (getattr(sys.modules.get(package), "RunUsage", None) for package in packages)
-    return next((each for each in found if isinstance(each, type)), None)
