@@ -191,9 +191,11 @@ class Rampage:
         return [f"process {pid} is left in the cluster: {_command(pid)}" for pid in left]
 
     def _ours_left(self) -> list[int]:
-        """Those that were not there before; the resource tracker of Python's ``multiprocessing`` ends with the host."""
+        """Those that were not there before, without Ray's own nodes and Python's resource tracker."""
         left = set(all_marked()) - self._others
-        return [pid for pid in left if "resource_tracker" not in _command(pid)]
+        return [
+            pid for pid in left if not any(word in _command(pid) for word in ("resource_tracker", "ray::", "/ray/"))
+        ]
 
     def _left(self, before: set[threading.Thread]) -> list[str]:
         """Processes and threads that outlive the tree; the fork servers are let go first."""
