@@ -184,7 +184,7 @@ def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"results +one_for_all +running", dump)
     assert re.search(r"parse ×4 +permanent +running 4", dump)
-    assert re.search(r"parsing +one_for_one +stopped +restarts 1/100000 in 60 s", dump)
+    assert re.search(r"parsing +one_for_one +running +restarts 1/100000 in 60 s", dump)
 
 
 @pytest.mark.slow
