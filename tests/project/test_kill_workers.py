@@ -10,9 +10,7 @@ import pytest
 from actors import ChildExited, ChildStarted, DeadLetter
 from actors.model.spec import Reason
 from tests.faults.kill_workers.books import Books
-from tests.faults.kill_workers.far import TARGETS
 from tests.faults.kill_workers.rampage import Rampage
-from tests.support.clusters import RayCluster
 
 PATH = "k/w"
 
@@ -82,13 +80,3 @@ def test_the_books_balance_after_two_seconds_in_which_processes_are_killed_and_s
     assert run.run(), "\n".join([*run.problems, run.summary])
     assert run.books.answered, "nothing was handled: the run shows nothing"
     assert run.strikes
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # an ask has 240 s there
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system shows no process by /proc")
-@pytest.mark.usefixtures("quiet_log")
-def test_the_books_balance_also_where_some_of_the_workers_run_in_a_cluster(cluster: RayCluster) -> None:
-    run = Rampage(seed=secrets.randbelow(10**6), seconds=3.0, cluster=cluster)
-    assert run.run(), "\n".join([*run.problems, run.summary])
-    assert {run.books.asked[number] for number in run.books.answered} >= set(TARGETS)
