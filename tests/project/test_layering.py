@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import actors
+import trees
+import trees.agents
+
 ROOT = Path(__file__).parents[2]
 ROOMS = (
     "actors/model",
@@ -36,6 +40,20 @@ ROOMS = (
 MOVED = {
     "actors.worker": "actors/dispatch",
 }
+VIEW = "actors.tasks.journal.view"
+"""The one module through which the rooms of ``SEE_TASKS`` look at tasks."""
+SEE_TASKS = {
+    "trees/views": frozenset[str](),
+    "trees/observe": frozenset[str](),
+    "trees/command": frozenset[str](),
+    "trees/agents": frozenset(
+        {
+            "ANSWERS", "Answer", "MOST_NAME_CHARS", "NO_USAGE", "PutOff", "Schema", "ToolInfo", "answer_of",
+            "called_beside", "off_loop", "plain_text", "prompt_of", "report_usage", "usage_of", "use_in_step",
+        }
+    ),
+}  # fmt: skip
+"""Names of ``actors/tasks`` that a room may use beside the view and public names: adapters run inside an attempt."""
 OF_EXTRAS = (
     "agents", "langchain_core", "langgraph", "mcp", "opentelemetry", "prometheus_client", "psycopg", "pydantic_ai",
     "ray", "rich", "sqlalchemy", "starlette", "textual", "typer", "uvicorn",
@@ -80,6 +98,21 @@ def test_a_file_imports_from_no_room_above_its_own() -> None:
                 wrong.append(f"{file}:{line}: imports {name}")
             elif target in known and ROOMS.index(room_of(target)) > ROOMS.index(room_of(module)):
                 wrong.append(f"{file}:{line}: {room_of(module)} imports {name}, of {room_of(target)}")
+
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_rooms_that_show_tasks_know_of_the_engine_its_view_and_public_names() -> None:
+    public = {*actors.__all__, *trees.__all__, *trees.agents.__all__}
+    wrong = []
+    for module, file in modules():
+        allowed = SEE_TASKS.get(room_of(module))
+        if allowed is None:
+            continue
+        for line, name in imported(file):
+            of, _, last = name.rpartition(".")
+            if of.startswith("actors.tasks") and of != VIEW and last not in public | allowed:
+                wrong.append(f"{file}:{line}: imports {name}: take it from {VIEW}")
 
     assert not wrong, "\n".join(["", *wrong])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.model.errors import Escalated, Later, Rejected
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.view import AttemptEnd, AttemptFacts
     from actors.tasks.model.report import Report
     from actors.tasks.model.task import Usage
 
@@ -51,36 +51,35 @@ _FAILING_ENDS: Final = frozenset({"timeout", "idle", "step"})
 """Ends from outside that are an error of the attempt; by any other it was only in the way."""
 
 
-def of_attempt(attempt: Attempt, kind: str) -> tuple[str, dict[str, Any]]:
-    """Return name and attributes of the span of an attempt, on a worker of this kind."""
-    spec = attempt.spec
-    facts = {PATH: spec.path, TASK: spec.task, ATTEMPT: spec.values.number}
-    role = BY_ROLE.get(spec.role)
+def of_attempt(begun: AttemptFacts) -> tuple[str, dict[str, Any]]:
+    """Return name and attributes of the span of an attempt."""
+    facts = {PATH: begun.path, TASK: begun.task, ATTEMPT: begun.number}
+    role = BY_ROLE.get(begun.role)
     if role is not None:
         if role == "undo":
-            return f"undo {spec.worker}", {**facts, OPERATION: role, SUBTASK: attempt.subtask.id}
+            return f"undo {begun.worker}", {**facts, OPERATION: role, SUBTASK: begun.subtask}
         return role, {**facts, OPERATION: role}
-    operation, named = _BY_TYPE.get(kind, _BY_TYPE["tool"])
-    return f"{operation} {spec.worker}", {
+    operation, named = _BY_TYPE.get(begun.type, _BY_TYPE["tool"])
+    return f"{operation} {begun.worker}", {
         **facts,
         OPERATION: operation,
-        named: spec.worker,
-        SUBTASK: attempt.subtask.id,
+        named: begun.worker,
+        SUBTASK: begun.subtask,
     }
 
 
-def of_end(attempt: Attempt) -> tuple[str, BaseException | None, str]:
+def of_end(end: AttemptEnd) -> tuple[str, BaseException | None, str]:
     """Return how an attempt has ended, its error, and the type of that; no type where the end is no error."""
-    error, caught = attempt.error, attempt.code_outcome.caught
-    if error is None:
+    caught = end.caught
+    if not end.has_error:
         return "succeeded", None, ""
-    if attempt.ended_by is not None:
-        return attempt.ended_by, None, attempt.ended_by if attempt.ended_by in _FAILING_ENDS else ""
+    if end.ended_by is not None:
+        return end.ended_by, None, end.ended_by if end.ended_by in _FAILING_ENDS else ""
     if caught is None:
         return "stopped", None, ""  # its worker was stopped, or ended for others: nobody's failure
     if isinstance(caught, _ENDED_WELL):
         return type(caught).__name__.lower(), None, ""
-    return "crashed" if attempt.code_outcome.crashed else "failed", caught, type(caught).__name__
+    return "crashed" if end.crashed else "failed", caught, type(caught).__name__
 
 
 def of_usage(usage: Usage) -> dict[str, Any]:
@@ -93,16 +92,14 @@ def of_usage(usage: Usage) -> dict[str, Any]:
     return found
 
 
-def content_of_attempt(attempt: Attempt, operation: str) -> dict[str, Any]:
+def content_of_attempt(end: AttemptEnd, operation: str) -> dict[str, Any]:
     """Return instruction and result: content."""
-    done = attempt.value
-    result = getattr(done, "value", None)
     if operation == "execute_tool":
-        given = {"instruction": str(attempt.subtask), "inputs": attempt.spec.values.inputs}
-        return {TOOL_ARGUMENTS: _json(given), **({} if done is None else {TOOL_RESULT: _json(result)})}
+        given = {"instruction": end.instruction, "inputs": end.inputs}
+        return {TOOL_ARGUMENTS: _json(given), **({TOOL_RESULT: _json(end.result)} if end.is_done else {})}
     return {
-        INPUT_MESSAGES: _message("user", str(attempt.subtask)),
-        **({} if done is None else {OUTPUT_MESSAGES: _message("assistant", result)}),
+        INPUT_MESSAGES: _message("user", end.instruction),
+        **({OUTPUT_MESSAGES: _message("assistant", end.result)} if end.is_done else {}),
     }
 
 

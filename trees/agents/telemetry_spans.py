@@ -36,10 +36,10 @@ from opentelemetry import trace
 
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
+from actors.tasks.journal.view import attempt_end, attempt_facts, whole_of
 from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
-from actors.tasks.model.task_ids import whole_of
 from trees.agents import telemetry_names as names
 from trees.agents.telemetry_context import crossing_of, links_to, name_of, nanoseconds, otel_context, set_error, within
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, TracerProvider
 
     from actors.runtime.system import System
-    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.journal.view import Attempt
     from actors.tasks.model.report import Report
     from trees.agents.telemetry_context import SpanCrossing
     from trees.agents.telemetry_metrics import TreeMetrics
@@ -223,39 +223,33 @@ class TreeSpans:
     @_guarded
     def begin_attempt(self, attempt: Attempt) -> AttemptSpan:
         """Begin the span of an attempt: it is current for the code that gets its variables."""
-        spec = attempt.spec
-        around = spec.variables.run(otel.get_current) if spec.variables is not None else otel.Context()
-        name, attributes = names.of_attempt(attempt, self._kind_of(attempt))
+        facts = attempt_facts(attempt)
+        variables = facts.variables
+        around = variables.run(otel.get_current) if variables is not None else otel.Context()
+        name, attributes = names.of_attempt(facts)
         span = self._tracer.start_span(name, around, attributes=attributes)
-        begun = AttemptSpan(self, span, otel_context(span, around), spec.variables, attributes[names.OPERATION])
+        begun = AttemptSpan(self, span, otel_context(span, around), variables, attributes[names.OPERATION])
         self._attempts[id(begun)] = begun
         return begun
-
-    @staticmethod
-    def _kind_of(attempt: Attempt) -> str:
-        """Return the type of its worker."""
-        workers = getattr(attempt.owner, "workers", None)
-        entry = workers.get(attempt.spec.worker) if workers is not None else None
-        return str(entry.executable.type) if entry is not None else "tool"
 
     @_guarded
     def end_attempt(self, begun: AttemptSpan, attempt: Attempt) -> None:
         """End the span of an attempt."""
         if self._attempts.pop(id(begun), None) is None:
             return
-        span = begun.span
-        status, error, error_type = names.of_end(attempt)
+        span, ended = begun.span, attempt_end(attempt)
+        status, error, error_type = names.of_end(ended)
         if span.is_recording():
-            incarnation, used = attempt.incarnation, names.of_usage(attempt.used)
+            incarnation, used = ended.incarnation, names.of_usage(ended.usage)
             child = self._system.children.get(incarnation.mailbox.path) if incarnation is not None else None
             restarts = {} if child is None else {names.RESTART: child.restarts}
             span.set_attributes({names.STATUS: status, **restarts, **used})
             if self.content:
-                span.set_attributes(names.content_of_attempt(attempt, begun.operation))
+                span.set_attributes(names.content_of_attempt(ended, begun.operation))
             if error_type:
                 set_error(span, error_type, self._text(error))
         span.end()
-        self.metrics.attempt_ended(attempt.spec.worker, status, monotonic() - begun.began)
+        self.metrics.attempt_ended(ended.worker, status, monotonic() - begun.began)
 
     @contextmanager
     def stage(self, task: str, path: str, role: str) -> Iterator[None]:

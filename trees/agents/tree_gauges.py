@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
 from actors.model.child_state import State
-from actors.tasks.journal.person_waits import status_of, subtask_status_of
+from actors.tasks.journal.view import tasks_of
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
-from actors.tasks.orchestration.task_runtime import task_runtime_of
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -59,39 +58,33 @@ def _oldest_messages(system: System) -> Iterable[Value]:
 
 
 def _unfinished(system: System) -> Iterable[Value]:
-    return [({"path": port.path}, len(port.states)) for port in list(task_runtime_of(system).ports.values())]
+    return [({"path": path}, len(found.tasks())) for path, found in tasks_of(system).items()]
 
 
 def _task_statuses(system: System) -> Iterable[Value]:
-    runtime = task_runtime_of(system)
-    states = (state for port in list(runtime.ports.values()) for state in list(port.states.values()))
-    counts = Counter(str(status_of(state, runtime.part_of)) for state in states)
+    counts = Counter(str(task.status) for found in tasks_of(system).values() for task in found.tasks())
     return [({"status": str(status)}, counts[str(status)]) for status in TaskStatus if not status.is_final]
 
 
 def _subtasks(system: System) -> Iterable[Value]:
-    counts, runtime = Counter({str(status): 0 for status in SubtaskStatus}), task_runtime_of(system)
-    for port in list(runtime.ports.values()):
-        for state in list(port.states.values()):
-            counts.update(str(subtask_status_of(state, node, runtime.part_of)) for node in list(state.nodes.values()))
-    return [({"status": status}, count) for status, count in counts.items()]
+    counts = Counter(dict.fromkeys(SubtaskStatus, 0))
+    for found in tasks_of(system).values():
+        for task in found.tasks():
+            counts.update(task.counts())
+    return [({"status": str(status)}, count) for status, count in counts.items()]
 
 
 def _oldest_subtask(system: System) -> Iterable[Value]:
-    for port in list(task_runtime_of(system).ports.values()):
-        nodes = (node for state in list(port.states.values()) for node in list(state.nodes.values()))
-        since = min((node.queued_at for node in nodes if node.status is SubtaskStatus.QUEUED), default=None)
-        yield {"path": port.path}, 0.0 if since is None else max(0.0, port.time() - since)
+    return [({"path": path}, found.oldest_queued_s()) for path, found in tasks_of(system).items()]
 
 
 def _breakers(system: System) -> Iterable[Value]:
     label, worst = system.reports.measures.worker_label, dict[str, int]()
-    for port in list(task_runtime_of(system).ports.values()):
-        for row in port.rows():
-            if row.breaker is not None:
-                worker = label(row.id)
-                worst[worker] = max(worst.get(worker, 0), _BREAKERS[row.breaker])
-    return [({"worker": worker}, state) for worker, state in worst.items()]
+    for found in tasks_of(system).values():
+        for id_, state in found.breakers().items():
+            worker = label(id_)
+            worst[worker] = max(worst.get(worker, 0), _BREAKERS[state])
+    return [({"worker": worker}, value) for worker, value in worst.items()]
 
 
 def busy_workers(system: System) -> int:

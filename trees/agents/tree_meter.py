@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+import actors
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
-from actors.tasks.model import task_events
-from actors.tasks.model.breaker_events import BreakerOpened
-from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.outcome import UNCOUNTED, FailureKind
+from actors.tasks.journal.view import UNCOUNTED, is_of_part, on_commit
 from actors.tasks.model.store_events import StorePaused
 from actors.tasks.model.task import NO_USAGE
-from actors.tasks.model.task_ids import MARK
-from actors.tasks.orchestration.task_runtime import task_runtime_of
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -61,11 +57,11 @@ Add: TypeAlias = "Callable[[float], object]"
 _MOST_OPEN: Final = 100_000
 """Tasks that go on and are measured; of more the oldest is only counted."""
 _STATUS: Final[dict[type[Event], str]] = {
-    task_events.SubtaskSucceeded: "succeeded",
-    task_events.SubtaskFailed: "failed",
-    task_events.SubtaskCancelled: "cancelled",
-    task_events.SubtaskSkipped: "skipped",
-    task_events.SubtaskPreempted: "preempted",
+    actors.SubtaskSucceeded: "succeeded",
+    actors.SubtaskFailed: "failed",
+    actors.SubtaskCancelled: "cancelled",
+    actors.SubtaskSkipped: "skipped",
+    actors.SubtaskPreempted: "preempted",
 }
 
 
@@ -77,21 +73,6 @@ class Sink(Protocol):
 
     def histogram(self, name: str, labels: Labels) -> Add:
         """Return what adds seconds to a series of a histogram of ``HISTOGRAMS``."""
-
-
-def _measure_commits(system: System, sink: Sink) -> Callable[[], None]:
-    """Have the sink told of each commit; returns how to end that."""
-    watching, key = task_runtime_of(system).commits, object()
-
-    def committed(seconds: float) -> None:
-        sink.histogram("commit", ())(seconds)
-
-    watching[key] = committed
-
-    def end() -> None:
-        watching.pop(key, None)
-
-    return end
 
 
 class TreeMeter:
@@ -115,7 +96,7 @@ class TreeMeter:
         self._successes: dict[str, tuple[Add, Add, Add]] = {}
         """By label of a worker, what adds to its subtasks that have succeeded, to the times that those have run, and to
         those in line. Nearly every subtask does: it is found once."""
-        self.end = _measure_commits(system, sink)
+        self.end = on_commit(system, lambda seconds: self._measure("commit", seconds, ()))
         """Measures no more commits: they are no events."""
         self._counting: dict[type[Event], Callable[[Any], None] | None] = {}
         """By kind, what counts an event of it; found once for each."""
@@ -151,50 +132,50 @@ class TreeMeter:
             (ChildExited, self._exited),
             (ChildRestarting, lambda event: count("child_restarts", 1, (("path", self._label(event.path)),))),
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
-            (BreakerOpened, self._breaker_opened),
+            (actors.BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: count("store_pauses", 1, ())),
-            (task_events.TaskReopened, lambda _: None),
-            (task_events.TaskSubmitted, self._submitted),
-            (task_events.TaskFinished, self._finished),
-            (task_events.SubtaskSucceeded, self._succeeded),
-            (task_events.SubtaskFailed, self._subtask_ended),
-            (task_events.SubtaskCancelled, self._subtask_ended),
-            (task_events.SubtaskSkipped, self._subtask_ended),
-            (task_events.SubtaskRetrying, self._retrying),
-            (task_events.SubtaskPreempted, self._spent),
-            (task_events.EscalationRaised, self._asked),
-            (task_events.SubtaskPutBack, self._used),
-            (task_events.SubtaskQueued, None),  # a plain one ends nothing
+            (actors.TaskReopened, lambda _: None),
+            (actors.TaskSubmitted, self._submitted),
+            (actors.TaskFinished, self._finished),
+            (actors.SubtaskSucceeded, self._succeeded),
+            (actors.SubtaskFailed, self._subtask_ended),
+            (actors.SubtaskCancelled, self._subtask_ended),
+            (actors.SubtaskSkipped, self._subtask_ended),
+            (actors.SubtaskRetrying, self._retrying),
+            (actors.SubtaskPreempted, self._spent),
+            (actors.EscalationRaised, self._asked),
+            (actors.SubtaskPutBack, self._used),
+            (actors.SubtaskQueued, None),  # a plain one ends nothing
         ]
         for base, found in table:
             if issubclass(kind, base):
                 return found
-        return self._used if issubclass(kind, TaskEvent) and hasattr(kind, "usage") else None
+        return self._used if issubclass(kind, actors.TaskEvent) and hasattr(kind, "usage") else None
 
     # -- children ------------------------------------------------------------------------------------------
 
     def _exited(self, event: ChildExited) -> None:
         self._count("child_exits", 1, (("path", self._label(event.path)), ("reason", str(event.reason))))
 
-    def _breaker_opened(self, event: BreakerOpened) -> None:
+    def _breaker_opened(self, event: actors.BreakerOpened) -> None:
         self._count("breaker_opened", 1, (("worker", self._worker_label(event.path.rpartition("/")[2])),))
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    def _submitted(self, event: task_events.TaskSubmitted) -> None:
+    def _submitted(self, event: actors.TaskSubmitted) -> None:
         if len(self._open) >= _MOST_OPEN:
             del self._open[next(iter(self._open))]  # its end may have been among the events that were lost
         self._open[event.task] = event.at
 
-    def _finished(self, event: task_events.TaskFinished) -> None:
+    def _finished(self, event: actors.TaskFinished) -> None:
         began = self._open.pop(event.task, None)
-        if MARK not in event.task:  # a team's part is no task of its own
+        if not is_of_part(event):  # a team's part is no task of its own
             labels = (("status", str(event.status)),)
             self._count("tasks", 1, labels)
             if began is not None:
                 self._measure("task", max(0.0, event.at - began), labels)
 
-    def _succeeded(self, event: task_events.SubtaskSucceeded) -> None:
+    def _succeeded(self, event: actors.SubtaskSucceeded) -> None:
         worker, ran_s = event.worker, event.ran_s
         succeeded, ran, queued = self._successes.get(worker) or self._successes_of(self._worker_label(worker))
         succeeded(1)
@@ -218,7 +199,7 @@ class TreeMeter:
         self._count("subtasks", 1, (("worker", worker), ("status", _STATUS[type(event)])))
         self._spent(event)
 
-    def _retrying(self, event: task_events.SubtaskRetrying) -> None:
+    def _retrying(self, event: actors.SubtaskRetrying) -> None:
         self._count("retries", 1, (("worker", self._worker_of(event)),))
         self._spent(event)
 
@@ -232,7 +213,7 @@ class TreeMeter:
                 self._measure("attempt", ran_s, (*labels, ("status", _end_of(event))))
         self._used(event)
 
-    def _asked(self, event: task_events.EscalationRaised) -> None:
+    def _asked(self, event: actors.EscalationRaised) -> None:
         self._count("escalations", 1, ())
         self._spent(event)
 
@@ -241,7 +222,7 @@ class TreeMeter:
         usage = getattr(event, "usage", None)
         if usage is None or not (usage.tokens or usage.cost):
             return
-        if MARK in event.task:  # what a part has used comes once more with its team's subtask
+        if is_of_part(event):  # what a part has used comes once more with its team's subtask
             return
         labels = (("worker", self._worker_of(event)),)
         for name, amount in (("tokens", usage.tokens), ("cost", usage.cost)):
@@ -256,5 +237,5 @@ class TreeMeter:
 def _end_of(event: Any) -> str:
     """Return how an attempt has ended: a status of its own, where that is no failure."""
     kind = getattr(event, "kind", "")
-    has_asked = isinstance(event, task_events.EscalationRaised) and kind == FailureKind.ESCALATED.value
+    has_asked = isinstance(event, actors.EscalationRaised) and kind == "escalated"
     return kind if has_asked or kind in UNCOUNTED else _STATUS.get(type(event), "failed")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from mcp.server.mcpserver.exceptions import ToolError
 
 from actors.model.errors import ActorsError
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.view import Escalation
 from actors.tasks.model.task_events import (
     Planned,
     SubtaskCancelled,

@@ -32,7 +32,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field, ValidationError
 
 from actors.model.errors import ActorsError
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.view import Escalation
 from actors.tasks.model.policy import Answer, answer_of
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task

@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.journal.metadata import has_metadata
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, Escalation, TaskView, has_metadata, know_parts
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
-from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
 from actors.validation.validation_messages import PlacedError, nearest
 from trees.command.stored_search import StoredSearch
 from trees.host.answers import problem_of_verdict, storable
 from trees.host.store_binding import REMOVE
-from trees.views.task_views import TaskView
 
 if TYPE_CHECKING:
-    from actors.tasks.journal.store import RemoteCommand
+    from actors.tasks.journal.view import RemoteCommand
     from trees.store.reader import StoredRoot, StoredTask
 
 LOOK_S: Final = 0.1
@@ -134,6 +131,7 @@ class StoreClient:
                 damaged.append(f"task {row.id} of {row.root}: {view}")
             else:
                 tasks.append(view)
+        know_parts(tasks)
         return TaskListing(tasks, left_out, damaged, shared)
 
     def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
@@ -145,7 +143,9 @@ class StoreClient:
         rows = self._store.all_tasks(root)
         found = _the_one(rows, id_)
         parts = [row for row in rows if row.root == found.root and row.whole == id_]
-        return self._seen(found), [self._seen(row) for row in parts]
+        seen = [self._seen(row) for row in (found, *parts)]
+        know_parts(seen)
+        return seen[0], seen[1:]
 
     def question(self, id_: str, root: str | None = None) -> tuple[TaskView, Escalation]:
         """An open question, and whose it is.
@@ -158,7 +158,7 @@ class StoreClient:
         rows = [row for row in rows if id_.startswith(f"{row.id}:")]
         read = list(self._views(rows))
         tasks = [view for _, view in read if not isinstance(view, StoreError)]
-        found = [(task, task.state.escalations[id_]) for task in tasks if id_ in task.state.escalations]
+        found = [(task, asked) for task in tasks if (asked := task.question(id_)) is not None]
         if len(found) > 1:
             where = ", ".join(task.root for task, _ in found)
             raise StoreClientError(f"escalation {id_}", f"is open in each of {where}", "Say which with --root.")
@@ -205,12 +205,11 @@ class StoreClient:
         Raises:
             StoreClientError: it has ended.
         """
-        if task.state.final is not None:
-            raise StoreClientError(f"task {task.id}", f"has ended: {task.state.final}", "There is nothing to cancel.")
+        if task.ended is not None:
+            raise StoreClientError(f"task {task.id}", f"has ended: {task.ended}", "There is nothing to cancel.")
         if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s, by):
             return f"task {task.id}: {_waits(task)}"
-        now = self._again(task).state
-        return f"task {task.id}: {now.final or 'is being cancelled'}"
+        return f"task {task.id}: {self._again(task).ended or 'is being cancelled'}"
 
     def set_priority(self, task: TaskView, priority: int, wait_s: float) -> str:
         """Have a task given another priority; what came of it.
@@ -218,11 +217,11 @@ class StoreClient:
         Raises:
             StoreClientError: it has ended.
         """
-        if task.state.final is not None:
-            raise StoreClientError(f"task {task.id}", f"has ended: {task.state.final}", "Nothing of it waits any more.")
+        if task.ended is not None:
+            raise StoreClientError(f"task {task.id}", f"has ended: {task.ended}", "Nothing of it waits any more.")
         if not self._carried_out(task, PRIORITY, {"priority": priority}, wait_s):
             return f"task {task.id}: {_waits(task)}"
-        return f"task {task.id}: priority {self._again(task).state.task.priority}"
+        return f"task {task.id}: priority {self._again(task).task.priority}"
 
     def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float, by: str = "") -> str:
         """Have a question answered; what came of it. ``by``: who answers, as far as this process knows.
@@ -294,7 +293,7 @@ def _became(task: TaskView, id_: str) -> str | None:
     closed = _answer_to(task, id_)
     if closed is not None:
         return f"it was answered: {closed.answer}" if isinstance(closed, EscalationAnswered) else "its time was up"
-    return f"task {task.id} has ended: {task.state.final}" if task.state.final is not None else None
+    return f"task {task.id} has ended: {task.ended}" if task.ended is not None else None
 
 
 def _shared(rows: list[StoredTask]) -> frozenset[str]:

@@ -25,7 +25,6 @@ from trees.command.store_client import StoreClient, StoreClientError, TaskListin
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import BLANK_ROW, found_by
-from trees.views.task_views import among
 
 if TYPE_CHECKING:
     from trees.store.reader import StoredRoot
@@ -76,7 +75,7 @@ class StoreSource:
         with _refusing():
             going = self._client.tasks(0, root=self._root).tasks
             ended, last = self._client.ends(self._root)
-        counts = Counter(task_row(task)["status"] for task in going if task.state.parent is None)
+        counts = Counter(task_row(task)["status"] for task in going if task.team_subtask is None)
         problems = [problem for root in roots for problem in _problems(root)]
         states = {_state(root) for root in roots}
         state = next((each for each in ("running", "unknown", "stopped") if each in states), "stopped")
@@ -141,17 +140,16 @@ class StoreSource:
         """One task, with the parts of it that teams have."""
         with _refusing():
             view, parts = self._found(self._client.task, id)
-        page = task_page(view, parts, content=True, part_of=among(parts, view.root))
-        return page | {"id": id, "root": view.root}
+        return task_page(view, parts, content=True) | {"id": id, "root": view.root}
 
     def questions(self) -> Shape:
         """All that waits for a person, in all trees."""
         with _refusing():
             going = self._client.tasks(0, root=self._root)
         found = [
-            question_row(asked, view.state, content=True) | {"root": view.root}
+            question_row(asked, view, content=True) | {"root": view.root}
             for view in going.tasks
-            for asked in view.state.escalations.values()
+            for asked in view.questions
         ]
         found.sort(key=lambda row: row["asked_at"])
         return {"version": VERSION, "questions": _told_apart(found, going.shared, "task", "id")}
@@ -270,10 +268,9 @@ def _problems(root: StoredRoot) -> Iterator[Shape]:
 
 
 def _rows(listed: TaskListing) -> Iterator[Shape]:
-    whole = [task for task in listed.tasks if task.state.parent is None]
-    parts = {root: among(listed.tasks, root) for root in {task.root for task in whole}}
-    for task in whole:
-        yield task_row(task, parts[task.root], content=True) | {"root": task.root}
+    for task in listed.tasks:
+        if task.team_subtask is None:
+            yield task_row(task, content=True) | {"root": task.root}
 
 
 def _told_apart(rows: list[Shape], shared: Collection[str], task: str, *more: str) -> list[Shape]:

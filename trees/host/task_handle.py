@@ -22,6 +22,7 @@ from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.task_state import TaskState
+from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
@@ -38,10 +39,9 @@ from actors.validation.validation_messages import missing_name, require_seconds,
 from trees.host.answers import respond_to
 from trees.host.event_follower import TaskEvents
 from trees.host.questions import Questions
-from trees.host.run_dump import view_run
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
-from trees.views.task_views import done_of, subtask_of_part
+from trees.views.run_view import view_of
 
 _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", "graph", "timings")
 _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(
@@ -130,14 +130,13 @@ class TaskHandle:
         reviewer may still send them back.
         """
         runtime = self._port.runtime
-        mine = done_of(self._before())
-        states = [_before(runtime, id_) for id_ in runtime.before if id_.startswith(self.id) and id_ != self.id]
-        parts = [state for state in states if is_part_of(state.id, state.parent, self.id)]
-        of = {state.id: subtask_of_part(state) for state in parts}
-        open_parts = [state for state in parts if of[state.id] not in mine]
-        return [*mine, *(f"{of[state.id]}/{id_}" for state in open_parts for id_ in done_of(state))]
+        task = self._before()
+        mine = task.done()
+        parts = [_before(runtime, id_) for id_ in runtime.before if id_.startswith(self.id) and id_ != self.id]
+        open_parts = [part for part in parts if part.is_part_of(task) and part.team_subtask not in mine]
+        return [*mine, *(f"{part.team_subtask}/{id_}" for part in open_parts for id_ in part.done())]
 
-    def _before(self) -> TaskState:
+    def _before(self) -> TaskView:
         """Where it stood when this process began."""
         return _before(self._port.runtime, self.id)
 
@@ -369,11 +368,12 @@ class TaskHandle:
             UnknownTaskError, StoreError: as ``status``.
         """
         report = self.report
-        run = report if report is not None else self._state()
-        return draw(view_run(self._port, run, deep=deep), format)
+        state = self._state() if report is None else None
+        task = TaskView(self._port.system.root_path, self.id, None, state, self._port, report)
+        return draw(view_of(task, self._port.time(), deep=deep), format)
 
 
-def _before(runtime: TaskRuntime, id_: str) -> TaskState:
+def _before(runtime: TaskRuntime, id_: str) -> TaskView:
     """Where a task stood when its store was opened."""
     records = runtime.outline(id_)[: runtime.before.get(id_, 0)]
-    return fold(id_, records) if records else TaskState(id_)
+    return TaskView(runtime.system.root_path, id_, records, fold(id_, records) if records else TaskState(id_))

@@ -11,7 +11,9 @@ from typing import Any, Final
 from actors.model.errors import ActorsError
 from actors.model.events import Event
 from actors.runtime.system import System
+from actors.tasks.journal.fold import fold
 from actors.tasks.journal.person_waits import status_of, subtask_status_of
+from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
@@ -23,7 +25,6 @@ from trees.host.answers import port_of_question, respond_to
 from trees.host.task_api import TaskApi
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
-from trees.views.task_views import TaskView
 
 MOST_LOOKS: Final = 5000
 """Tasks that a search looks at, the newest first."""
@@ -152,8 +153,8 @@ class TaskSource:
         view = self._view(port, id_)
         if view is None:
             return None
-        row = {} if view.state.parent is not None else task_row(view, port.runtime.part_of, content=self._content)
-        if view.state.final is not None and last is not None:
+        row = {} if view.team_subtask is not None else task_row(view, content=self._content)
+        if view.ended is not None and last is not None:
             if len(self._ended) >= _MOST_ROWS:
                 self._ended.clear()
             self._ended[id_] = last, row
@@ -165,9 +166,8 @@ class TaskSource:
             records = runtime.outline(id_)
             if not records:
                 return None
-            state = port.states.get(id_)
-            root = self._system.root_path
-            return TaskView.of(root, id_, records) if state is None else TaskView(root, records, state)
+            state = port.states.get(id_) or fold(id_, records)
+            return TaskView(self._system.root_path, id_, records, state, port)
         except StoreError:  # damaged: a page of it says so
             return None
 
@@ -178,8 +178,7 @@ class TaskSource:
         if view is None:
             raise SourceError(409, f"The journal of task {id} is damaged, or its time in the store is over.")
         parts = [part for each in self._part_ids(view) if (part := self._view(self._owner(each), each)) is not None]
-        part_of = task_runtime_of(self._system).part_of
-        return task_page(view, parts, content=self._content, errors=self._system.error_texts, part_of=part_of)
+        return task_page(view, parts, content=self._content, errors=self._system.error_texts)
 
     def _part_ids(self, view: TaskView) -> list[str]:
         """Return the ids of the teams' parts of a task, and of the parts of those."""
@@ -232,7 +231,7 @@ class TaskSource:
         ports = list(task_runtime_of(self._system).ports.values())
         shown: Shape = {"content": self._content, "errors": self._system.error_texts}
         found = [
-            question_row(each, state, **shown)
+            question_row(each, TaskView(self._system.root_path, each.task, None, state, port), **shown)
             for port in ports
             for each in port.answers.open_questions()
             if (state := port.states.get(each.task)) is not None

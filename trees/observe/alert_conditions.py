@@ -14,10 +14,10 @@ from typing import ClassVar, Final
 
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
 from actors.model.worker_events import ChildStalled
+from actors.tasks.journal.view import is_of_part
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.task_events import TaskFinished
-from actors.tasks.model.task_ids import MARK
 from actors.validation import field_types
 from actors.validation.introspection import not_awaited
 from actors.validation.spec_model import SpecModel
@@ -220,7 +220,7 @@ SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (
 
 
 def _is_failed_task(event: Event) -> bool:
-    return isinstance(event, TaskFinished) and event.status == TaskStatus.FAILED and MARK not in event.task
+    return isinstance(event, TaskFinished) and event.status == TaskStatus.FAILED and not is_of_part(event)
 
 
 def _is_lost_lease(event: Event) -> bool:

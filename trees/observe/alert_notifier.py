@@ -44,9 +44,8 @@ from typing import TYPE_CHECKING, Final
 
 from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
+from actors.tasks.journal.view import tasks_of
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.task import SubtaskStatus
-from actors.tasks.orchestration.task_runtime import task_runtime_of
 from trees.observe.alert_conditions import Condition, Look, Seen
 from trees.observe.alert_state import AlertState
 from trees.observe.alert_threads import Courier, GuardedThread, Judge
@@ -204,12 +203,9 @@ class AlertNotifier:
             self._couriers[id(watched.alert.to)].give(notice)
 
     def _look(self) -> Look:
-        ports = list(task_runtime_of(self._system).ports.values())
-        states = [state for port in ports for state in list(port.states.values())]
-        asked = [port.time() - each.raised_at for port in ports for each in port.answers.open_questions()]
-        queued = sum(
-            [node.status for node in list(state.nodes.values())].count(SubtaskStatus.QUEUED) for state in states
-        )
+        supervisors = list(tasks_of(self._system).values())
+        asked = [each.now() - question.raised_at for each in supervisors for question in each.questions()]
+        queued = sum(each.queued() for each in supervisors)
         return Look(self._capture(bool(self._judges)), queued, max(asked, default=None))
 
     def _failed(self, name: str, error: BaseException) -> None:

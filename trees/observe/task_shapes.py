@@ -7,23 +7,25 @@ texts of errors.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
-from actors.tasks.journal.dropped import NotHeld
-from actors.tasks.journal.person_waits import PartOf, no_part, status_of, subtask_status_of
-from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.reporting import report_of
-from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.step_events import ROLES, Planned, PlanRefused, Reviewed, ReviewRefused, Synthesized
+from actors.tasks.journal.view import ROLES, Escalation, NotHeld, TaskView
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
-from actors.tasks.model.task_events import SubtaskEvent, SubtaskStarted, TaskEvent
+from actors.tasks.model.task_events import (
+    Planned,
+    PlanRefused,
+    Reviewed,
+    ReviewRefused,
+    SubtaskEvent,
+    SubtaskStarted,
+    Synthesized,
+    TaskEvent,
+)
 from trees.observe.source import VERSION, Shape
 from trees.observe.timeline import bars_of
-from trees.views.task_views import TaskView, subtask_of_part
 
 MOST_LOG: Final = 2000
 """Lines of the log that a page has, the newest."""
@@ -42,19 +44,24 @@ _UNSAID: Final = frozenset(
 )
 
 
-def task_row(view: TaskView, part_of: PartOf = no_part, *, content: bool = False) -> Shape:
+def task_row(view: TaskView, *, content: bool = False) -> Shape:
     """Return a task as a line of a list."""
-    state = view.state
     return {
-        "id": state.id,
-        "path": state.path,
-        "status": str(status_of(state, part_of)),
-        "goal": state.task.goal if content else None,
-        "created_at": state.submitted_at,
-        "finished_at": _finished_at(state),
-        "subtasks": dict(Counter(str(subtask_status_of(state, node, part_of)) for node in list(state.nodes.values()))),
-        "tokens": state.usage.tokens,
-        "cost": state.usage.cost,
+        **_head(view, content=content),
+        "subtasks": {str(status): number for status, number in view.counts().items()},
+        "tokens": view.usage.tokens,
+        "cost": view.usage.cost,
+    }
+
+
+def _head(view: TaskView, *, content: bool) -> Shape:
+    return {
+        "id": view.id,
+        "path": view.path,
+        "status": str(view.status),
+        "goal": view.task.goal if content else None,
+        "created_at": view.submitted_at,
+        "finished_at": view.finished_at,
     }
 
 
@@ -67,33 +74,21 @@ def in_a_list(row: Shape) -> Shape:
     return row if goal is None or len(goal) <= _MOST_TEXT else row | {"goal": f"{goal[:_MOST_TEXT]}..."}
 
 
-def _finished_at(state: TaskState) -> float | None:
-    return state.finished_at if state.final is not None else None
-
-
 def task_page(
     view: TaskView,
     parts: Sequence[TaskView] = (),
     *,
     content: bool = False,
     errors: ErrorTexts = "text",
-    part_of: PartOf = no_part,
 ) -> Shape:
     """Return everything that a page shows of a task, with the teams' parts of it."""
-    state = view.state
-    prefixes = {part.id: f"{subtask_of_part(part.state) or part.id}/" for part in parts}
-    every = [(view, ""), *((part, prefixes[part.id]) for part in parts)]
+    every = [(view, ""), *((part, f"{part.team_subtask or part.id}/") for part in parts)]
     return {
         "version": VERSION,
-        "id": state.id,
-        "path": state.path,
-        "status": str(status_of(state, part_of)),
-        "goal": state.task.goal if content else None,
-        "created_at": state.submitted_at,
-        "finished_at": _finished_at(state),
+        **_head(view, content=content),
         "error": _error(view) if content and errors == "text" else None,
-        "inputs": _texts(state.task.inputs) if content else {},
-        "nodes": [node for each, prefix in every for node in _nodes(each.state, prefix, part_of, content=content)],
+        "inputs": _texts(view.task.inputs) if content else {},
+        "nodes": [node for each, prefix in every for node in _nodes(each, prefix, content=content)],
         "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
         "usage": _usage([view, *parts]),
         "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
@@ -102,22 +97,21 @@ def task_page(
     }
 
 
-def _nodes(state: TaskState, prefix: str, part_of: PartOf, *, content: bool) -> Iterator[Shape]:
-    for node in list(state.nodes.values()):
-        parent = getattr(node, "parent", None)
-        depends = [f"{prefix}{each}" for each in node.spec.depends_on]
-        if parent is not None:
-            depends.append(f"{prefix}{parent}")
+def _nodes(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
+    for unit in view.units():
+        depends = [f"{prefix}{each}" for each in unit.depends_on]
+        if unit.parent is not None:
+            depends.append(f"{prefix}{unit.parent}")
         elif prefix and not depends:
             depends.append(prefix.rstrip("/"))
         yield {
-            "id": f"{prefix}{node.id}",
-            "kind": "part" if prefix else "delegated" if parent is not None else "subtask",
-            "worker": node.worker or node.spec.worker,
-            "status": str(subtask_status_of(state, node, part_of)),
+            "id": f"{prefix}{unit.id}",
+            "kind": "part" if prefix else "delegated" if unit.parent is not None else "subtask",
+            "worker": unit.worker or unit.wanted_worker,
+            "status": str(unit.status),
             "depends": depends,
-            "instruction": node.spec.instruction if content else None,
-            "inputs": _texts(node.spec.inputs) if content else {},
+            "instruction": unit.instruction if content else None,
+            "inputs": _texts(unit.inputs) if content else {},
         }
 
 
@@ -127,10 +121,10 @@ def _usage(views: Sequence[TaskView]) -> Shape:
     What the members have used is in what their team has used.
     """
     found: dict[str, Shape] = {}
-    above = f"{views[0].state.path}/"
+    above = f"{views[0].path}/"
     for view in views:
         workers: dict[str, str] = {}
-        team = f"{view.state.path}/".removeprefix(above)
+        team = f"{view.path}/".removeprefix(above)
         for record in view.records:
             if isinstance(record, SubtaskStarted):
                 workers[record.subtask] = record.worker
@@ -167,9 +161,9 @@ def _reviews(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
 
 
 def _report(view: TaskView) -> str | None:
-    if view.state.final is None:
+    report = view.report()
+    if report is None:
         return None
-    report = report_of(view.state, lambda: view.records)
     if report.status is TaskStatus.SUCCEEDED:
         return None if report.output is None else as_text(report.output)
     parts: Shape = {"results": report.results, "failed": report.failed, "skipped": report.skipped}
@@ -179,10 +173,10 @@ def _report(view: TaskView) -> str | None:
 
 def _error(view: TaskView) -> str | None:
     """Return why a task has failed, or is about to; None: it has not."""
-    if view.state.final is None:
-        return view.state.ending.error if view.state.ending is not None else None
-    error = report_of(view.state, lambda: view.records).error
-    return None if error is None else str(error)
+    report = view.report()
+    if report is None:
+        return view.error or None
+    return None if report.error is None else str(report.error)
 
 
 def as_text(value: object) -> str:
@@ -231,7 +225,7 @@ def _without_empty(value: object) -> object:
     return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
-def question_row(asked: Escalation, state: TaskState, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
+def question_row(asked: Escalation, view: TaskView, *, content: bool = False, errors: ErrorTexts = "text") -> Shape:
     """Return an open question with what a person needs for the answer: goal, instruction, inputs, results.
 
     The error that it is about is told as in the log of its task.
@@ -240,7 +234,7 @@ def question_row(asked: Escalation, state: TaskState, *, content: bool = False, 
     return {
         "id": asked.id,
         "task": asked.task,
-        "path": state.path,
+        "path": view.path,
         "subtask": asked.subtask or None,
         "kind": asked.step or ("undo" if asked.undoing else "subtask"),
         "text": asked.question if content else None,
@@ -248,19 +242,18 @@ def question_row(asked: Escalation, state: TaskState, *, content: bool = False, 
         "asked_at": asked.raised_at,
         "due": asked.due,
         "answers": list(asked.answers),
-        **(_about(asked, state) if content else {"goal": None, "instruction": None, "inputs": {}, "results": {}}),
+        **(_about(asked, view) if content else {"goal": None, "instruction": None, "inputs": {}, "results": {}}),
     }
 
 
-def _about(asked: Escalation, state: TaskState) -> Shape:
+def _about(asked: Escalation, view: TaskView) -> Shape:
     """Return what a question is about; ``results``: of what its subtask needs; of a review or undo what it is about."""
-    nodes = dict(state.nodes)
-    spec = nodes[asked.subtask].spec if asked.subtask in nodes else None
-    needed = asked.subtasks if asked.step or asked.undoing or spec is None else spec.depends_on
-    done = {id_: nodes[id_].value for id_ in needed if id_ in nodes and nodes[id_].status is SubtaskStatus.SUCCEEDED}
+    unit = view.unit(asked.subtask)
+    needed = asked.subtasks if asked.step or asked.undoing or unit is None else unit.depends_on
+    about = [found for id_ in needed if (found := view.unit(id_)) is not None]
     return {
-        "goal": state.task.goal,
-        "instruction": None if spec is None else spec.instruction,
-        "inputs": _texts(state.task.inputs | (spec.inputs if spec is not None else {})),
-        "results": _texts(done),
+        "goal": view.task.goal,
+        "instruction": None if unit is None else unit.instruction,
+        "inputs": _texts(view.task.inputs | (unit.inputs if unit is not None else {})),
+        "results": _texts({each.id: each.result for each in about if each.status is SubtaskStatus.SUCCEEDED}),
     }

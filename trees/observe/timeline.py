@@ -21,11 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from actors.tasks.journal.subtask_state import LOST
-from actors.tasks.model import task_events as told
-from actors.tasks.model.outcome import UNCOUNTED, FailureKind
-from actors.tasks.model.step_events import ROLES
-from actors.tasks.model.task_events import TaskEvent
+import actors
+from actors import TaskEvent
+from actors.tasks.journal.view import ROLES, UNCOUNTED, is_lost
 
 Bar = dict[str, Any]
 _MOST_TYPE: Final = 100
@@ -101,23 +99,23 @@ class _Timeline:
     def _end_of(self, subtask: str, at: float, why: str, lane: str = "work") -> float:
         """Return when that has ended of which it is recorded now that it has."""
         bar = self._open.get((subtask, lane))
-        is_lost = why in {LOST, FailureKind.LOST} and bar is not None and bar["kind"] in {"running", "review", "undo"}
-        return self._last_at if is_lost else at
+        was_running = bar is not None and bar["kind"] in {"running", "review", "undo"}
+        return self._last_at if was_running and is_lost(why) else at
 
     # -- kinds of records that do more than to close a bar --------------------------------------------------
 
-    def queued(self, event: told.SubtaskQueued) -> None:
+    def queued(self, event: actors.SubtaskQueued) -> None:
         """Begin to wait for a worker."""
         ended_at = getattr(event, "ended_at", 0.0) or self._end_of(event.subtask, event.at, event.reason)
         last = self.close(event.subtask, ended_at, "queued again" if event.reason else "done")
         self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(last))
 
-    def started(self, event: told.SubtaskStarted) -> None:
+    def started(self, event: actors.SubtaskStarted) -> None:
         """An attempt begins."""
         self.close(event.subtask, event.at, "done")
         self.begin(event.subtask, event.at, "running", worker=event.worker, attempt=event.attempt)
 
-    def retrying(self, event: told.SubtaskRetrying) -> None:
+    def retrying(self, event: actors.SubtaskRetrying) -> None:
         """An attempt has failed, or was put off or refused, which is no failure; another follows."""
         if event.kind in UNCOUNTED:
             self.close(event.subtask, event.at, event.kind)
@@ -126,14 +124,14 @@ class _Timeline:
         wait = self.begin(event.subtask, event.at, "retry_wait", worker=event.worker, attempt=event.attempt)
         wait["due"] = event.due
 
-    def preempted(self, event: told.SubtaskPreempted) -> None:
+    def preempted(self, event: actors.SubtaskPreempted) -> None:
         """End an attempt that gives way."""
         bar = self.close(event.subtask, event.at, "preempted")
         self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(bar))
 
-    def asks(self, event: told.EscalationRaised) -> None:
+    def asks(self, event: actors.EscalationRaised) -> None:
         """A person is asked."""
-        step = event.step if isinstance(event, told.StepEscalated) else ""
+        step = event.step if isinstance(event, actors.StepEscalated) else ""
         place, lane = (_step(step), "work") if step else (event.subtask, "undo" if event.undoing else "work")
         error = event.kind if event.has_question else error_type(event.error, event.kind)
         bar = self.close(place, event.at, "asks", error or None)
@@ -149,29 +147,29 @@ class _Timeline:
             if open_lane == lane:
                 self.close(subtask, at, status, lane=lane)
 
-    def undoes(self, event: told.Compensating) -> None:
+    def undoes(self, event: actors.Compensating) -> None:
         """An undo begins."""
         self.close(event.subtask, event.at, "failed", lane="undo")
         self.begin(event.subtask, event.at, "undo", worker=event.worker, attempt=event.attempt, lane="undo")
 
-    def undone(self, event: told.Compensated) -> None:
+    def undone(self, event: actors.Compensated) -> None:
         """An undo has ended."""
         error = error_type(event.error, "undo") if event.error else None
         self.close(event.subtask, event.at, "failed" if error else "undone", error, lane="undo")
 
-    def step(self, event: told.StepStarted) -> None:
+    def step(self, event: actors.StepStarted) -> None:
         """A planner, a reviewer or a synthesizer begins."""
         place = _step(event.step)
         self.close(place, event.at, "done")
         kind = "review" if event.step == "review" else "running"
         self.begin(place, event.at, kind, worker=ROLES.get(event.step, event.step), attempt=event.number)
 
-    def put_back(self, event: told.StepPutBack) -> None:
+    def put_back(self, event: actors.StepPutBack) -> None:
         """One of them, or an undo, will be called again."""
         place, lane = (event.subtask, "undo") if event.subtask else (_step(event.step), "work")
         self.close(place, self._end_of(place, event.at, event.reason, lane), "put back", lane=lane)
 
-    def finished(self, event: told.TaskFinished) -> None:
+    def finished(self, event: actors.TaskFinished) -> None:
         """End all that is open."""
         for subtask, lane in list(self._open):
             self.close(subtask, event.at, str(event.status), lane=lane)
@@ -187,29 +185,31 @@ def _step(step: str) -> str:
 
 
 _ACTS: Final[dict[type, Callable[[_Timeline, Any], object]]] = {
-    told.SubtaskQueued: _Timeline.queued,
-    told.SubtaskPutBack: _Timeline.queued,
-    told.SubtaskStarted: _Timeline.started,
-    told.SubtaskSucceeded: lambda to, event: to.close(event.subtask, event.at, "succeeded"),
-    told.SubtaskRetrying: _Timeline.retrying,
-    told.SubtaskFailed: lambda to, event: to.failed(event.subtask, event, event.kind),
-    told.SubtaskPreempted: _Timeline.preempted,
-    told.SubtaskCancelled: lambda to, event: to.close(event.subtask, event.at, "cancelled"),
-    told.SubtaskSkipped: lambda to, event: to.close(event.subtask, event.at, "skipped"),
-    told.EscalationRaised: _Timeline.asks,
-    told.EscalationAnswered: lambda to, event: to.asked(event.escalation, event.at, event.answer),
-    told.EscalationExpired: lambda to, event: to.asked(event.escalation, event.at, "expired"),
-    told.Compensating: _Timeline.undoes,
-    told.CompensationRetrying: lambda to, event: to.failed(event.subtask, event, "undo", lane="undo"),
-    told.Compensated: _Timeline.undone,
-    told.StepStarted: _Timeline.step,
-    told.StepRetrying: lambda to, event: to.failed(_step(event.step), event, event.step),
-    told.StepFailed: lambda to, event: to.failed(_step(event.step), event, event.step),
-    told.StepPutBack: _Timeline.put_back,
-    told.Planned: lambda to, event: to.close(_step("plan"), event.at, "succeeded"),
-    told.PlanRefused: lambda to, event: to.close(_step("plan"), event.at, "failed", "PlanError"),
-    told.Reviewed: lambda to, event: to.close(_step("review"), event.at, "accepted" if event.passed else "sent back"),
-    told.ReviewRefused: lambda to, event: to.close(_step("review"), event.at, "failed", "ReviewError"),
-    told.Synthesized: lambda to, event: to.close(_step("combine"), event.at, "failed" if event.error else "succeeded"),
-    told.TaskFinished: _Timeline.finished,
+    actors.SubtaskQueued: _Timeline.queued,
+    actors.SubtaskPutBack: _Timeline.queued,
+    actors.SubtaskStarted: _Timeline.started,
+    actors.SubtaskSucceeded: lambda to, event: to.close(event.subtask, event.at, "succeeded"),
+    actors.SubtaskRetrying: _Timeline.retrying,
+    actors.SubtaskFailed: lambda to, event: to.failed(event.subtask, event, event.kind),
+    actors.SubtaskPreempted: _Timeline.preempted,
+    actors.SubtaskCancelled: lambda to, event: to.close(event.subtask, event.at, "cancelled"),
+    actors.SubtaskSkipped: lambda to, event: to.close(event.subtask, event.at, "skipped"),
+    actors.EscalationRaised: _Timeline.asks,
+    actors.EscalationAnswered: lambda to, event: to.asked(event.escalation, event.at, event.answer),
+    actors.EscalationExpired: lambda to, event: to.asked(event.escalation, event.at, "expired"),
+    actors.Compensating: _Timeline.undoes,
+    actors.CompensationRetrying: lambda to, event: to.failed(event.subtask, event, "undo", lane="undo"),
+    actors.Compensated: _Timeline.undone,
+    actors.StepStarted: _Timeline.step,
+    actors.StepRetrying: lambda to, event: to.failed(_step(event.step), event, event.step),
+    actors.StepFailed: lambda to, event: to.failed(_step(event.step), event, event.step),
+    actors.StepPutBack: _Timeline.put_back,
+    actors.Planned: lambda to, event: to.close(_step("plan"), event.at, "succeeded"),
+    actors.PlanRefused: lambda to, event: to.close(_step("plan"), event.at, "failed", "PlanError"),
+    actors.Reviewed: lambda to, event: to.close(_step("review"), event.at, "accepted" if event.passed else "sent back"),
+    actors.ReviewRefused: lambda to, event: to.close(_step("review"), event.at, "failed", "ReviewError"),
+    actors.Synthesized: lambda to, event: to.close(
+        _step("combine"), event.at, "failed" if event.error else "succeeded"
+    ),
+    actors.TaskFinished: _Timeline.finished,
 }

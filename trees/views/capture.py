@@ -26,7 +26,7 @@ from actors.model.spec import SupervisorRecipe, WorkerRecipe
 from actors.runtime.child_admin import members_of
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
+from actors.tasks.journal.view import SupervisorTasks, store_paused_s, tasks_of
 from actors.validation.validation_messages import require_path
 from trees.views.capture_tasks import capture_tasks
 from trees.views.snapshot import (
@@ -77,15 +77,14 @@ def capture(
     Raises:
         UnknownPathError: nothing of this path is listed now. Whatever state the tree is in raises nothing.
     """
-    runtime = task_runtime_of(system)
     now = system.now()
-    look = _Capture(system, now, stacks, fold, streams, runtime.ports, room, keep, tasks)
+    look = _Capture(system, now, stacks, fold, streams, tasks_of(system), room, keep, tasks)
     path = system.root_path if path is None else path
     return TreeSnapshot(
         top=look.at(path),
         taken_at=system.epoch + now,
         gave_up=None if system.cause is None else str(system.cause),
-        store_paused_s=None if runtime.durable is None else runtime.durable.paused_s,
+        store_paused_s=store_paused_s(system),
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.abandoned_by_path),
         threads=system.pool.size,
@@ -114,7 +113,7 @@ class _Capture:
     stacks: bool
     fold: bool
     streams: bool
-    ports: Mapping[str, OrchestratorPort]
+    tasks_by_path: Mapping[str, SupervisorTasks]
     room: Room | None = None
     keep: Collection[str] = ()
     tasks: bool = True
@@ -202,8 +201,8 @@ class _Capture:
 
     def tasks_of(self, child: Child) -> dict[str, Any]:
         """Fields of a supervisor on its tasks."""
-        port = self.ports.get(child.path) if self.tasks else None
-        return capture_tasks(port, fold=self.fold, streams=self.streams)
+        tasks = self.tasks_by_path.get(child.path) if self.tasks else None
+        return capture_tasks(tasks, fold=self.fold, streams=self.streams)
 
     def below(self, child: Child) -> tuple[tuple[WorkerSnapshot | PoolSnapshot | SupervisorSnapshot, ...], int]:
         """Return those children of a supervisor that there is room for, and the number of the others."""
@@ -314,13 +313,9 @@ class _Capture:
     def breaker(self, path: str) -> BreakerSnapshot | None:
         """The breaker of a worker, a pool or a team."""
         above, _, id_ = path.rpartition("/")
-        port = self.ports.get(above)
-        entry = port.workers.get(id_) if port is not None else None
-        if port is None or entry is None or entry.breaker is None:
-            return None
-        now, breaker = port.time(), entry.breaker
-        state = "half_open" if breaker.state == "open" and breaker.admits(now) else breaker.state
-        return BreakerSnapshot(state=state, probe_in_s=breaker.retry_in_s(now) if state == "open" else None)
+        tasks = self.tasks_by_path.get(above)
+        breaker = tasks.breaker(id_) if tasks is not None else None
+        return None if breaker is None else BreakerSnapshot(state=breaker[0], probe_in_s=breaker[1])
 
     def abandoned_stacks(self, path: str) -> tuple[str, ...]:
         """Stacks of the abandoned incarnations."""

@@ -1,131 +1,65 @@
 """Looking at the tasks of a supervisor.
 
-Comes in: its port. Goes out: what a snapshot says of its tasks. It is read in the caller's thread from single reads, as
-in ``trees.views.capture``: its orchestrator is not asked, so it may be busy, restarting or down. Tasks that no
-orchestrator has looked at yet are not among them; the order to do so waits at the port.
+Comes in: its tasks. Goes out: what a snapshot says of them. It is read in the caller's thread from single reads, as
+in ``trees.views.capture``: its orchestrator is not asked, so it may be busy, restarting or down.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypeAlias
+from typing import Any
 
-from actors.tasks.journal.person_waits import status_of, subtask_status_of
-from actors.tasks.journal.subtask_state import SubtaskState
-from actors.tasks.journal.task_state import TaskState
+from actors.tasks.journal.view import SupervisorTasks, TaskView, UnitView
 from actors.tasks.model.task import SubtaskStatus
-from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from actors.tasks.scheduling.ready_queue import LaneKey
-from actors.tasks.scheduling.selection import lane_of, put_off_by
-from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, TaskPhase, TaskSnapshot
+from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, TaskSnapshot
 
-_Reasons: TypeAlias = "dict[LaneKey, tuple[str, float | None]]"
 MAX_CHARS = 200
 """Length of what an attempt says that it is doing."""
 
 
-def capture_tasks(port: OrchestratorPort | None, *, fold: bool, streams: bool = False) -> dict[str, Any]:
+def capture_tasks(tasks: SupervisorTasks | None, *, fold: bool, streams: bool = False) -> dict[str, Any]:
     """Fields of a ``SupervisorSnapshot`` on tasks; ``streams``: with the last line that each attempt has streamed."""
-    if port is None:
+    if tasks is None:
         return {}
-    # Copied in one step each: its orchestrator changes them meanwhile.
-    unfinished = [state for state in list(port.states.values()) if state.final is None]
-    now, reviews = port.time(), port.settings.reviewer is not None
-    shown = unfinished[:SHOWN_TASKS] if fold else unfinished
-    queue: _Reasons = {}
+    unfinished = [task for task in tasks.tasks() if task.ended is None]
+    now, shown = tasks.now(), unfinished[:SHOWN_TASKS] if fold else unfinished
     return {
-        "tasks": tuple(_task(state, now, port, queue, fold=fold, reviews=reviews, streams=streams) for state in shown),
+        "tasks": tuple(_task(task, now, fold=fold, streams=streams) for task in shown),
         "tasks_unfinished": len(unfinished),
-        "tasks_finished": port.finished,
+        "tasks_finished": tasks.finished,
     }
 
 
-def phase_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
-    """Return the phase of an unfinished task beside its subtasks; ``reviews`` where it has a reviewer."""
-    if state.final is not None:
-        return None
-    if state.phase == "undoing" or state.undoing is not None:
-        return "undoing"
-    if state.ending is not None:
-        return "ending"
-    if state.paused:
-        return "paused"
-    if state.phase == "replanning":
-        return "replanning"
-    return _step_of(state, reviews=reviews) if state.phase == "running" else None
-
-
-def _step_of(state: TaskState, *, reviews: bool) -> TaskPhase | None:
-    """Return what is done with results: they are reviewed or combined; with ``review="each"`` also while others run."""
-    is_reviewed = not state.review.waiting if state.review.each else state.reviewed or not reviews
-    if state.open:
-        return "reviewing" if state.review.waiting else None
-    return "combining" if is_reviewed else "reviewing"
-
-
-def _reason(
-    state: TaskState, node: SubtaskState, now: float, port: OrchestratorPort, queue: _Reasons
-) -> tuple[str, float | None]:
-    """Why a queued subtask waits: the same for all of its lane."""
-    key = lane_of(state, node, port.path)
-    if key not in queue:
-        queue[key] = put_off_by(port.workers, key, now)
-    return queue[key]
-
-
-def _task(
-    state: TaskState, now: float, port: OrchestratorPort, queue: _Reasons, *, fold: bool, reviews: bool, streams: bool
-) -> TaskSnapshot:
-    # Each status is read once, so that the counts and the lines never contradict.
-    part_of = port.runtime.part_of
-    nodes = [(node, subtask_status_of(state, node, part_of)) for node in list(state.nodes.values())]
-    reasons = {
-        node.id: _reason(state, node, now, port, queue) for node, status in nodes if status is SubtaskStatus.QUEUED
-    }
-    put_off = {id_ for id_, (why, _) in reasons.items() if why}
+def _task(task: TaskView, now: float, *, fold: bool, streams: bool) -> TaskSnapshot:
+    units = task.units(now)  # looked at once, so that the counts and the lines never contradict
     return TaskSnapshot(
-        id=state.id,
-        status=status_of(state, part_of),
-        phase=phase_of(state, reviews=reviews),
-        escalations=tuple(each.id for each in list(state.escalations.values()) if each.step),
-        best_effort=state.best_effort,
-        age_s=max(0.0, now - state.submitted_at),
-        counts=Counter(status for _, status in nodes),
+        id=task.id,
+        status=task.status,
+        phase=task.phase,
+        escalations=tuple(each.id for each in task.questions if each.step),
+        best_effort=task.best_effort,
+        age_s=max(0.0, now - task.submitted_at),
+        counts=Counter(unit.status for unit in units),
         subtasks=tuple(
-            _subtask(port, state, node, status, now, *reasons.get(node.id, ("", None)), streams=streams)
-            for node, status in nodes
-            if not fold or status in NOTABLE or node.id in put_off
+            _subtask(unit, now, streams=streams) for unit in units if not fold or unit.status in NOTABLE or unit.waits
         ),
     )
 
 
-def _subtask(
-    port: OrchestratorPort,
-    state: TaskState,
-    node: SubtaskState,
-    status: SubtaskStatus,
-    now: float,
-    reason: str,
-    probe_in_s: float | None,
-    *,
-    streams: bool,
-) -> SubtaskSnapshot:
-    runs = status is SubtaskStatus.RUNNING
-    escalation, live = node.escalation, port.runtime.attempt_at(state, node) if runs else None
-    progress = live.progress if live is not None else None
-    fraction, words = (progress.fraction, progress.text) if progress is not None else (None, "")
+def _subtask(unit: UnitView, now: float, *, streams: bool) -> SubtaskSnapshot:
+    fraction, words = unit.progress if unit.progress is not None else (None, "")
     return SubtaskSnapshot(
-        id=node.id,
-        status=status,
-        worker=node.worker,
-        attempt=node.attempt,
-        running_s=max(0.0, now - node.started_at) if runs else None,
+        id=unit.id,
+        status=unit.status,
+        worker=unit.worker,
+        attempt=unit.attempts,
+        running_s=max(0.0, now - unit.started_at) if unit.status is SubtaskStatus.RUNNING else None,
         progress=fraction,
         doing=_text(words),
-        escalation=escalation.id if escalation is not None else None,
-        reason=reason or None,
-        probe_in_s=probe_in_s,
-        streams=_text(live.stream.last_line) if streams and live is not None and live.stream is not None else None,
+        escalation=unit.question,
+        reason=unit.waits or None,
+        probe_in_s=unit.probe_in_s,
+        streams=_text(unit.streams) if streams and unit.streams is not None else None,
     )
 
 

@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.tasks.journal.questions import Escalation
-from actors.tasks.model.report import SubtaskReport
+from actors.tasks.journal.view import Escalation, UnitView
 from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
 from trees.views.run_view import RunView
 from trees.views.table import TableRow, aligned, lines_before, one_line
@@ -77,23 +76,23 @@ def _rows(view: RunView) -> Iterator[TableRow]:
     left = _under(view, None, "")
     while left:
         of, each, own, below = left.pop()
-        yield TableRow(own + each.id, of.who(each), each.status, list(_facts(of, each)))
+        yield TableRow(own + each.id, _who(each), each.status, list(_facts(of, each)))
         left += _under(of, each.id, below)
 
 
-def _under(view: RunView, parent: str | None, prefix: str) -> list[tuple[RunView, SubtaskReport, str, str]]:
+def _under(view: RunView, parent: str | None, prefix: str) -> list[tuple[RunView, UnitView, str, str]]:
     """Subtasks that stand under one, each with its run and the lines before it; the last one first."""
     found = _below_one(view, parent)
     return [(of, each, *lines_before(prefix, last=each is found[-1][1])) for of, each in reversed(found)]
 
 
-def _below_one(view: RunView, parent: str | None) -> list[tuple[RunView, SubtaskReport]]:
+def _below_one(view: RunView, parent: str | None) -> list[tuple[RunView, UnitView]]:
     part = view.parts.get(parent) if parent is not None else None
     inner = part.children.get(None, ()) if part is not None else ()
     return [*((view, each) for each in view.children.get(parent, ())), *((part, each) for each in inner if part)]
 
 
-def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
+def _facts(view: RunView, each: UnitView) -> Iterator[str]:
     """Facts about a subtask, times last."""
     if each.depends_on:
         yield "after " + ", ".join(each.depends_on)
@@ -102,19 +101,18 @@ def _facts(view: RunView, each: SubtaskReport) -> Iterator[str]:
         yield part.phase
     if each.attempts > 1:
         yield f"attempts {each.attempts}"
-    said = view.progress.get(each.id)
-    if said is not None:
-        yield progress_of(*said).rstrip()
+    if each.progress is not None:
+        yield progress_of(*each.progress).rstrip()
     if each.note:
         note = one_line(each.note, _NOTE_CHARS)
         yield note if each.status in _WHY and each.id not in view.parts else f"before: {note}"
     used = _used(each.usage)
     if used:
         yield used
-    if view.waits.get(each.id):
-        yield view.waits[each.id]
-    if each.id in view.retry_in_s:
-        yield f"next attempt in {view.retry_in_s[each.id]:.1f} s"
+    if each.waits:
+        yield each.reason
+    if each.retry_in_s is not None:
+        yield f"next attempt in {each.retry_in_s:.1f} s"
     times = _times(each)
     if times:
         yield times
@@ -132,7 +130,7 @@ _WHY: Final = frozenset(
 """Where a note is about what is now; elsewhere, and where a team has it now, it is of an attempt before."""
 
 
-def _times(each: SubtaskReport) -> str:
+def _times(each: UnitView) -> str:
     """``queued 0.0 s, ran 1.2 s``; nothing for one that never could run."""
     if each.started_at:
         return f"queued {each.queued_s:.1f} s, ran {each.running_s:.1f} s"
@@ -202,7 +200,7 @@ def _draw_run(view: RunView, team: str | None, numbers: Iterator[int], lines: li
     # Names of our own: an id of the user's could be a word of mermaid's ("end").
     names = {each.id: f"n{next(numbers)}" for each in view.subtasks}
     for each in view.subtasks:
-        label = "<br/>".join(escaped(text) for text in _label(view, each))
+        label = "<br/>".join(escaped(text) for text in _label(each))
         lines.append(f'  {names[each.id]}["{label}"]:::{each.status}')
     for each in view.subtasks:
         lines += [f"  {names[needed]} --> {names[each.id]}" for needed in each.depends_on if needed in names]
@@ -216,9 +214,14 @@ def _draw_run(view: RunView, team: str | None, numbers: Iterator[int], lines: li
     return used
 
 
-def _label(view: RunView, each: SubtaskReport) -> Iterator[str]:
+def _who(each: UnitView) -> str:
+    """Return the worker that has it, or is to have it; a [capability] if that is open."""
+    return each.worker or each.wanted_worker or (f"[{each.capability}]" if each.capability else "")
+
+
+def _label(each: UnitView) -> Iterator[str]:
     yield each.id
-    who = view.who(each)
+    who = _who(each)
     if who:
         yield who
     yield each.status

@@ -12,14 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 
 from actors.model.child_state import State
 from actors.model.spec import StrategyName
+from actors.tasks.journal.view import TaskPhase
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]
 """Activity of a child: backoff waits for its due time, waiting for its turn in a group."""
-TaskPhase: TypeAlias = Literal["paused", "reviewing", "combining", "replanning", "ending", "undoing"]
-"""Phase of a task beside its subtasks: ending waits for those that run, undoing for what is undone: because the task
-ends, or before what was sent back runs again."""
 SHOWN_TASKS = 5
 """Tasks of one supervisor that a text shows."""
 Only: TypeAlias = Literal["troubled"]

@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from actors.model.clock import local
-from actors.model.events import Event
-from actors.tasks.journal.fold import fold
-from actors.tasks.journal.person_waits import PartOf, no_part, status_of
-from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.reporting import report_of
-from actors.tasks.journal.subtask_state import SubtaskState, part_id_of
-from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.journal.view import Escalation, TaskView
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
-from actors.tasks.model.task_ids import is_part_of
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
 from trees.views.table import one_line
@@ -34,52 +26,12 @@ _TIMES: Final = frozenset({"due", "deadline"})
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """A task of a store, or a team's part of one."""
-
-    root: str
-    records: Sequence[Event] = field(repr=False)
-    state: TaskState
-
-    @classmethod
-    def of(cls, root: str, id_: str, records: Sequence[Event]) -> TaskView:
-        """As its records say."""
-        return cls(root, records, fold(id_, records))
-
-    @property
-    def id(self) -> str:
-        """Id."""
-        return self.state.id
-
-    def is_part_of(self, other: TaskView) -> bool:
-        """True for a team's part of another one."""
-        return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
-
-    def graph(self, format: str, now: float, part_of: PartOf = no_part) -> str:
-        """Return the text of the run, as ``handle.dump`` has it."""
-        ended = self.state.final is not None
-        run = report_of(self.state, lambda: self.records) if ended else self.state
-        return draw(view_of(run, now, part_of=part_of), format)
-
-
-def among(tasks: Iterable[TaskView], root: str) -> PartOf:
-    """Find parts of the tasks of one tree among these."""
-    states = {task.id: task.state for task in tasks if task.root == root}
-
-    def part_of(state: TaskState, node: SubtaskState) -> TaskState | None:
-        return states.get(part_id_of(state.id, node, node.acts[-1], state.ids)) if node.acts else None
-
-    return part_of
-
-
 def listing(tasks: Sequence[TaskView], now: float) -> str:
     """One line for each task, and one below it for each open question; a team's part is not listed for itself."""
     heads = ["task", "where", "status", "done", "age", "goal"]
-    whole = [task for task in tasks if task.state.parent is None]
-    asking = [task for task in tasks if task.state.escalations]
-    parts = {root: among(tasks, root) for root in {task.root for task in tasks}}
-    rows = [heads, *(_row(task, now, parts[task.root]) for task in whole)]
+    whole = [task for task in tasks if task.team_subtask is None]
+    asking = [task for task in tasks if task.questions]
+    rows = [heads, *(_row(task, now) for task in whole)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
     lines = []
     for row, task in zip(rows, [None, *whole], strict=True):
@@ -97,28 +49,16 @@ def _question(asked: Escalation) -> Iterator[str]:
         yield f"    because: {one_line(asked.error, _QUESTION_CHARS)}"
 
 
-def _row(task: TaskView, now: float, parts: PartOf) -> list[str]:
-    state = task.state
-    done = f"{len(done_of(state))}/{len(state.nodes)}" if state.nodes else "-"
-    path = state.path if state.path.partition("/")[0] == task.root else f"{task.root}: {state.path}"
-    return [
-        task.id,
-        path,
-        status_of(state, parts),
-        done,
-        age(now - state.submitted_at),
-        one_line(state.task.goal, _GOAL_CHARS),
-    ]
+def _row(task: TaskView, now: float) -> list[str]:
+    number = task.counts().total()
+    done = f"{len(task.done())}/{number}" if number else "-"
+    path = task.path if task.path.partition("/")[0] == task.root else f"{task.root}: {task.path}"
+    return [task.id, path, task.status, done, age(now - task.submitted_at), one_line(task.task.goal, _GOAL_CHARS)]
 
 
 def asked(task: TaskView, tasks: Iterable[TaskView]) -> list[Escalation]:
     """The open questions of a task and of the teams that have a part of it, the oldest first."""
-    found = [
-        escalation
-        for each in tasks
-        if each is task or each.is_part_of(task)
-        for escalation in each.state.escalations.values()
-    ]
+    found = [asked for each in tasks if each is task or each.is_part_of(task) for asked in each.questions]
     return sorted(found, key=lambda each: each.raised_at)
 
 
@@ -135,18 +75,17 @@ def shown(task: TaskView, parts: Sequence[TaskView], format: str, now: float) ->
     Raises:
         DumpFormatError: no such format.
     """
-    found = among(parts, task.root)
+    graph = draw(view_of(task, now), format)
     if format == "json":
-        everything = json.loads(task.graph(format, now, found))
+        everything = json.loads(graph)
         everything["root"] = task.root
-        everything["parts"] = [json.loads(part.graph(format, now)) for part in parts]
+        everything["parts"] = [json.loads(draw(view_of(part, now), format)) for part in parts]
         everything["events"] = [_facts_of(event) for event in _log(task, parts)]
         return json.dumps(everything, indent=2)
     if format == "mermaid":
-        return task.graph(format, now, found)
-    graphs = [task.graph(format, now, found)]
-    graphs += [f"{subtask_of_part(part.state)}:\n{part.graph(format, now)}" for part in parts]
-    return "\n\n".join([*graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
+        return graph
+    graphs = [f"{part.team_subtask}:\n{draw(view_of(part, now), format)}" for part in parts]
+    return "\n\n".join([graph, *graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
 
 
 def _log(task: TaskView, parts: Sequence[TaskView]) -> list[TaskEvent]:
@@ -156,7 +95,7 @@ def _log(task: TaskView, parts: Sequence[TaskView]) -> list[TaskEvent]:
 
 def _line(event: TaskEvent, task: TaskView) -> str:
     """``2031-05-06 07:08:09.123   SubtaskStarted search   worker=search attempt=1``."""
-    where = f"{event.path}: " if event.path != task.state.path else ""
+    where = f"{event.path}: " if event.path != task.path else ""
     what = " ".join([type(event).__name__, *_subtask_of(event)])
     said = " ".join(f"{name}={_worded(name, value)}" for name, value in _told(event))
     return _GAP.join([local(event.at), f"{where}{what}", said]).rstrip()
@@ -182,13 +121,3 @@ def _facts_of(event: TaskEvent) -> dict[str, Any]:
     subtask = {"subtask": event.subtask} if isinstance(event, SubtaskEvent) else {}
     told = {name: value if isinstance(value, (int, float)) else str(value) for name, value in _told(event)}
     return {"at": event.at, "event": type(event).__name__, "path": event.path, "task": event.task} | subtask | told
-
-
-def done_of(state: TaskState) -> list[str]:
-    """The subtasks whose results are there."""
-    return [node.id for node in state.nodes.values() if node.status is SubtaskStatus.SUCCEEDED]
-
-
-def subtask_of_part(state: TaskState) -> str | None:
-    """The subtask that a team's part of a task stands for; None where it is a task by itself."""
-    return None if state.parent is None else state.parent.rpartition("/")[2].rpartition("#")[0]
