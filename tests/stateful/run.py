@@ -10,7 +10,9 @@ import time
 import traceback
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.errors import HypothesisException
+from hypothesis.reporting import with_reporter
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from loguru import logger
 
@@ -22,7 +24,8 @@ HANG_S = 600.0
 def main(machine: type[RuleBasedStateMachine], steps_per_run: int = 50) -> None:
     """Run the machine with one seed after the other until the minutes are over, and print each seed that fails.
 
-    A failing run is printed as it was, and not made smaller: much of what fails depends on the timing of threads.
+    A run that fails is printed at once, as it was: much of what fails depends on the timing of threads, so the same
+    steps may pass when they are done again.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=20.0)
@@ -30,12 +33,15 @@ def main(machine: type[RuleBasedStateMachine], steps_per_run: int = 50) -> None:
     options = parser.parse_args()
     logger.remove()
     runs = steps = 0
+    said: list[str] = []
+    """What the run under way has done so far: its steps and notes."""
 
     class Counted(machine):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
             nonlocal runs
             super().__init__()
             runs += 1
+            said.clear()
 
         def check_invariants(self, *args: Any, **kwargs: Any) -> None:
             """Called once before the first step, and after each: an ``invariant`` would be printed each time."""
@@ -43,25 +49,36 @@ def main(machine: type[RuleBasedStateMachine], steps_per_run: int = 50) -> None:
             super().check_invariants(*args, **kwargs)
             steps += 1
 
+        def teardown(self) -> None:
+            """Called with the error of a step, if there was one, under way."""
+            try:
+                super().teardown()
+            finally:
+                error = sys.exc_info()[1]
+                if isinstance(error, Exception) and not isinstance(error, HypothesisException):
+                    failed.setdefault(number, "\n".join((*said, "".join(traceback.format_exception(error)))))
+
     how = settings(
         max_examples=RUNS_PER_SEED,
         stateful_step_count=steps_per_run,
         deadline=None,
         database=None,
         phases=[Phase.generate],
+        verbosity=Verbosity.debug,
         suppress_health_check=list(HealthCheck),
     )
-    failed: list[int] = []
+    failed: dict[int, str] = {}
     number, end = options.seed, time.monotonic() + options.minutes * 60
     while time.monotonic() < end:
         faulthandler.dump_traceback_later(HANG_S, exit=True)
         try:
-            run_state_machine_as_test(seed(number)(Counted), settings=how)
-        except Exception:  # noqa: BLE001 - whatever a model finds is printed, and the next seed has its turn
-            failed.append(number)
-            print(f"--- seed {number} failed", flush=True)
-            traceback.print_exc(file=sys.stdout)
+            with with_reporter(lambda line: said.append(str(line))):
+                run_state_machine_as_test(seed(number)(Counted), settings=how)
+        except Exception as error:  # noqa: BLE001 - whatever a model finds is printed, and the next seed has its turn
+            how_it_failed = failed.setdefault(number, "".join(traceback.format_exception(error)))
+            print(f"--- seed {number} failed\n{how_it_failed}", flush=True)
         number += 1
     faulthandler.cancel_dump_traceback_later()
-    print(f"{machine.__name__}: {runs} runs, {steps} steps, seeds {options.seed} to {number - 1}; failed: {failed}")
+    seeds = f"seeds {options.seed} to {number - 1}"
+    print(f"{machine.__name__}: {runs} runs, {steps} steps, {seeds}; failed: {list(failed)}")
     sys.exit(1 if failed else 0)

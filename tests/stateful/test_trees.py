@@ -645,7 +645,10 @@ class TreeMachine(RuleBasedStateMachine):
     def _send(self, address: str, *, asked: bool) -> None:
         if any(sent.exposed for sent in self.model.boxes[address]):
             return  # how much room a bounded mailbox has is a matter of timing
-        self.model.send(self._post(address, "note", asked=asked)[0])
+        sent, _ = self._post(address, "note", asked=asked)
+        self.model.send(sent)
+        if sent.outcome == "handled":  # by one that is free: it may not have come to it when the next step ends it
+            self._until(lambda: f"m{sent.number}" in self.world.begun[address])
 
     def _outcome(self, call: Callable[[Tree], Any]) -> str:
         self.differs = True

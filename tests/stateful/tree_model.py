@@ -40,7 +40,8 @@ class Child:
     pool: str | None = None
     """The path of its pool."""
     dynamic: bool = False
-    state: str = "stopped"
+    state: str = ""
+    """Nothing before its supervisor has come to it: a pool is not down while members are still to be started."""
     restarts: int = 0
     consecutive: int = 0
     up_since: float = 0.0
