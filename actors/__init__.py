@@ -198,6 +198,7 @@ __all__ = [
     "UnknownPathError",
     "Usage",
     "UsageTold",
+    "Work",
     "Worker",
     "WorkerCrashedError",
     "WorkerLostError",

@@ -71,7 +71,7 @@ class Worker(ManagedActor):
         _unhandled(message, f"{name} handles no messages. Give it 'def on_receive(self, message)'.{meant}")
 
     def execute(self, task: Any, context: Any, /) -> Any:
-        """Do a piece of work: ``str(task)`` says what, ``context`` is all it may know. Override it, sync or async.
+        """Do a piece of work: ``task`` (``Work``, a text) says what, ``context`` is all it may know. Sync or async.
 
         What it returns is the result (JSON, or what pydantic makes JSON of). An exception that leaves it is a crash of
         this object, and a failed attempt; ``raise Failed(...)`` is only the latter.

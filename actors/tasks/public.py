@@ -56,6 +56,7 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
     UsageTold,
 )
+from actors.tasks.model.work import Work
 
 __all__ = [
     "BreakerClosed",
@@ -109,4 +110,5 @@ __all__ = [
     "TaskSubmitted",
     "Usage",
     "UsageTold",
+    "Work",
 ]

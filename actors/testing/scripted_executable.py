@@ -15,7 +15,7 @@ from actors.testing.script import ECHO, now, play, play_async
 
 if TYPE_CHECKING:
     from actors.tasks.execution.context import Context
-    from actors.tasks.model.task import Subtask
+    from actors.tasks.model.work import Work
 
 WAIT_S = 10.0
 """How long ``wait_for_calls`` waits for what should happen at once."""
@@ -85,7 +85,7 @@ class _Scripted:
             return self.calls[:count]
 
     @contextmanager
-    def _called(self, task: Subtask, context: Context) -> Iterator[tuple[object, float | None]]:
+    def _called(self, task: Work, context: Context) -> Iterator[tuple[object, float | None]]:
         """Write it down; what happens now, and the time from which that counts: before anybody knows of the call."""
         call, began = _call(task, context), now()
         with self._books:
@@ -102,7 +102,7 @@ class _Scripted:
                 self._running -= 1
 
     @contextmanager
-    def _undone(self, task: Subtask, result: object, context: Context) -> Iterator[tuple[object, float | None]]:
+    def _undone(self, task: Work, result: object, context: Context) -> Iterator[tuple[object, float | None]]:
         call, began = _call(task, context), now()
         call.result = result
         with self._books:
@@ -142,12 +142,12 @@ class ScriptedExecutable(_Scripted):
         undo: what happens at each attempt of ``undo``, the last one again and again; nothing does by default.
     """
 
-    def execute(self, task: Subtask, context: Context) -> Any:
+    def execute(self, task: Work, context: Context) -> Any:
         """Do what the script says."""
         with self._called(task, context) as (step, began):
             return play(step, (task, context), began)
 
-    def undo(self, task: Subtask, result: Any, context: Context) -> Any:
+    def undo(self, task: Work, result: Any, context: Context) -> Any:
         """For ``undo=``: do what the script says of that, and write it down in ``undos``."""
         with self._undone(task, result, context) as (step, began):
             return play(step, (task, result, context), began)
@@ -156,18 +156,18 @@ class ScriptedExecutable(_Scripted):
 class AsyncScriptedExecutable(_Scripted):
     """``ScriptedExecutable`` with async methods: its attempts can be cancelled. Its functions may be async."""
 
-    async def execute(self, task: Subtask, context: Context) -> Any:
+    async def execute(self, task: Work, context: Context) -> Any:
         """Do what the script says."""
         with self._called(task, context) as (step, began):
             return await play_async(step, (task, context), began)
 
-    async def undo(self, task: Subtask, result: Any, context: Context) -> Any:
+    async def undo(self, task: Work, result: Any, context: Context) -> Any:
         """For ``undo=``: do what the script says of that, and write it down in ``undos``."""
         with self._undone(task, result, context) as (step, began):
             return await play_async(step, (task, result, context), began)
 
 
-def _call(task: Subtask, context: Context) -> Call:
+def _call(task: Work, context: Context) -> Call:
     return Call(
         subtask=task.id,
         attempt=context.attempt,

@@ -6,22 +6,17 @@ read, and odd ones say nothing. This module must never import threads, a clock o
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
-import typing
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
 from actors.model.spec import ChildSpec
-from actors.tasks.execution.adapters import entry_of, is_unbound
+from actors.tasks.execution.adapters import entry_of, first_hint, hints_of, is_unbound
 from actors.tasks.model.executable import Executable, MemberInfo, Type
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Subtask, Task
-from actors.validation.introspection import signature_of
+from actors.tasks.model.work import Work
 from trees.agents.wrapper import AgentWrapper
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import SupervisorSpec, WorkerSpec
@@ -42,7 +37,7 @@ class CodeFacts(NamedTuple):
     """None: it says nothing."""
 
 
-_TELLS_NOTHING = (Done, Subtask, Task, str, Any, object, None, type(None), inspect.Parameter.empty)
+_TELLS_NOTHING = (Done, Subtask, Task, Work, str, Any, object, None, type(None), inspect.Parameter.empty)
 
 
 def of_worker(spec: WorkerSpec, facts: CodeFacts, *, is_async: bool = False) -> Executable:
@@ -96,7 +91,9 @@ def facts_of(target: object) -> CodeFacts:
     entry = entry_of(target)
     if entry is None or entry.method:
         return CodeFacts()
-    return CodeFacts(schema_of(_first(entry.code, target)), schema_of(_hints(entry.code).get("return")))
+    return CodeFacts(
+        schema_of(first_hint(entry.code, is_unbound(target))), schema_of(hints_of(entry.code).get("return"))
+    )
 
 
 def schema_of(annotation: Any) -> Schema | None:
@@ -107,30 +104,3 @@ def schema_of(annotation: Any) -> Schema | None:
         return TypeAdapter(annotation).json_schema()
     except Exception:  # noqa: BLE001 - pydantic, and whatever an odd annotation does, may raise anything
         return None
-
-
-def _first(code: Callable[..., Any], target: object) -> Any:
-    """The annotation of its first parameter; of a class's method, that after ``self``."""
-    signature = signature_of(code)
-    if signature is None:
-        return None
-    parameters = list(signature.parameters.values())[is_unbound(target) :]
-    if not parameters or parameters[0].kind >= inspect.Parameter.VAR_POSITIONAL:
-        return None
-    return _hints(code).get(parameters[0].name)
-
-
-def _hints(code: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations, evaluated one by one: a name that only a type checker knows spoils no other one."""
-    while isinstance(code, functools.partial):
-        code = code.func
-    if not inspect.isroutine(code):
-        code = type(code).__call__
-    code = inspect.unwrap(code)
-    names = getattr(code, "__globals__", {})
-    found: dict[str, Any] = {}
-    for name, annotation in getattr(code, "__annotations__", {}).items():
-        alone = SimpleNamespace(__annotations__={name: annotation})
-        with contextlib.suppress(Exception):  # an annotation may do anything when it is evaluated
-            found |= typing.get_type_hints(alone, names, include_extras=True)
-    return found

@@ -90,9 +90,9 @@ class WorkerSpec(SpecModel, frozen=True):
     handle: field_types.CodeTarget = None
     """``f(message, *args, **kwargs) -> reply``, sync or async, or ``"module:attr"``."""
     execute: work_fields.ExecuteTarget = None
-    """``f(task, context, *args, **kwargs) -> result``, sync or async; an object, or a class, with such a method; an
-    agent of a framework as it is, which gets a prompt (``trees.agents``); or ``"module:attr"``. A callable with one
-    parameter gets the instruction."""
+    """``f(task, context, *args, **kwargs) -> result``, sync or async; an object, or a class, with such a method, or
+    with ``process(payload, context)``; an agent of a framework as it is, which gets a prompt (``trees.agents``); or
+    ``"module:attr"``. What they get: rule 1 of the contract of tasks. A callable with one parameter gets the task."""
     command: CommandTarget = None
     """A program and its arguments, ``["server", "--port", "8080"]``, or a ``Command``: a process, whose exit is the
     worker's. It takes no messages. No shell."""

@@ -1,19 +1,30 @@
-"""From whatever a user gives as ``execute=`` to one callable, ``call(subtask, context)``.
+"""From whatever a user gives as ``execute=`` to one callable, ``call(work, context)``.
 
-Comes in: a function, an object with ``execute``, or an agent object of a framework. Goes out: an ``AdaptedCall``. No
-framework is imported: an object is known by its methods.
+Comes in: a function, an object with ``execute`` or ``process``, or an agent object of a framework. Goes out: an
+``AdaptedCall``. No framework is imported: an object is known by its methods.
+
+What the code gets first is the work (``Work``, a text). Code whose first parameter is annotated with a pydantic model
+gets that model, made of the inputs. ``process`` gets the inputs as a dict. An agent gets a prompt.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
+from actors.tasks.execution.off_loop import called_beside
 from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.model.task import Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 
@@ -30,7 +41,7 @@ class AdaptedCall:
     """One way to call what was given as ``execute=``, whatever it was."""
 
     call: Callable[..., Any]
-    """``call(subtask, context, *args, **kwargs)``; what comes after the first two is handed on."""
+    """``call(work, context, *args, **kwargs)``; what comes after the first two is handed on."""
     is_async: bool
     """True where calling it gives a coroutine."""
     name: str
@@ -45,18 +56,21 @@ class EntryPoint:
     """The function or method that is called."""
     method: str = ""
     """Method of an agent by which it is called: it takes a prompt, and its result is that of a framework."""
+    takes_payload: bool = False
+    """True for ``process``: its first argument is a dict."""
 
 
 def is_executable(target: object) -> bool:
-    """True for what ``adapt`` takes. A class is one if it has ``execute``; each incarnation is then an object of it."""
+    """True for what ``adapt`` takes; a class is one if it has ``execute`` or ``process``: its objects are adapted."""
     return entry_of(target) is not None
 
 
 def entry_of(target: object) -> EntryPoint | None:
-    """Where its work begins, or None where it has no such place; of a class its (unbound) ``execute``."""
-    execute = getattr(target, "execute", None)
-    if callable(execute):
-        return EntryPoint(execute)
+    """Where its work begins, or None where it has no such place; of a class its (unbound) method."""
+    for name in ("execute", "process"):
+        method = getattr(target, name, None)
+        if callable(method):
+            return EntryPoint(method, takes_payload=name == "process")
     if isinstance(target, type):
         return None
     if inspect.isroutine(target) or isinstance(target, functools.partial):
@@ -69,11 +83,11 @@ def entry_of(target: object) -> EntryPoint | None:
 
 
 def is_unbound(target: object) -> bool:
-    """True for a class whose ``execute`` takes ``self`` first, as an object's method does not."""
+    """True for a class whose method takes ``self`` first, as an object's method does not."""
     if not isinstance(target, type):
         return False
-    found = inspect.getattr_static(target, "execute", None)
-    return not isinstance(found, (staticmethod, classmethod))
+    name = "execute" if callable(getattr(target, "execute", None)) else "process"
+    return not isinstance(inspect.getattr_static(target, name, None), (staticmethod, classmethod))
 
 
 def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
@@ -102,11 +116,37 @@ def is_context(parameter: inspect.Parameter) -> bool:
     return "Context" in (said if isinstance(said, str) else getattr(said, "__name__", None) or str(said))
 
 
+def first_hint(code: Callable[..., Any], skipped: int = 0) -> Any:
+    """Return the annotation of the first parameter after those that are skipped; None: it has none."""
+    signature = signature_of(code)
+    parameters = list(signature.parameters.values())[skipped:] if signature is not None else []
+    if not parameters or parameters[0].kind >= inspect.Parameter.VAR_POSITIONAL:
+        return None
+    return hints_of(code).get(parameters[0].name)
+
+
+def hints_of(code: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations, evaluated one by one: a name that only a type checker knows spoils no other one."""
+    while isinstance(code, functools.partial):
+        code = code.func
+    if not inspect.isroutine(code):
+        code = type(code).__call__
+    code = inspect.unwrap(code)
+    names = getattr(code, "__globals__", {})
+    found: dict[str, Any] = {}
+    for name, annotation in getattr(code, "__annotations__", {}).items():
+        alone = SimpleNamespace(__annotations__={name: annotation})
+        with contextlib.suppress(Exception):  # an annotation may do anything when it is evaluated
+            found |= typing.get_type_hints(alone, names, include_extras=True)
+    return found
+
+
 def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> AdaptedCall:
     """One callable for it; ``args`` and ``kwargs`` are what each call gets besides, and only looked at here.
 
-    An object's ``execute`` comes first, then what is a function, then ``ainvoke``, ``invoke``, ``arun`` or ``run``,
-    which get a prompt (``render_prompt``), then its ``__call__``. Code that takes only one thing gets the instruction.
+    An object's ``execute`` comes first, then its ``process``, then what is a function, then ``ainvoke``, ``invoke``,
+    ``arun`` or ``run``, which get a prompt (``render_prompt``), then its ``__call__``. Code that takes only one thing
+    gets no context.
 
     Raises:
         TypeError: there is no way to call it, or it is a class.
@@ -115,14 +155,38 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
     if isinstance(target, type):
         raise TypeError(f"{type_phrase(target)} is not adapted, its objects are")
     if entry is None:
-        raise TypeError(f"{type_phrase(target)} has no execute, and cannot be called")
+        raise TypeError(f"{type_phrase(target)} has neither execute nor process, and cannot be called")
     code, name = entry.code, name_of(target)
     if entry.method:
         asynchronous = is_async(code) or entry.method in {"ainvoke", "arun"}
         return AdaptedCall(_ask_async(code) if asynchronous else _ask(code), asynchronous, name)
-    if takes_prompt(code, args, kwargs):
-        return AdaptedCall(_prompt_async(code) if is_async(code) else _prompt(code), is_async(code), name)
-    return AdaptedCall(code, is_async(code), name)
+    model, asynchronous = _model(first_hint(code)), is_async(code)
+    call = _without_context(code) if takes_prompt(code, args, kwargs) else code
+    if model is not None:
+        call = _with_inputs(call, functools.partial(_validated, model, name), asynchronous)
+    elif entry.takes_payload:
+        call = _with_inputs(call, _payload, asynchronous)
+    return AdaptedCall(call, asynchronous, name)
+
+
+def execute_of(worker: Any) -> Callable[..., Any]:
+    """Return the ``execute`` of a worker object, which takes the work and its context."""
+    execute: Callable[..., Any] = worker.execute
+    model = _model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
+    if model is None:
+        return execute
+    return _with_inputs(execute, functools.partial(_validated, model, type(worker).__name__), is_async(execute))
+
+
+@functools.lru_cache(maxsize=256)
+def _model_of_class(cls: type[Any]) -> type[BaseModel] | None:
+    code = getattr(cls, "execute", None)
+    return None if code is None else _model(first_hint(code, is_unbound(cls)))
+
+
+def _model(hint: Any) -> type[BaseModel] | None:
+    is_model = isinstance(hint, type) and issubclass(hint, BaseModel) and not issubclass(hint, (Subtask, Task))
+    return hint if is_model else None
 
 
 def name_of(target: object) -> str:
@@ -135,30 +199,57 @@ def name_of(target: object) -> str:
 # -- the ways to call it --------------------------------------------------------------------------------------
 
 
-def _prompt(code: Callable[..., Any]) -> Callable[..., Any]:
-    def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return code(str(subtask), *args, **kwargs)
+def _without_context(code: Callable[..., Any]) -> Callable[..., Any]:
+    def call(work: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return code(work, *args, **kwargs)
 
     return call
 
 
-def _prompt_async(code: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(subtask: Any, _context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return await code(str(subtask), *args, **kwargs)
+def _with_inputs(code: Callable[..., Any], first: Callable[[Any, Any], Any], asynchronous: bool) -> Callable[..., Any]:
+    """Call code with what ``first(work, context)`` makes of the inputs in place of the work."""
 
-    return call
+    def call(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return code(first(work, context), context, *args, **kwargs)
+
+    async def call_async(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        is_light = context.is_light
+        made = first(work, context) if is_light else await called_beside(context, "its inputs", first, work, context)
+        return await code(made, context, *args, **kwargs)
+
+    return call_async if asynchronous else call
+
+
+def _payload(work: Any, context: Any) -> dict[str, Any]:
+    return {"task": str(work), **context.inputs}
+
+
+def _validated(model: type[BaseModel], name: str, _work: Any, context: Any) -> BaseModel:
+    """Make the model that the code takes.
+
+    Raises:
+        Failed: the inputs do not fit. They are the same at every attempt, so nobody tries again.
+    """
+    try:
+        return model.model_validate(context.inputs)
+    except ValidationError as error:
+        what = "; ".join(
+            f"{'.'.join(map(str, one['loc'])) or 'inputs'}: {one['msg']}" for one in error.errors(include_url=False)
+        )
+        said = f"{name} takes {model.__name__}, and the inputs of the task do not fit: {what}. Mend inputs="
+        raise Failed(said, retryable=False) from None
 
 
 def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
-    def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return unwrap_result(code(render_prompt(subtask, context), *args, **kwargs))
+    def call(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return unwrap_result(code(render_prompt(work, context), *args, **kwargs))
 
     return call
 
 
 def _ask_async(code: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(subtask: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        answer = code(await prompt_of(subtask, context), *args, **kwargs)
+    async def call(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
+        answer = code(await prompt_of(work, context), *args, **kwargs)
         # Some frameworks choose between a coroutine and a value by an argument.
         return unwrap_result(await answer if inspect.isawaitable(answer) else answer)
 

@@ -34,6 +34,7 @@ from actors.concurrency.shared_fields import first_of
 from actors.messaging.envelope import MessageContext, SystemMessage
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
+from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
@@ -307,7 +308,7 @@ class Attempt(Reply, SystemMessage):
 
     def handle(self, worker: Any) -> Any:
         """Have the worker do it whose mailbox it came from; see ``actors.tasks.execution.run_attempt``."""
-        return run_attempt(worker.execute, self)
+        return run_attempt(execute_of(worker), self)
 
     def end_for(self, why: str, *, overrules: bool = False) -> None:
         """Note why it is ended from outside, unless that is known; or in place of what is known."""

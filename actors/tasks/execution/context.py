@@ -18,7 +18,7 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
-from actors.tasks.execution.given_results import GivenResults
+from actors.tasks.execution.given_results import GivenResults, GivenValues
 from actors.tasks.execution.limited_code import LimitedCode
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
@@ -66,8 +66,12 @@ NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
 """Values of an attempt that were not given yet."""
 
 
-class Context:
-    """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread."""
+class Context(GivenValues):
+    """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread.
+
+    It is a read-only mapping as well: ``context["draft"]`` is the result of the subtask ``draft``, where this one
+    depends on it, else the input of that name.
+    """
 
     __slots__ = ("_attempt", "_own", "_values", "attempt", "goal", "idempotency_key")
 

@@ -34,6 +34,7 @@ from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import SMALL_CHARS, is_plain, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
+from actors.tasks.model.work import Work
 from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
 from actors.validation.json_form import LostInJsonError, is_whole, json_form_as
@@ -65,7 +66,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     if incarnation.recipe.where is LOOP and not attempt.spec.values.is_light:
         return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
-        result = call(attempt.subtask, context)
+        result = call(Work.of(attempt.subtask), context)
         if hasattr(type(result), "__await__"):
             if incarnation.recipe.where is not LOOP:
                 _refuse_off_loop(attempt, incarnation, result)
@@ -114,7 +115,7 @@ def _refuse_off_loop(attempt: Attempt, incarnation: WorkerIncarnation, awaitable
 async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
     """Large inputs and results are copied for the code before it begins: by itself it would do so on the loop."""
     await off_loop(partial(unpack, context))
-    result = code(attempt.subtask, context)
+    result = code(Work.of(attempt.subtask), context)
     return await result if hasattr(type(result), "__await__") else result
 
 

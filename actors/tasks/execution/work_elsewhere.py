@@ -19,8 +19,10 @@ from actors.messaging.caller_variables import Borrowed, borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, KnownSteps, StepCall
+from actors.tasks.execution.given_results import GivenValues
 from actors.tasks.execution.limited_code import RESULTS_CLASS
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.attempt_end import AttemptEnded
@@ -65,7 +67,7 @@ class WorkElsewhere(SystemMessage):
         assert current is not None  # noqa: S101 - the boundary has set it
         here: Any = current.incarnation
         self.calls = here.calls
-        result = worker.execute(self.task, ContextElsewhere(self.seen, here.calls, self.task.id))
+        result = execute_of(worker)(self.task, ContextElsewhere(self.seen, here.calls, self.task.id))
         if hasattr(type(result), "__await__"):
             return self._awaited(here, result)
         return unwrap_returned(result)
@@ -100,7 +102,7 @@ def _arrived(task: Any, seen: dict[str, Any]) -> WorkElsewhere:
     return work
 
 
-class ContextElsewhere:
+class ContextElsewhere(GivenValues):
     """Context of an attempt, in the process of its worker: as ``Context``."""
 
     def __init__(self, seen: dict[str, Any], calls: BackCallClient, subtask: str) -> None:

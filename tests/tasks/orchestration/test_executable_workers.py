@@ -38,12 +38,12 @@ async def of_two_async(task: Subtask, context: Any) -> str:
 
 
 def of_one(instruction: str) -> str:
-    assert type(instruction) is str
+    assert isinstance(instruction, str)
     return f"{instruction}/read it"
 
 
 async def of_one_async(instruction: str) -> str:
-    assert type(instruction) is str
+    assert isinstance(instruction, str)
     return f"{instruction}/read it"
 
 
