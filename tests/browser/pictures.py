@@ -67,6 +67,8 @@ def screen(shop: Shop) -> str:
         async with app.run_test(size=CELLS) as pilot:
             await app.workers.wait_for_complete()
             await pilot.pause()
+            await app.workers.wait_for_complete()  # the table may have asked for more as it was laid out
+            await pilot.pause()
             return app.export_screenshot(title="regrow top")
 
     with ThreadPoolExecutor(1) as other:  # this thread may have the loop of the browser
