@@ -312,7 +312,7 @@ def test_a_form_keeps_what_is_typed_while_the_page_looks_again(page: Any, shop: 
     show(page, "questions", "article.card")
     page.fill("article.card textarea", "half an ans")
     shop.asking.append({**shop.asking[0], "id": "q-2"})
-    shop.tell("subtask_escalated", "office", task="t-1")
+    shop.tell("escalation_raised", "office", task="t-1", subtask="ship")
     until(page, "document.querySelectorAll('article.card').length === 2")
     assert page.input_value("article.card textarea >> nth=0") == "half an ans"
 

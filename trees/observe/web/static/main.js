@@ -100,7 +100,7 @@ class App {
     if (this.feed.length > FEED) this.feed.shift();
     this.view?.event?.(event);
     this.looker.soon();
-    if (/^(task|subtask_(escalated|answered))|question/.test(event.name)) this.frame.soon();
+    if (/^(task|escalation|step)_/.test(event.name)) this.frame.soon();
   }
 
   async lookAtFrame() {
