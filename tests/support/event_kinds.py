@@ -30,5 +30,3 @@ def _our_kinds() -> tuple[type[Event], ...]:
 
 OUR_KINDS = _our_kinds()
 """All of them."""
-JOURNALLED_KINDS = tuple(kind for kind in OUR_KINDS if kind.journalled)
-"""Those that stand in a journal."""

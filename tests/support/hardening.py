@@ -244,18 +244,6 @@ class Stop:
         return call
 
 
-@contextmanager
-def stop_at(owner: Any, name: str, when: Callable[..., bool], *, after: bool, patch: pytest.MonkeyPatch) -> Any:
-    """Hold the first thread that comes to ``owner.name``; it goes on at the end at the latest."""
-    stop = Stop(getattr(owner, name), when, after=after)
-    with patch.context() as context:
-        context.setattr(owner, name, stop.method())
-        try:
-            yield stop.gate
-        finally:
-            stop.gate.open.set()
-
-
 def gone(*references: Callable[[], object]) -> bool:
     """True when none of these weak references leads anywhere any more."""
     gc.collect()

@@ -7,7 +7,6 @@ name could not be run again by its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -15,8 +14,3 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 def stable(value: object) -> str:
     """Text of a row's value without addresses: ``@pytest.mark.parametrize(..., ids=stable)``."""
     return _ADDRESS.sub("", str(value))
-
-
-def unstable(ids: Iterable[str]) -> list[str]:
-    """Names among these that hold an address."""
-    return [each for each in ids if _ADDRESS.search(each)]

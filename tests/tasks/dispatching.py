@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from actors import Reply
-from actors.tasks.model.policy import Rung
-from actors.tasks.orchestration.messages import TimerFired
 from tests.support.crew import until
 from trees import (
     Plan,
@@ -40,7 +37,7 @@ def by_goal(plans: dict[str, list[Subtask]]) -> Callable[..., Plan]:
 def shop(
     *children: WorkerSpec | SupervisorSpec,
     plans: dict[str, list[Subtask]],
-    on_failure: Iterable[Rung] = (),
+    on_failure: Iterable[Any] = (),
     words: dict[str, Any] | None = None,
     **tasks: Any,
 ) -> SupervisorSpec:
@@ -57,7 +54,7 @@ def one(id: str, worker: str | None = None, **fields: Any) -> Subtask:
 
 
 def single(
-    script: Any, plan: list[Subtask] | None = None, *, on_failure: Iterable[Rung] = (), **words: Any
+    script: Any, plan: list[Subtask] | None = None, *, on_failure: Iterable[Any] = (), **words: Any
 ) -> SupervisorSpec:
     """A root with the worker ``w``, for one goal ``go``."""
     tasks = {name: words.pop(name) for name in ("max_parallel", "max_abandoned", "planner") if name in words}
@@ -75,13 +72,8 @@ def failure(handle: Any) -> Report:
 
 def heard(tree: Tree, path: str = "shop") -> None:
     """Return when the orchestrator has handled all that was told to it, and what it cancelled has ended."""
-    system = tree._system
     for _ in range(3):
-        reply = Reply()
-        incarnation: Any = system.children[f"{path}/orchestrator"].incarnation
-        system.services["tasks"].ports[path].post(TimerFired(incarnation, reply.complete))
-        if not reply.wait(LONG_S):
-            raise TimeoutError(path)
+        assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
 
 
 def submitted(tree: Tree, goal: str, **fields: Any) -> Any:

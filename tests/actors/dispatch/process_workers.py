@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -272,15 +271,6 @@ async def by_proxy_on_a_loop(message: tuple[str, str]) -> Any:
     """As ``by_proxy``, for what does not wait."""
     path, number = message
     return await actors.ref(path).proxy().add(number)
-
-
-class Lingering(Counter):
-    """A worker that is not through with its end before there is a file."""
-
-    def on_stop(self) -> None:
-        super().on_stop()
-        while not self.notes.with_suffix(".go").exists():
-            time.sleep(0.005)
 
 
 class Broken(actors.Worker):

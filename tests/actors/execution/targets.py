@@ -33,32 +33,8 @@ class Asynchronous(Worker):
     async def on_receive(self, message: Any) -> Any: ...
 
 
-class AsyncMethod(Worker):
-    async def fetch(self) -> None: ...
-
-
-class Mixed(Worker):
-    async def on_start(self) -> None: ...  # type: ignore[override, unused-ignore]
-
-    def on_receive(self, message: Any) -> Any: ...
-
-
-class MixedByInheritance(Asynchronous):
-    def on_receive(self, message: Any) -> Any: ...
-
-    async def on_stop(self) -> None: ...  # type: ignore[override, unused-ignore]
-
-
-class Tamed(Asynchronous):
-    def on_receive(self, message: Any) -> Any: ...
-
-
 class Receiver:
     def on_receive(self, message: Any) -> Any: ...
-
-
-class MixedByMixin(Receiver, Worker):
-    async def on_stop(self) -> None: ...  # type: ignore[override, unused-ignore]
 
 
 class Stock(pykka.ThreadingActor):
@@ -66,10 +42,6 @@ class Stock(pykka.ThreadingActor):
         super().__init__()
 
     async def fetch(self) -> None: ...
-
-
-class StockAsync(pykka.ThreadingActor):
-    async def on_receive(self, message: Any) -> Any: ...
 
 
 class Abstract(Worker, abc.ABC):
@@ -85,14 +57,6 @@ class Machine:
     def __call__(self, message: Any) -> None: ...
 
     async def method(self, message: Any) -> None: ...
-
-
-class AsyncMachine:
-    async def __call__(self, message: Any) -> None: ...
-
-
-class Unhashable(Machine):
-    __hash__ = None  # type: ignore[assignment]
 
 
 def body() -> None: ...
@@ -116,6 +80,3 @@ def handler(message: Any) -> None: ...
 
 
 def handler_of(message: Any, path: str, *, every_s: float = 1.0) -> None: ...
-
-
-async def async_handler(message: Any) -> None: ...

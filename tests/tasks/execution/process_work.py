@@ -156,19 +156,6 @@ def steps(task: Any, context: Any) -> Any:
     return [len(first) if how == "large" else first, context.step_sync("s", effect, notes, 2, **given), key]
 
 
-async def async_steps(task: Any, context: Any) -> Any:
-    """Do as ``steps``."""
-    notes, how, keep = (context.inputs.get(name, "") for name in ("notes", "how", "keep"))
-    given = {"keep": keep or "attempt"}
-    first = await context.step("s", effect, notes, 1, how if how in {"odd", "lock", "die", "large"} else "", **given)
-    if how == "hold":
-        await asyncio.to_thread(_hold, notes)
-    if how == "die after" and context.attempt == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    key = await context.step("key", lambda: context.step_key, **given)
-    return [len(first) if how == "large" else first, await context.step("s", effect, notes, 2, **given), key]
-
-
 class Working(actors.Worker):
     """An object that takes work."""
 

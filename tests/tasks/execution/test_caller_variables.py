@@ -25,7 +25,6 @@ from trees import (
     Verdict,
     WorkerSpec,
     start,
-    start_async,
 )
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST", default="none")
@@ -47,12 +46,6 @@ class Agent:
 
     def run(self, prompt: str) -> str:
         return f"{self.model.get()}: {prompt}"
-
-
-def test_a_fake_model_that_the_caller_has_set_is_what_the_attempt_calls() -> None:
-    tree = team(Subtask("a"), workers={"a": WorkerSpec(id="a", execute=Agent())})
-    with setting(Agent.model, "the fake"), start(tree) as running:
-        assert running.run(Task("x")).results["a"] == "the fake: x"
 
 
 @pytest.mark.parametrize("code", [seen, seen_async])
@@ -116,31 +109,6 @@ def test_they_reach_the_members_of_a_team_and_whoever_is_asked() -> None:
         assert result == {"see": "mine", "ask": "of the asker"}
 
 
-def test_they_reach_the_undo_of_a_member_of_a_team() -> None:
-    found: list[str] = []
-
-    def breaks(*_: Any) -> None:
-        raise ValueError("no")
-
-    inner = SupervisorSpec(
-        id="crew",
-        tasks=Tasks(planner=StaticPlan([Subtask("see")])),
-        children=[WorkerSpec(id="see", execute=seen, undo=lambda *_: found.append(REQUEST.get()))],
-    )
-    workers = {"crew": inner, "b": WorkerSpec(id="b", execute=breaks, on_failure=[])}
-    with start(team(Subtask("crew"), Subtask("b", depends_on=["crew"]), workers=workers)) as tree:
-        with setting(REQUEST, "mine"), pytest.raises(TaskFailedError):
-            tree.run(Task(GOAL), timeout=LONG_S)
-        assert found == ["mine"]
-
-
-def test_each_item_of_a_batch_and_each_of_many_tasks_has_them() -> None:
-    with start(team(Subtask("a"), workers={"a": seen})) as tree, setting(REQUEST, "mine"):
-        assert {value for _, value in tree.map(["one", "two", "three"], to="shop/a")} == {"mine"}
-        many = tree.submit_many([Task("one"), Task("two")])
-        assert [handle.result(LONG_S).results for handle in many] == [{"a": "mine"}] * 2
-
-
 def test_a_resumed_task_has_none(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/tasks.db"
     held = asyncio.Event()
@@ -155,19 +123,6 @@ def test_a_resumed_task_has_none(tmp_path: Path) -> None:
     tree.stop()
     with start(team(Subtask("a"), workers={"a": seen}), store=store) as again:
         assert again.task("t1").result(LONG_S).results["a"] == "none"
-
-
-def test_those_of_a_task_on_the_hosts_loop_go_along_as_well() -> None:
-    async def main() -> list[Any]:
-        async with start_async(team(Subtask("a"), workers={"a": seen_async})) as tree:
-
-            async def request(name: str) -> Any:
-                REQUEST.set(name)
-                return (await tree.arun(Task(GOAL))).results["a"]
-
-            return await asyncio.gather(*(request(f"request {n}") for n in range(10)))
-
-    assert asyncio.run(main()) == [f"request {n}" for n in range(10)]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pydantic_ai") is None, reason="pydantic-ai is not installed")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import Escalated
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
 from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, until
 from trees import (
@@ -18,7 +16,6 @@ from trees import (
     SupervisorSpec,
     Task,
     TaskDeadlineError,
-    TaskError,
     Tasks,
     TaskStatus,
     WorkerSpec,
@@ -193,62 +190,3 @@ def test_a_deadline_ends_what_was_asked_for_and_what_is_queued_too() -> None:
     assert helper.calls[0].ended == "CancelledError"
     assert {"next", "queued"} <= set(report.skipped)
     assert free == [0, 0]
-
-
-def test_a_task_that_is_done_in_time_hears_nothing_of_its_deadline() -> None:
-    clock = ManualClock()
-
-    with start(single(ScriptedExecutable("done")), clock=clock) as tree:
-        handle = tree.submit(Task("go", deadline_s=30))
-        handle.result(timeout=LONG_S)
-        clock.advance(60)
-        settle(tree)
-        status = handle.status
-
-    assert status is TaskStatus.SUCCEEDED
-
-
-@pytest.mark.parametrize("how", ["deadline", "cancel"])
-@pytest.mark.parametrize(("waits_for", "seen"), [("its delay", "retrying"), ("nothing", "attempts 2")])
-def test_the_report_of_a_subtask_that_was_cut_short_still_has_the_error_that_it_had_before(
-    how: str, waits_for: str, seen: str
-) -> None:
-    delay_s = 60.0 if waits_for == "its delay" else 0.0
-    ladder = [Retry(max_attempts=3, initial_s=delay_s, max_s=60.0, jitter=0.0)]
-    clock = ManualClock()
-
-    begun: list[int] = []
-
-    async def work(_task: object, context: Any) -> None:
-        begun.append(context.attempt)
-        if context.attempt == 1:
-            raise ValueError("down")
-        await asyncio.get_running_loop().create_future()
-
-    with start(single(work, on_failure=ladder), clock=clock) as tree:
-        handle = tree.submit(Task("go", deadline_s=20))
-        until(lambda: begun and seen in handle.dump())
-        heard(tree)
-        if how == "deadline":
-            clock.advance(20)
-        else:
-            handle.cancel()
-        with pytest.raises(TaskError) as caught:
-            handle.result(timeout=LONG_S)
-
-    assert caught.value.report is not None
-    assert caught.value.report.skipped == {"w": f"{how}, after: ValueError: down"}
-
-
-def test_a_question_that_a_deadline_cut_short_is_not_told_as_an_error() -> None:
-    clock = ManualClock()
-
-    def asks(_task: object, _context: Any) -> None:
-        raise Escalated("a secret?")
-
-    with start(single(asks, on_failure=[Escalate()]), clock=clock) as tree:
-        handle = tree.submit(Task("go", deadline_s=20))
-        until(lambda: handle.escalations)
-        clock.advance(20)
-
-        assert failure(handle).skipped == {"w": "deadline"}

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from typing import Any
 
 import pytest
 
-from actors.testing import ManualClock
 from tests.support.attempts import AT_ONCE
 from trees import (
     Check,
-    Escalate,
-    Respond,
     Retry,
     StaticPlan,
     Subtask,
-    SubtaskFailed,
     SupervisorSpec,
     Task,
-    TaskError,
     Tasks,
     TaskStatus,
     Verdict,
@@ -102,29 +95,6 @@ def test_what_was_undone_meanwhile_is_done_again_under_a_new_key() -> None:
     assert shop.refunded == ["t@order:1.1/pay/1/undo"]
 
 
-def test_what_a_team_used_is_counted_once_for_each_try() -> None:
-    used = []
-
-    def work(task: Any, context: Any) -> str:
-        context.use(tokens=10)
-        used.append(10)
-        if len(used) == 1:
-            raise OSError("once")
-        return "done"
-
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="w")]), on_failure=[]),
-        on_failure=[AT_ONCE],
-        children=[WorkerSpec(id="w", execute=work)],
-    )
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("all", worker="team")])), children=[team])
-    with start(spec) as tree:
-        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
-
-    assert report.usage.tokens == sum(used) == 20
-
-
 class Agent:
     """Asks for a payment, and fails after it a few times."""
 
@@ -167,15 +137,6 @@ def test_an_attempt_that_is_tried_again_gets_the_recorded_results_of_what_it_had
     assert agent.keys == ["t/a.1/1", "t/a.2/1", "t/a.3/1"]
 
 
-def test_what_had_failed_for_an_attempt_is_tried_anew_for_the_next_one_under_its_old_key() -> None:
-    agent = Agent(fails=0, pay_fails=1)
-    with start(agent.spec()) as tree:
-        report = tree.run(Task("go", id="t"), timeout=WAIT_S)
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert Counter(agent.keys) == {"t/a.1/1": 2, "t/a.2/1": 1, "t/a.3/1": 1}
-
-
 def test_a_revision_asks_for_something_new() -> None:
     agent, said = Agent(fails=0), []
 
@@ -187,46 +148,3 @@ def test_a_revision_asks_for_something_new() -> None:
         tree.run(Task("go", id="t"), timeout=WAIT_S)
 
     assert agent.keys == [f"t/a.{number}/1" for number in range(1, 7)]
-
-
-def test_the_answer_of_a_person_is_a_new_act_too() -> None:
-    agent = Agent(fails=1)
-    with start(agent.spec(on_failure=[Escalate()])) as tree:
-        handle = tree.submit(Task("go", id="t"))
-        while not handle.escalations:
-            threading.Event().wait(0.01)
-        handle.respond(handle.escalations[0].id, Respond("go on"))
-        assert handle.result(timeout=WAIT_S).status is TaskStatus.SUCCEEDED
-
-    assert agent.keys == [f"t/a.{number}/1" for number in range(1, 7)]
-
-
-def test_what_nobody_waits_for_any_longer_ends_also_where_it_fails_by_itself_afterwards() -> None:
-    gate, begun = threading.Event(), threading.Event()
-
-    async def agent(task: Any, context: Any) -> Any:
-        return await context.ask("tool", "fetch")
-
-    def tool(task: Any, context: Any) -> None:
-        begun.set()
-        assert gate.wait(WAIT_S)
-        raise OSError("connection reset")
-
-    spec = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=StaticPlan([Subtask("a", worker="agent", timeout_s=0.3)]), on_failure=[AT_ONCE]),
-        children=[WorkerSpec(id="agent", execute=agent, on_failure=[]), WorkerSpec(id="tool", execute=tool)],
-    )
-    clock = ManualClock()
-    with start(spec, clock=clock) as tree:
-        handle = tree.submit(Task("go", id="t"))
-        assert begun.wait(WAIT_S)
-        clock.advance(0.3)
-        assert any(isinstance(event, SubtaskFailed) for event in handle.events()), "nobody waits for the tool"
-        gate.set()
-        with pytest.raises(TaskError):
-            handle.result(timeout=WAIT_S)
-        report = handle.report
-
-    assert report is not None
-    assert report.failed["a"].startswith("AttemptTimeoutError")

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from actors import Escalated, Failed, Later, StepMismatchError, SubtaskStepped
-from actors.testing import settle
+from actors import Failed, StepMismatchError, SubtaskStepped
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, run, shop, spec_of
 from tests.tasks.late_store import LateStore
-from trees import Approve, Check, Escalate, Failover, Retry, Subtask, Task, Verdict, WorkerSpec, start
+from trees import Retry, Subtask, Task, WorkerSpec, start
 
 ONE = (Subtask("x", worker="a"),)
 ONCE = Retry(max_attempts=1)
@@ -115,25 +114,6 @@ def test_a_step_whose_function_raises_records_nothing_and_is_the_same_step_when_
     assert keys[0] == keys[1] == keys[3] != keys[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "function", "words", "said"),
-    [
-        ("", print, {}, "1 to 200 characters"),
-        ("n" * 201, print, {}, "1 to 200 characters"),
-        (7, print, {}, "1 to 200 characters"),
-        ("look", 7, {}, "cannot be called"),
-        ("look", print, {"keep": "forever"}, "keep is 'attempt' or 'subtask'"),
-    ],
-)
-def test_bad_arguments_are_refused_in_the_call(name: Any, function: Any, words: Any, said: str) -> None:
-    async def work(_: Any, context: Any) -> str:
-        with pytest.raises((TypeError, ValueError), match=said):
-            await context.step(name, function, **words)
-        return "refused"
-
-    assert run(ONE, works(work)).results == {"x": "refused"}
-
-
 def test_step_sync_is_refused_on_the_loop_and_refuses_async_code_on_a_thread() -> None:
     calls = Calls()
 
@@ -192,112 +172,6 @@ def test_a_step_within_a_step_has_numbers_of_its_own() -> None:
         ]
 
 
-class Told(dict[str, int]):
-    """An argument whose fingerprint is made when somebody says so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may, self.made = threading.Event(), threading.Event()
-
-    def items(self) -> Any:
-        assert self.may.wait(LONG_S)
-        self.made.set()
-        return super().items()
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_calls_at_once_have_numbers_in_their_order_however_long_their_fingerprints_take(
-    order: tuple[int, ...],
-) -> None:
-    args = [Told() for _ in range(3)]
-
-    async def work(_: Any, context: Any) -> Any:
-        calls = [asyncio.ensure_future(context.step("look", lambda _, at=at: at, arg)) for at, arg in enumerate(args)]
-        calls.append(asyncio.ensure_future(context.step("look", lambda at: at, 3)))
-        begun.set()
-        return await asyncio.gather(*calls)
-
-    begun = threading.Event()
-    with shop(ONE, works(work)) as it:
-        it.begin()
-        assert begun.wait(LONG_S)
-        for at in order:
-            args[at].may.set()
-            assert args[at].made.wait(LONG_S)
-        assert it.report().results == {"x": [0, 1, 2, 3]}
-        assert sorted(stepped(it)) == [("look", at + 1, at) for at in range(4)]
-
-
-@pytest.mark.parametrize("raises_first", [True, False], ids=["before the fingerprint", "after it"])
-def test_who_was_called_before_a_call_raised_does_not_get_the_number_of_that(*, raises_first: bool) -> None:
-    """Else the numbers of those behind it would depend on which came first, the error or the fingerprint."""
-    slow, begun, raised = Told(), threading.Event(), threading.Event()
-
-    async def work(_: Any, context: Any) -> Any:
-        may_raise, tries = asyncio.Event(), 0
-
-        async def fragile(at: int) -> int:
-            nonlocal tries
-            tries += 1
-            if tries == 1:
-                await may_raise.wait()
-                raise OSError
-            return at
-
-        async def until_it_works() -> Any:
-            with pytest.raises(OSError):  # noqa: PT011 - its own
-                await context.step("look", fragile, 1)
-            again = asyncio.ensure_future(context.step("look", fragile, 1))
-            await asyncio.sleep(0)
-            raised.set()
-            return await again
-
-        def look(at: Any) -> int:
-            return at if isinstance(at, int) else 0
-
-        calls = [asyncio.ensure_future(until_it_works())]
-        await asyncio.sleep(0)
-        calls += [asyncio.ensure_future(context.step("look", look, arg)) for arg in (slow, 1, 2)]
-        begun.set()
-        if not raises_first:
-            await asyncio.wait(calls[1:])
-        may_raise.set()
-        return await asyncio.gather(*calls)
-
-    with shop(ONE, works(work)) as it:
-        it.begin()
-        assert begun.wait(LONG_S)
-        if raises_first:
-            assert raised.wait(LONG_S)
-        slow.may.set()
-        assert it.report().results == {"x": [1, 0, 1, 2]}
-        assert sorted(stepped(it)) == [("look", 1, 1), ("look", 2, 0), ("look", 3, 1), ("look", 4, 2)]
-
-
-def test_a_call_that_is_cancelled_before_it_has_a_number_lets_no_later_one_pass_an_earlier_one() -> None:
-    first, second, begun = Told(), Told(), threading.Event()
-
-    async def work(_: Any, context: Any) -> Any:
-        calls = [
-            asyncio.ensure_future(context.step("look", lambda _, at=at: at, arg))
-            for at, arg in enumerate((first, second))
-        ]
-        last = asyncio.ensure_future(context.step("look", lambda at: at, 2))
-        await asyncio.sleep(0)
-        calls[1].cancel()
-        await asyncio.wait({calls[1]})
-        begun.set()
-        return await asyncio.gather(calls[0], last)
-
-    with shop(ONE, works(work)) as it:
-        it.begin()
-        assert begun.wait(LONG_S)
-        first.may.set()
-        assert it.report().results == {"x": [0, 2]}
-        assert sorted(stepped(it)) == [("look", 1, 0), ("look", 2, 2)]
-    second.may.set()
-
-
 def test_a_call_that_is_cancelled_while_its_record_is_written_is_not_made_again() -> None:
     calls, store = Calls(), LateStore()
 
@@ -322,32 +196,6 @@ def test_a_call_that_is_cancelled_while_its_record_is_written_is_not_made_again(
         steps = [(each.number, each.value) for each in handle.events() if isinstance(each, SubtaskStepped)]
     assert steps == [(1, 7), (2, 8)]
     assert calls.of == {7: 1, 8: 1}
-
-
-def test_a_step_within_a_step_belongs_to_it_also_where_its_arguments_are_large() -> None:
-    async def work(_: Any, context: Any) -> Any:
-        return await context.step("outer", lambda: context.step("inner", len, [1] * 2_000))
-
-    with shop(ONE, works(work)) as it:
-        it.submit()
-        assert it.report().results == {"x": 2_000}
-        assert stepped(it) == [("outer#1/inner", 1, 2_000), ("outer", 1, 2_000)]
-
-
-def test_a_step_may_be_made_on_a_loop_of_ones_own_in_a_thread_of_ones_own() -> None:
-    found = list[Any]()
-
-    def work(_: Any, context: Any) -> Any:
-        thread = threading.Thread(target=lambda: found.append(asyncio.run(context.step("look", tuple, [1] * 2_000))))
-        thread.start()
-        thread.join(LONG_S)
-        return len(found)
-
-    with shop(ONE, works(work)) as it:
-        it.submit()
-        assert it.report().results == {"x": 1}
-        assert stepped(it) == [("look", 1, [1] * 2_000)]
-    assert found == [[1] * 2_000]
 
 
 def test_steps_of_many_threads_and_tasks_at_once_are_recorded_once_each() -> None:
@@ -400,78 +248,6 @@ def test_a_retry_starts_without_steps_but_for_those_of_the_subtask() -> None:
     code = Twice(Failed("no"), Failed("no"))
     assert run(ONE, works(code, AT_ONCE)).results == {"x": "done"}
     assert code.calls.of == {"own": 3, "all": 1, "last": 3}
-
-
-def test_a_failover_starts_without_steps_but_for_those_of_the_subtask() -> None:
-    code = Twice(Failed("no"))
-    workers = [
-        WorkerSpec(id="b", execute=code, capabilities=["c"], on_failure=[ONCE, Failover()]),
-        WorkerSpec(id="c", execute=code, capabilities=["c"], on_failure=[ONCE, Failover()]),
-    ]
-    assert run((Subtask("x", capability="c"),), *workers).results == {"x": "done"}
-    assert code.calls.of == {"own": 2, "all": 1, "last": 2}
-
-
-def test_a_revision_starts_without_steps_but_for_those_of_the_subtask() -> None:
-    code = Twice()
-    verdicts = iter([Verdict(passed=False, checks=[Check("x", passed=False, feedback="better")]), Verdict(passed=True)])
-    assert run(ONE, works(code), reviewer=lambda *_: next(verdicts)).results == {"x": "done"}
-    assert code.calls.of == {"own": 2, "all": 1, "last": 2}
-
-
-def test_an_attempt_after_the_answer_of_a_person_or_after_later_is_a_new_one() -> None:
-    code = Twice(Escalated("go on?"), Later(0.0))
-    with shop(ONE, works(code, Escalate(), AT_ONCE)) as it:
-        it.submit()
-        [question] = it.handle.escalations
-        it.handle.respond(question.id, Approve())
-        settle(it.tree)
-        assert it.report().results == {"x": "done"}
-    assert code.calls.of == {"own": 3, "all": 1, "last": 3}
-
-
-def test_an_attempt_that_gave_way_to_something_urgent_runs_again_with_its_steps() -> None:
-    calls, begun, urgent = Calls(), threading.Event(), list[Any]()
-
-    async def work(task: Any, context: Any) -> Any:
-        if context.metadata.get("urgent"):
-            return "urgent"
-        done = [await context.step("look", calls.coro, at) for at in range(3)]
-        if not urgent:
-            begun.set()
-            await asyncio.Event().wait()
-        return done
-
-    plan = (Subtask("x", worker="a", preemptible=True),)
-    with shop(plan, works(work)) as it:
-        it.begin(priority=9)
-        assert begun.wait(LONG_S)
-        urgent.append(1)
-        other = it.tree.submit(Task(goal="soon", priority=0, metadata={"urgent": True}))
-        assert other.result(LONG_S).results == {"x": "urgent"}
-        assert it.report().results == {"x": [0, 1, 2]}
-    assert calls.of == {0: 1, 1: 1, 2: 1}
-
-
-def test_an_orchestrator_that_dies_leaves_the_attempt_and_records_its_steps_afterwards() -> None:
-    calls, gate, begun = Calls(), threading.Event(), threading.Event()
-
-    def work(_: Any, context: Any) -> Any:
-        first = context.step_sync("look", calls.sync, 0)
-        begun.set()
-        assert gate.wait(LONG_S)
-        return [first, context.step_sync("look", calls.sync, 1)]
-
-    with shop(ONE, works(work)) as it:
-        it.begin()
-        assert begun.wait(LONG_S)
-        it.tree.terminate_child("shop/orchestrator")
-        gate.set()
-        it.tree.restart_child("shop/orchestrator")
-        settle(it.tree)
-        assert it.report().results == {"x": [0, 1]}
-        assert stepped(it) == [("look", 1, 0), ("look", 2, 1)]
-    assert calls.of == {0: 1, 1: 1}
 
 
 # -- the end of an attempt ---------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -89,40 +88,6 @@ def test_time_in_the_queue_does_not_count_and_is_told_apart(kind: type[Any]) -> 
     assert report.timings["subtasks"]["first"]["running"] == pytest.approx(100)
 
 
-@BOTH
-def test_an_attempt_that_took_too_long_is_tried_again(kind: type[Any]) -> None:
-    clock = ManualClock()
-    with held_up(kind) as hang:
-        script = kind(hang, "in time")
-        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
-            handle = submitted(tree, "go")
-            hang.wait_until_entered()
-            clock.advance(5)
-            report = handle.result(timeout=LONG_S)
-
-    assert report.results == {"w": "in time"}
-    assert [call.attempt for call in script.calls] == [1, 2]
-
-
-def test_each_attempt_has_the_whole_timeout_for_itself() -> None:
-    clock = ManualClock()
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(InTurn(hang))
-        with start(single(script, timeout_s=5.0, on_failure=[RETRY]), clock=clock) as tree:
-            handle = submitted(tree, "go")
-            hang.wait_until_entered()
-            clock.advance(5)
-            hang.wait_until_entered()
-            clock.advance(4)
-            heard(tree)
-            before = handle.status
-            clock.advance(1)
-            failure(handle)
-
-    assert before is TaskStatus.RUNNING
-    assert [call.remaining_s for call in script.calls] == [5.0, 5.0]
-
-
 # -- idle --------------------------------------------------------------------------------------------------
 
 
@@ -158,25 +123,6 @@ def test_an_attempt_without_a_sign_of_life_is_ended_and_that_is_named_apart(kind
         report = failure(handle)
 
     assert report.failed["w"] == "AttemptTimeoutError: subtask 'w': attempt 1 gave no sign of life for 5 s"
-
-
-def test_silence_counts_from_the_last_sign_of_life() -> None:
-    puppet, clock = Puppet(), ManualClock()
-
-    with start(single(puppet, idle_timeout_s=5.0), clock=clock) as tree:
-        handle = submitted(tree, "go")
-        puppet.does(lambda context: context.heartbeat())
-        clock.advance(4)
-        puppet.does(lambda context: context.heartbeat())
-        clock.advance(4)
-        heard(tree)
-        before = handle.status
-        clock.advance(1)
-        report = failure(handle)
-        puppet.orders.put(None)
-
-    assert before is TaskStatus.RUNNING
-    assert "gave no sign of life for 5 s" in report.failed["w"]
 
 
 # -- cancelling --------------------------------------------------------------------------------------------
@@ -226,27 +172,6 @@ def test_async_code_that_swallows_its_cancellation_is_replaced_after_a_moment() 
 
     assert report.results == {"w": "second"}
     assert (child.state, child.incarnation) == ("running", 2)
-
-
-def test_what_the_code_returns_as_it_is_cancelled_is_its_result() -> None:
-    begun = threading.Event()
-
-    async def work(_task: object, _context: object) -> str:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            return "what there is so far"
-        return "all"
-
-    clock = ManualClock()
-    with start(single(work, timeout_s=5.0), clock=clock) as tree:
-        handle = submitted(tree, "go")
-        assert begun.wait(LONG_S)
-        clock.advance(5)
-        report = handle.result(timeout=LONG_S)
-
-    assert report.results == {"w": "what there is so far"}
 
 
 # -- what hangs --------------------------------------------------------------------------------------------

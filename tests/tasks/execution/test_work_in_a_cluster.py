@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
-    SubtaskProgressed,
-    SubtaskStepped,
     SubtaskSucceeded,
     SupervisorSpec,
     Task,
@@ -45,34 +42,6 @@ def test_work_is_done_there_and_done_again_where_its_actor_died(instruction: str
     worker = WorkerSpec(id="w", execute=there.work, dispatch=on_ray(), start_timeout_s=START_S)
     with start(tree_of(worker, [Subtask("a", worker="w", instruction=instruction)])) as tree:
         assert tree.run(Task(goal="go"), timeout=LONG_S).results["a"] == found
-
-
-def test_the_context_of_an_attempt_works_over_the_wire_and_steps_are_those_of_any_worker(tmp_path: Path) -> None:
-    told: list[Event] = []
-    plan = [Subtask("see", "see", worker="w"), Subtask("ask", "ask", worker="a"), Subtask("steps", worker="s")]
-    spec = SupervisorSpec(
-        id="t",
-        tasks=Tasks(planner=StaticPlan(plan)),
-        children=[
-            WorkerSpec(id="w", execute=there.work, dispatch=on_ray(), start_timeout_s=START_S),
-            WorkerSpec(id="a", execute=there.async_work, dispatch=on_ray(), start_timeout_s=START_S),
-            WorkerSpec(id="s", execute=there.steps, dispatch=on_ray(), start_timeout_s=START_S),
-            WorkerSpec(id="o", actor=there.Working),
-        ],
-    )
-    with start(spec) as tree:
-        tree.subscribe(lambda event: told.append(event) if isinstance(event, SubtaskProgressed) else None)
-        handle = tree.submit(Task("go", inputs={"notes": str(tmp_path / "notes")}))
-        report = handle.result(LONG_S)
-        made = [(each.step, each.number) for each in handle.events() if isinstance(each, SubtaskStepped)]
-        assert eventually(lambda: told)
-    seen = report.results["see"]
-    assert (seen["goal"], seen["path"], seen["attempt"], seen["key"]) == ("go", "t/w", 1, True)
-    assert report.results["ask"] == {"of": "o", "pid": os.getpid()}
-    assert report.results["steps"][:2] == ["made 1", "made 2"]
-    assert made == [("s", 1), ("key", 1), ("s", 2)]
-    assert [(each.subtask, each.fraction, each.text) for each in told] == [("see", 0.5, "half")]
-    assert report.usage.tokens == 3
 
 
 def test_an_attempt_past_its_time_is_killed_and_the_worker_comes_back() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import pickle
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ProcessDiedError, RemoteError
+from actors import ProcessDiedError
 from tests.actors.dispatch.process_trees import runs
 from tests.actors.dispatch.process_workers import OddError
 from tests.support.hardening import eventually
@@ -112,37 +110,12 @@ def test_what_cannot_be_pickled_or_rebuilt_is_in_a_process_what_it_is_anywhere(c
     assert here[3] == 0
 
 
-def test_a_remote_error_crosses_without_the_class_that_it_stands_for() -> None:
-    class HiddenError(Exception):
-        pass
-
-    error = copy.copy(RemoteError("HiddenError", "no", HiddenError))
-    assert (type(error), str(error), error.stands_for) == (RemoteError, "HiddenError: no", None)
-    assert b"<locals>" not in pickle.dumps(RemoteError("HiddenError", "no", HiddenError))
-
-
-def test_an_error_that_cannot_be_rebuilt_is_tried_again_where_its_class_is_named() -> None:
-    retry = Retry(max_attempts=3, initial_s=0.0, retry_on=(OddError,))
-    worker = WorkerSpec(id="w", execute=there.give, dispatch="process", on_failure=[retry])
-    plan = StaticPlan([Subtask("x", "an error", worker="w")])
-    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[worker])) as tree:
-        assert report_of(tree).graph[0].attempts == 3
-
-
 def test_later_puts_it_back_at_no_cost_and_done_says_what_it_used(tmp_path: Path) -> None:
     with start(spec_of(("w", "later"), ("w", "done"))) as tree:
         report = report_of(tree, once=str(tmp_path / "once"))
         assert report.results == {"s0": "done in attempt 1", "s1": "done"}
         assert report.usage.tokens == 5
         assert tree.child("p/w").incarnation == 1
-
-
-def test_what_it_asks_with_and_the_host_cannot_rebuild_is_an_error_of_that_one_call_and_nobody_waits() -> None:
-    with start(spec_of(("w", "ask oddly"), ("a", "ask"))) as tree:
-        report = report_of(tree)
-        assert "NotPicklableError" in str(report.failed["s0"])
-        assert tree.child("p/w").incarnation == 1
-        assert report.results["s1"]["of"] == "o"
 
 
 def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_the_worker_comes_back() -> None:

@@ -17,7 +17,6 @@ from trees import (
     Subtask,
     SupervisorSpec,
     Task,
-    TaskCancelledError,
     TaskFailedError,
     Tasks,
     TaskSubmitted,
@@ -111,39 +110,11 @@ def test_one_that_goes_on_is_followed_from_its_beginning_to_its_end() -> None:
     assert books.counts == {("work", "t/two/1", 1): 1}
 
 
-def test_a_task_that_has_the_id_of_one_of_an_earlier_process_that_was_removed_is_one_of_this_process() -> None:
-    old, books = Books(), Books()
-    books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t/two/1"))
-
-    with start(shop(books), store=books.store) as tree:
-        tree.task("t").result(60)
-        assert ([each.id for each in tree.resumed()], tree.task("t").kept) == (["t"], ["one"])
-        tree.remove_task("t")
-        handle = tree.submit(TASK)
-        handle.result(60)
-
-        assert ([each.id for each in tree.resumed()], handle.kept) == ([], [])
-        assert [event.seq for event in handle.events(new=True)] == [event.seq for event in handle.events()]
-
-
-def test_one_that_hangs_again_can_be_cancelled() -> None:
-    old, books = Books(), Books()
-    books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t/two/1"))
-
-    with start(shop(books, hangs=True), store=books.store) as tree:
-        handle = tree.task("t")
-        assert [each.id for each in tree.tasks("running")] == ["t"]
-        handle.cancel("enough")
-        with pytest.raises(TaskCancelledError):
-            handle.result(60)
-        assert "two" in handle.dump()
-
-
 def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_by_the_handle() -> None:
     old, books = Books(), Books()
     with start(shop(old), store=old.store) as tree:
         tree.submit(Task("ask", id="a"), path="p/asking")
-        old.store.changes_when(task_events.EscalationRaised, "a")
+        old.store.wait_for(task_events.EscalationRaised, "a")
     books.store = NotingStore(old.store.changes_of_all())
 
     with start(shop(books), store=books.store) as tree:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-import trees as task_events
 from actors import Failed
-from tests.tasks.resuming import Books, NotingStore, crashed, people, records, report_of
+from tests.tasks.resuming import Books, NotingStore, crashed, people, report_of
 from trees import (
-    Approve,
     Edit,
     Escalate,
     Failover,
@@ -136,43 +134,3 @@ def test_what_nobody_here_knows_how_to_undo_is_asked_of_a_person(answer: Any, co
     assert "'old'" in asked[0]
     assert report.compensated == compensated
     assert books.counts == {}
-
-
-def test_a_retry_of_a_worker_that_is_gone_is_made_by_who_can_do_it_now() -> None:
-    old, books = Books(), Books()
-
-    def fails(_: Any, context: Any) -> None:
-        old.work(context)
-        raise Failed("not yet", retryable=True)
-
-    soon = Retry(max_attempts=3, initial_s=0.05, factor=1.0, max_s=0.05, jitter=0.0)
-    subtask = Subtask("s", capability="it")
-    former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[soon])
-    with start(former, store=old.store) as tree:
-        tree.submit(TASK)
-        books.store = NotingStore(old.store.changes_when(task_events.SubtaskRetrying, "t", "s"))
-
-    spec = root(subtask, worker(books, "new", capabilities={"it"}), on_failure=[soon])
-    with start(spec, store=books.store) as tree:
-        report = report_of(tree, "t")
-
-    assert report.results == {"s": "done by new"}
-    assert [record.attempt for record in records(books.store, "t", task_events.SubtaskStarted)] == [1, 2]
-
-
-def test_a_question_about_a_worker_that_is_gone_can_still_be_answered() -> None:
-    old, books = Books(), Books()
-
-    def fails(_: Any, context: Any) -> None:
-        old.work(context)
-        raise Failed("not by itself")
-
-    subtask = Subtask("s", capability="it")
-    former = root(subtask, WorkerSpec(id="old", execute=fails, capabilities={"it"}), on_failure=[Escalate()])
-    books.store = NotingStore(crashed(former, old, TASK, "work", "t/s/1", 1, has_ended=True))
-
-    with start(root(subtask, worker(books, "new", capabilities={"it"})), store=books.store) as tree:
-        people(tree, lambda _: Approve())
-        report = report_of(tree, "t")
-
-    assert report.results == {"s": "done by new"}

@@ -29,7 +29,3 @@ def held(planner: Any = ONE) -> Iterator[tuple[Tree, Hang, AsyncScriptedExecutab
             yield tree, hang, script
         finally:
             hang.release()
-
-
-def incarnation_of(tree: Tree) -> int:
-    return tree.child("p/orchestrator").incarnation

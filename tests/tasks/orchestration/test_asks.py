@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from actors import ActorsError
-from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable, settle
+from actors.testing import ManualClock, ScriptedExecutable
 from tests.tasks.dispatching import LONG_S, one, shop, submitted
 from trees import (
-    StaticPlan,
-    SubtaskFailedError,
     SupervisorSpec,
-    Tasks,
     WorkerSpec,
     start,
 )
@@ -55,51 +51,6 @@ def test_an_ask_gives_the_result_and_the_one_asked_sees_only_what_it_was_told(as
     assert (call.goal, call.instruction, call.inputs, call.results) == ("go", "help me", {"x": 1}, {})
 
 
-@ASKERS
-def test_what_was_asked_for_and_failed_is_an_error_that_the_asker_may_catch(asker: Any) -> None:
-    caught: list[BaseException] = []
-
-    async def careful(task: object, context: Any) -> str:
-        try:
-            await asks(task, context)
-        except SubtaskFailedError as error:
-            caught.append(error)
-        return "without help"
-
-    def careful_sync(task: object, context: Any) -> str:
-        try:
-            asks_sync(task, context)
-        except SubtaskFailedError as error:
-            caught.append(error)
-        return "without help"
-
-    code = careful if asker is asks else careful_sync
-    with start(with_helper(code, ScriptedExecutable(OSError("no line"))), clock=ManualClock()) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert report.results["asker"] == "without help"
-    assert "no line" in str(caught[0])
-
-
-@pytest.mark.parametrize("name", ["nobody", "orchestrator", "shop", ""])
-def test_an_ask_for_what_nobody_can_do_says_what_is_known(name: str) -> None:
-    caught: list[BaseException] = []
-
-    async def asker(_task: object, context: Any) -> str:
-        try:
-            await context.ask(name, "help")
-        except ActorsError as error:
-            caught.append(error)
-        return "alone"
-
-    with start(with_helper(asker, ScriptedExecutable()), clock=ManualClock()) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert report.results["asker"] == "alone"
-    assert type(caught[0]).__name__ == "NoCapableWorkerError"
-    assert "help" in str(caught[0])
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -118,74 +69,3 @@ def test_an_ask_that_is_none_says_what_is_wrong_with_it(asked: tuple[Any, ...], 
         with pytest.raises(ActorsError, match=f"context.ask: {said}"):
             handle.result(LONG_S)
     assert helper.calls == []
-
-
-def test_an_ask_ends_with_its_timeout_and_what_was_asked_for_is_withdrawn() -> None:
-    clock = ManualClock()
-    with Hang() as hang:
-        helper = AsyncScriptedExecutable(hang)
-
-        async def asker(_task: object, context: Any) -> str:
-            try:
-                return str(await context.ask("help", "help", timeout=5))
-            except SubtaskFailedError:
-                return "waited long enough"
-
-        with start(with_helper(asker, helper), clock=clock) as tree:
-            handle = submitted(tree, "go")
-            hang.wait_until_entered()
-            clock.advance(5)
-            report = handle.result(timeout=LONG_S)
-            settle(tree)
-
-    assert report.results["asker"] == "waited long enough"
-    assert helper.calls[0].ended == "CancelledError"
-
-
-def test_a_member_of_a_team_may_ask_whoever_stands_beside_its_team() -> None:
-    helper = ScriptedExecutable("helped")
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan([one("member")])),
-        children=[WorkerSpec(id="member", execute=asks)],
-    )
-    spec = shop(team, WorkerSpec(id="helper", execute=helper, capabilities={"help"}), plans={"go": [one("team")]})
-
-    with start(spec, clock=ManualClock()) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert report.results["team"] == {"member": "helped"}
-
-
-def test_an_asker_whose_answer_comes_from_above_its_team_goes_on_only_in_a_slot_of_its_team() -> None:
-    busy, most = 0, 0
-
-    async def work() -> None:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        busy -= 1
-
-    async def asker(task: object, context: Any) -> object:
-        await work()
-        answer = await asks(task, context)
-        await work()
-        return answer
-
-    async def other(_task: object, _context: object) -> None:
-        await work()
-
-    plan = [one("asker"), *(one(f"o{n}", "other") for n in range(6))]
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan(plan), max_parallel=1),
-        children=[WorkerSpec(id="asker", execute=asker), WorkerSpec(id="other", execute=other)],
-    )
-    helper = WorkerSpec(id="helper", execute=AsyncScriptedExecutable("helped"), capabilities={"help"})
-
-    with start(shop(team, helper, plans={"go": [one("team")]}), clock=ManualClock()) as tree:
-        tree.run("go", timeout=LONG_S)
-
-    assert most == 1

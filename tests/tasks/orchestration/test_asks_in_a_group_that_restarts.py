@@ -11,14 +11,10 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ChildExited, Escalated, EscalationRaised
+from actors import ChildExited
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, faulty
-from tests.support.hardening import eventually
 from trees import (
-    Escalate,
-    Plan,
-    Respond,
     Retry,
     StaticPlan,
     Subtask,
@@ -128,139 +124,6 @@ def test_a_member_of_a_team_is_stopped_at_once_that_waits_for_a_helper_above(ask
         assert report.results == {"team": {"asker": "helped"}}
         assert record.exits("shop/team/asker") == ["shutdown"]
         assert helper.calls == 2
-
-
-@ASKERS
-@pytest.mark.parametrize("is_team", [False, True])
-@pytest.mark.parametrize("words", [{}, {"pool": 2}], ids=["worker", "pool"])
-def test_so_is_whoever_waits_for_an_older_one_that_waits_for_the_helper(
-    asks: Any, is_team: bool, words: dict[str, Any]
-) -> None:
-    """The older one is up, and could begin again and again: each time its helper is down."""
-    helper = Helper()
-    middle: WorkerSpec | SupervisorSpec = WorkerSpec(id="middle", execute=asks, shutdown="infinity")
-    if is_team:
-        plan = StaticPlan([Subtask("of_team")])
-        of_team = WorkerSpec(id="of_team", execute=asks, shutdown="infinity")
-        middle = SupervisorSpec(id="middle", tasks=Tasks(planner=plan), children=[of_team])
-
-    def asks_middle(_: object, context: Any) -> Any:
-        return context.ask_sync("middle", "help me")
-
-    first = WorkerSpec(id="asker", execute=asks_middle, shutdown="infinity", **words)
-    with start(shop(middle, first, WorkerSpec(id="helper", execute=helper.is_broken_off))) as tree:
-        record = Record(tree)
-        handle = tree.submit(Task("go"))
-        restart(tree, helper)
-        report = handle.result(timeout=LONG_S)
-
-        assert report.results == {"asker": {"of_team": "helped"} if is_team else "helped"}
-        assert {event.reason for event in record.of(ChildExited) if event.path.startswith("shop/asker")} == {"shutdown"}
-        assert not record.of(SubtaskFailed)
-
-
-def test_whoever_is_not_to_stop_has_his_answer_of_one_that_was_cut_off_with_another_one_of_its_group() -> None:
-    """The asker waits for the first, that for the second, and that for the helper: the last three are the group."""
-    begun, calls = Hang(deaf=True), list[str]()
-
-    def asks_first(_: object, context: Any) -> Any:
-        calls.append("asker")
-        return context.ask_sync("first", "help me")
-
-    def first(*_: object) -> Any:
-        calls.append("first")
-        return actors.ref("shop/second").ask("help me", timeout=None)
-
-    def second(_: object) -> Any:
-        begun.hold()
-        return actors.ref("shop/helper").ask("help", timeout=None)
-
-    spec = SupervisorSpec(
-        id="shop",
-        strategy="rest_for_one",
-        tasks=Tasks(planner=StaticPlan([Subtask("asker")]), on_failure=[]),
-        children=[
-            asker(asks_first),
-            faulty("culprit"),
-            WorkerSpec(id="second", handle=second, shutdown="infinity"),
-            WorkerSpec(id="first", execute=first, shutdown="infinity"),
-            WorkerSpec(id="helper", handle=lambda _: "helped"),
-        ],
-    )
-    with begun, start(spec) as tree:
-        handle = tree.submit(Task("go"))
-        begun.wait_until_entered(LONG_S)
-        helper = tree.ref("shop/helper")
-        tree.ref("shop/culprit").tell("raise ValueError")
-        eventually(lambda: not helper.is_alive(), "the end of the helper")
-        begun.release()
-        report = handle.result(timeout=LONG_S)
-
-        assert report.results == {"asker": "helped"}
-        assert calls == ["asker", "first", "first"]
-
-
-class Desk:
-    """A team that comes to one point of what it is asked for, the first time, and no further before it is stopped."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.begun = threading.Event()
-
-    async def come_to(self, where: str) -> None:
-        if where == self.where and not self.begun.is_set():
-            self.begun.set()
-            await asyncio.Event().wait()
-
-    async def plan(self, *_: object) -> Plan:
-        await self.come_to("plans")
-        return Plan([Subtask("member")])
-
-    async def work(self, _: object, context: Any) -> str:
-        await self.come_to("works")
-        if self.where == "asks" and not context.feedback:
-            raise Escalated("Who?")
-        if self.where == "waits" and not self.begun.is_set():
-            raise ConnectionError
-        return "helped"
-
-    async def review(self, *_: object) -> bool:
-        await self.come_to("reviews")
-        return True
-
-    async def combine(self, _: object, results: dict[str, Any]) -> Any:
-        await self.come_to("combines")
-        return results["member"]
-
-    def spec(self) -> SupervisorSpec:
-        ladder = [Retry(initial_s=1.0, jitter=0.0), Escalate()]
-        tasks = Tasks(planner=self.plan, reviewer=self.review, synthesizer=self.combine)
-        member = WorkerSpec(id="member", execute=self.work, on_failure=ladder)
-        return SupervisorSpec(id="helper", tasks=tasks, children=[member])
-
-
-@ASKERS
-@pytest.mark.parametrize("where", ["plans", "works", "reviews", "combines", "asks", "waits"])
-def test_so_is_whoever_waits_for_a_team_that_was_stopped_first_whatever_it_was_doing(asks: Any, where: str) -> None:
-    desk = Desk(where)
-
-    with start(shop(asker(asks), desk.spec())) as tree:
-        record = Record(tree)
-        handle = tree.submit(Task("go"))
-        if where == "asks":
-            record.wait_for(EscalationRaised)
-        elif where == "waits":
-            record.wait_for(SubtaskRetrying)
-            desk.begun.set()
-        else:
-            assert desk.begun.wait(LONG_S)
-        tree.ref("shop/culprit").tell("raise ValueError")
-
-        assert record.wait_for(ChildExited, "shop/asker")[0].reason == "shutdown"
-        if where == "asks":
-            handle.respond(record.of(EscalationRaised)[0].escalation, Respond("you"))
-        assert handle.result(timeout=LONG_S).results == {"asker": "helped"}
-        assert not record.of(SubtaskFailed)
 
 
 @ASKERS

@@ -6,24 +6,19 @@ from typing import Any
 
 import pytest
 
-from actors import Later
 from actors.testing import AsyncScriptedExecutable, Hang, settle
 from tests.support.attempts import LONG_S, SLOWLY, Shop, no, shop
 from tests.tasks.late_store import LateStore
 from tests.tasks.scripted import CHAIN, ONE, loop, sync
 from trees import (
-    Escalate,
     StaticPlan,
     Subtask,
     SubtaskCancelled,
     SubtaskRetrying,
     SupervisorSpec,
-    Synthesized,
-    Task,
     TaskCancelledError,
     TaskFinished,
     Tasks,
-    Verdict,
     WorkerSpec,
     start,
 )
@@ -51,62 +46,6 @@ def cancelled(it: Shop) -> None:
     assert it.handle.status == "cancelled"
     assert len(it.events(TaskFinished)) == 1
     assert all(row.load == 0 for row in it.tree.registry())
-
-
-def test_while_it_is_planned() -> None:
-    held = Hang()
-
-    async def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
-        await held.hold_async()
-        return list(ONE)
-
-    script, a = sync("a")
-    with shop((), a, planner=planner) as it:
-        it.begin()
-        held.wait_until_entered()
-        it.handle.cancel()
-        cancelled(it)
-
-    assert script.calls == []
-
-
-def test_while_a_thread_plans_it() -> None:
-    with Hang(deaf=True) as held:
-
-        def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
-            held.hold()
-            return list(ONE)
-
-        script, a = sync("a")
-        with shop((), a, planner=planner) as it:
-            it.begin()
-            held.wait_until_entered()
-            it.handle.cancel("enough")
-            with pytest.raises(TaskCancelledError, match="enough"):
-                it.handle.result(timeout=LONG_S)
-            held.release()
-            settle(it.tree)
-
-    assert script.calls == []
-
-
-def test_while_it_is_queued() -> None:
-    with Hang() as held:
-        script, a = loop("a", held)
-        with shop(ONE, a) as it:
-            running = it.begin()
-            held.wait_until_entered()
-            it.begin()
-            it.pass_()
-            it.handle.cancel()
-            with pytest.raises(TaskCancelledError):
-                it.handle.result(timeout=LONG_S)
-            skipped = it.report().skipped
-            held.release()
-            running.result(timeout=LONG_S)
-
-    assert list(skipped) == ["x"]
-    assert len(script.calls) == 1
 
 
 def test_while_an_async_attempt_runs_it_is_cancelled_at_once_and_what_is_done_is_in_the_report() -> None:
@@ -139,88 +78,6 @@ def test_while_a_sync_attempt_runs_its_incarnation_is_replaced() -> None:
 
             assert again.result(timeout=LONG_S).status == "succeeded"
             assert it.tree.which_children("shop")[1].state == "running"
-
-
-def test_a_sync_attempt_that_comes_back_in_time_keeps_its_result() -> None:
-    held = Hang(deaf=True)
-    _, a = sync("a", held)
-    with shop(ONE, a) as it:
-        it.begin()
-        held.wait_until_entered()
-        it.handle.cancel()
-        it.pass_()
-        held.release()
-        cancelled(it)
-
-        assert it.report().results == {"x": "sell"}
-
-
-def test_while_it_waits_for_its_next_attempt() -> None:
-    script, a = sync("a", no)
-    with shop(ONE, a, on_failure=[SLOWLY]) as it:
-        it.submit()
-        it.handle.cancel()
-        cancelled(it)
-        it.advance(100.0)
-
-    assert len(script.calls) == 1
-
-
-def test_while_it_was_put_off() -> None:
-    script, a = sync("a", Later(30.0))
-    with shop(ONE, a) as it:
-        it.submit()
-        it.handle.cancel()
-        cancelled(it)
-        it.advance(100.0)
-
-    assert len(script.calls) == 1
-
-
-def test_while_somebody_is_asked() -> None:
-    script, a = sync("a", no)
-    with shop(ONE, a, on_failure=[Escalate(timeout_s=60)]) as it:
-        it.submit()
-        it.handle.cancel()
-        cancelled(it)
-        left = it.tree.escalations()
-        it.advance(100.0)
-
-    assert left == []
-    assert len(script.calls) == 1
-
-
-def test_while_it_is_reviewed() -> None:
-    held = Hang()
-
-    async def reviewer(task: Task, plan: Any, results: dict[str, Any]) -> Verdict:
-        await held.hold_async()
-        return Verdict(passed=True)
-
-    with shop(ONE, sync("a", "done")[1], reviewer=reviewer) as it:
-        it.begin()
-        held.wait_until_entered()
-        it.handle.cancel()
-        cancelled(it)
-
-        assert it.report().results == {"x": "done"}
-
-
-def test_while_its_results_are_combined() -> None:
-    held = Hang()
-
-    async def synthesizer(task: Task, results: dict[str, Any]) -> str:
-        await held.hold_async()
-        return "all"
-
-    with shop(ONE, sync("a", "done")[1], synthesizer=synthesizer) as it:
-        it.begin()
-        held.wait_until_entered()
-        it.handle.cancel()
-        cancelled(it)
-
-        assert it.report().results == {"x": "done"}
-        assert it.events(Synthesized) == []
 
 
 def test_after_it_has_ended_nothing_happens() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.support.asking import LONG_S, Stuck, asking, asking_sync, assert_noth
 from tests.support.attempts import AT_ONCE
 from tests.support.load import beside_others
 from trees import (
-    NoCapableWorkerError,
     Subtask,
     SubtaskCancelled,
     SubtaskDelegated,
@@ -179,33 +177,7 @@ def test_whoever_handles_it_goes_on() -> None:
     assert run(shop(*workers)).results == {"only": "without it: only"}
 
 
-@BOTH
-def test_who_asks_for_what_nobody_can_do_is_told_who_is_there(ask: Any) -> None:
-    report = run(shop(WorkerSpec(id="a", execute=ask("fly")), WorkerSpec(id="b", execute=does, capabilities={"walk"})))
-
-    assert NoCapableWorkerError.__name__ in report.failed["only"]
-    assert "'fly'" in report.failed["only"]
-    assert "walk" in report.failed["only"]
-
-
 # -- time ----------------------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_an_ask_ends_when_its_time_is_up_and_what_was_asked_for_is_cancelled(ask: Any) -> None:
-    stuck, clock = Stuck(), ManualClock()
-    workers = [WorkerSpec(id="a", execute=ask("b", timeout=30)), WorkerSpec(id="b", execute=stuck)]
-    with start(shop(*workers), clock=clock) as tree:
-        handle = tree.submit("the goal")
-        assert stuck.begun.wait(LONG_S)
-
-        clock.advance(31)
-
-        with pytest.raises(TaskFailedError) as info:
-            handle.result(LONG_S)
-        assert stuck.cancelled.wait(LONG_S)
-        assert info.value.report is not None
-        assert "no result in" in info.value.report.failed["only"]
 
 
 @BOTH
@@ -242,17 +214,6 @@ def test_what_was_asked_for_is_cancelled_with_the_attempt_that_asked() -> None:
         assert_nothing_left(tree)
 
 
-@pytest.mark.parametrize("ask", [asking, asking_sync], ids=["async", "sync"])
-def test_nothing_is_kept_of_the_asks_of_an_attempt_that_took_too_long(ask: Any) -> None:
-    with start(shop(WorkerSpec(id="a", execute=ask("b"), timeout_s=0.05), WorkerSpec(id="b", execute=Stuck()))) as tree:
-        for _ in range(3):
-            with pytest.raises(TaskFailedError):
-                tree.run("the goal", timeout=LONG_S)
-        settle(tree)
-
-        assert_nothing_left(tree)
-
-
 def test_what_nobody_waits_for_any_longer_is_withdrawn_while_its_asker_goes_on() -> None:
     """Also before the attempt that had asked has ended: that one has its slot again, and is not held up by it."""
     stuck = Stuck()
@@ -275,45 +236,6 @@ def test_what_nobody_waits_for_any_longer_is_withdrawn_while_its_asker_goes_on()
         SubtaskDelegated,
         SubtaskCancelled,
     ]
-
-
-def test_a_late_ask_of_an_attempt_that_has_ended_is_refused() -> None:
-    late: list[BaseException] = []
-    asked = threading.Event()
-    threads: list[threading.Thread] = []
-
-    def leaves_a_thread(_: Any, context: Any) -> str:
-        def ask() -> None:
-            over.wait(LONG_S)
-            try:
-                context.ask_sync("b", "too late")
-            except SubtaskFailedError as error:
-                late.append(error)
-            asked.set()
-
-        threads.append(threading.Thread(target=ask))
-        threads[0].start()
-        return "done"
-
-    over = threading.Event()
-    plan = [Subtask("only", worker="a"), Subtask("other", worker="c")]
-    stuck = Stuck()
-    workers = [
-        WorkerSpec(id="a", execute=leaves_a_thread),
-        WorkerSpec(id="b", execute=does),
-        WorkerSpec(id="c", execute=stuck),
-    ]
-    with start(shop(*workers, plan=plan)) as tree:
-        handle = tree.submit("the goal")
-        for event in handle.events():
-            if type(event).__name__ == "SubtaskSucceeded":
-                break
-        over.set()
-
-        assert asked.wait(LONG_S)
-        assert len(late) == 1
-        threads[0].join(LONG_S)
-        handle.cancel()
 
 
 def test_a_worker_that_waits_in_an_ask_does_not_hold_up_the_stop_of_its_tree() -> None:

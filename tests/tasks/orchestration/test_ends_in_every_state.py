@@ -8,7 +8,6 @@ import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock, ScriptedExecutable
 from tests.support.hardening import eventually
-from tests.tasks.orchestrators import kill_orchestrator
 from tests.tasks.outcomes import TWO, assert_alive, ended, one_worker, result_of
 from trees import (
     Escalate,
@@ -253,32 +252,3 @@ def test_a_worker_that_parks_while_others_wait_for_it_fails_them_too() -> None:
     assert raised is TaskFailedError
     assert set(report.failed) == {"a", "b"}
     assert state == "parked"
-
-
-@pytest.mark.parametrize("way", ["crashed", "terminated and restarted"])
-@pytest.mark.parametrize("state", ["running", "running on a thread", "reviewing", "combining", "planning", "queued"])
-def test_an_orchestrator_that_goes_away_is_replaced_and_what_runs_is_waited_for(state: str, way: str) -> None:
-    moment = Moment(state)
-    moment.plan = TWO.plan(Task(goal="x"), ()) if state == "planning" else moment.plan
-    with start(moment.spec, clock=moment.clock) as tree:
-        handle = tree.submit("do it")
-        moment.reach(tree, handle)
-        if way == "crashed":
-            kill_orchestrator(tree)
-        else:
-            tree.terminate_child("p/orchestrator")
-            tree.restart_child("p/orchestrator")
-        eventually(
-            lambda: tree.child("p/orchestrator").incarnation == 2 and tree.child("p/orchestrator").state == "running"
-        )
-        if state in {"planning", "reviewing", "combining"}:
-            handle.cancel()
-        moment.hang.release()
-        report, _ = ended(handle)
-        assert_alive(tree, 2)
-
-    if state not in {"planning", "reviewing", "combining"}:
-        assert report.status is TaskStatus.SUCCEEDED
-        assert set(report.results) == {"a", "b"}
-        assert sorted(call.subtask for call in moment.script.calls) == ["a", "b"]
-    assert len(moment.steps.calls) == (state in {"planning", "reviewing", "combining"})

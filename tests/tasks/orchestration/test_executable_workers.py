@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from actors import Escalated, Failed, Later, Rejected, Worker
-from actors.testing import ScriptedExecutable
+from actors import Escalated, Failed, Rejected, Worker
 from tests.tasks.one_subtask import one, report_of
 from trees import (
     Done,
-    Retry,
     StaticPlan,
     Subtask,
-    SubtaskStatus,
     SupervisorSpec,
-    TaskFailedError,
     Tasks,
     TaskStatus,
     Usage,
@@ -165,53 +161,6 @@ def test_a_worker_keeps_its_object_from_one_task_to_the_next(worker: type[Worker
     assert results == [1, 2, 3]
 
 
-@pytest.mark.parametrize("worker", [Counting, CountingAsync])
-def test_an_exception_of_a_worker_object_replaces_it_and_the_next_attempt_has_a_clean_one(worker: type[Worker]) -> None:
-    plan = StaticPlan([Subtask("a", worker="w", inputs={"break": 2})])
-    tasks = Tasks(planner=plan, on_failure=[Retry(2, initial_s=0)])
-    with start(SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", actor=worker)])) as tree:
-        first = tree.run("count", timeout=60)
-        second = tree.run("count", timeout=60)
-        info = tree.child("p/w")
-
-    assert first.results == {"a": 1}
-    assert second.results == {"a": 1}
-    assert second.graph[0].attempts == 2
-    assert info.incarnation == 2
-
-
-def test_an_exception_of_a_plain_function_replaces_nothing() -> None:
-    script = ScriptedExecutable(ValueError("no"), "ok")
-    with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
-        report = tree.run("read it", timeout=60)
-        info = tree.child("p/w")
-
-    assert report.results == {"a": "ok"}
-    assert info.incarnation == 1
-
-
-def test_expected_makes_a_failure_of_what_a_worker_object_raises() -> None:
-    plan = StaticPlan([Subtask("a", worker="w", inputs={"break": 1})])
-    tasks = Tasks(planner=plan, on_failure=[])
-    worker = WorkerSpec(id="w", actor=Counting, expected=(ValueError,))
-    with start(SupervisorSpec(id="p", tasks=tasks, children=[worker])) as tree:
-        with pytest.raises(TaskFailedError, match="broken"):
-            tree.run("count", timeout=60)
-        info = tree.child("p/w")
-
-    assert info.incarnation == 1
-
-
-def test_a_system_exit_of_a_plain_function_is_always_a_crash() -> None:
-    script = ScriptedExecutable(SystemExit(3), "ok")
-    with start(one(script.execute, on_failure=[Retry(2, initial_s=0)])) as tree:
-        report = tree.run("read it", timeout=60)
-        info = tree.child("p/w")
-
-    assert report.results == {"a": "ok"}
-    assert info.incarnation == 2
-
-
 # -- what it may say -------------------------------------------------------------------------------------------
 
 
@@ -221,29 +170,6 @@ def test_done_carries_a_value_and_what_it_used() -> None:
     assert report.results == {"a": "ok"}
     assert (report.usage.tokens, report.usage.cost) == (5, 0.5)
     assert report.graph[0].usage.tokens == 5
-
-
-def test_what_the_context_was_told_is_added_to_what_done_says() -> None:
-    def execute(task: Any, context: Any) -> Any:
-        context.use(tokens=2, cost=0.25)
-        context.use(tokens=1)
-        return Done("ok", usage=Usage(tokens=5))
-
-    report = report_of(one(execute))
-
-    assert (report.usage.tokens, report.usage.cost) == (8, 0.25)
-
-
-def test_what_a_failed_attempt_used_counts_too() -> None:
-    def execute(task: Any, context: Any) -> Any:
-        context.use(tokens=10)
-        if context.attempt == 1:
-            raise ValueError("no")
-        return "ok"
-
-    report = report_of(one(execute, on_failure=[Retry(2, initial_s=0)]))
-
-    assert report.usage.tokens == 20
 
 
 @pytest.mark.parametrize("way", ["raised", "returned"])
@@ -270,46 +196,3 @@ def test_a_signal_means_the_same_raised_and_returned(signal: Any, text: str, way
 
     assert report.status is TaskStatus.FAILED
     assert text in report.failed["a"]
-
-
-def test_failed_that_is_not_retryable_is_not_tried_again() -> None:
-    script = ScriptedExecutable(Failed("gone", retryable=False))
-    report = report_of(one(script.execute, on_failure=[Retry(3, initial_s=0)]))
-
-    assert len(script.calls) == 1
-    assert report.failed == {"a": "gone"}
-
-
-def test_later_is_tried_again_and_counts_as_no_attempt() -> None:
-    script = ScriptedExecutable(Later(0), Later(0), "ok", by="call")
-    report = report_of(one(script.execute))
-
-    assert report.results == {"a": "ok"}
-    assert [call.attempt for call in script.calls] == [1, 1, 1]
-    assert report.graph[0].attempts == 1
-
-
-def test_later_is_said_at_most_ten_times() -> None:
-    script = ScriptedExecutable(Later(0), by="call")
-    report = report_of(one(script.execute))
-
-    assert len(script.calls) == 11
-    assert report.graph[0].status is SubtaskStatus.FAILED
-
-
-def test_rejected_goes_to_the_next_one_who_can_do_it() -> None:
-    first, second = ScriptedExecutable(Rejected("not mine")), ScriptedExecutable("ok")
-    plan = StaticPlan([Subtask("a", capability="read")])
-    spec = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=plan, on_failure=[]),
-        children=[
-            WorkerSpec(id="first", execute=first.execute, capabilities={"read"}),
-            WorkerSpec(id="second", execute=second.execute, capabilities={"read"}),
-        ],
-    )
-    with start(spec) as tree:
-        reports = [tree.run("read it", timeout=60) for _ in range(2)]
-
-    assert [report.results for report in reports] == [{"a": "ok"}] * 2
-    assert [report.graph[0].worker for report in reports] == ["second"] * 2

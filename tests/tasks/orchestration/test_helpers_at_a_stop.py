@@ -15,9 +15,6 @@ from tests.support.crew import LONG_S, Record, meanwhile
 from tests.support.hardening import Gate
 from trees import (
     Plan,
-    Retry,
-    StepPutBack,
-    StepStarted,
     Subtask,
     SubtaskFailed,
     SubtaskQueued,
@@ -115,49 +112,6 @@ def test_an_attempt_whose_helper_was_stopped_before_it_goes_on_in_the_next_proce
         assert tree.task("t").result(timeout=LONG_S).results == {"work": 42}
 
 
-def asks_a_helper_when_it_may(_: Subtask, __: Context) -> Any:
-    actors.ref("shop/gate").ask("may I?", timeout=LONG_S)
-    try:
-        return actors.ref("shop/helper").ask(21, timeout=LONG_S)
-    except ActorStoppedError:
-        raise RuntimeError("the tool has failed") from None
-
-
-@pytest.mark.parametrize("dispatch", ["pool", "process"])
-def test_where_it_runs_makes_no_difference_to_an_attempt_whose_helper_was_stopped_before_it(
-    dispatch: Any, tmp_path: Path
-) -> None:
-    """From a process its error has to cross, and what that stems from with it."""
-    at_work, slow = Gate(), Gate()
-
-    class Slow(Worker):
-        def on_stop(self) -> None:
-            slow()
-
-    plan = Plan([Subtask("work", worker="work")])
-    children = [
-        WorkerSpec(id="gate", handle=lambda _: at_work()),
-        WorkerSpec(id="work", execute=asks_a_helper_when_it_may, shutdown=LONG_S, dispatch=dispatch),
-        WorkerSpec(id="slow", actor=Slow, shutdown=LONG_S),
-        WorkerSpec(id="helper", handle=lambda number: 2 * number),
-    ]
-    spec = SupervisorSpec(id="shop", tasks=Tasks(on_failure=[]), children=children)
-    tree = start(spec, store=f"sqlite:///{tmp_path}/shop.db")
-    record = Record(tree)
-    tree.submit(Task("work", id="t", plan=plan))
-    at_work.wait_reached()
-    with meanwhile(tree.stop) as stopping:
-        slow.wait_reached()  # the helper is down
-        at_work.open.set()
-        record.wait_for(RequestFailed, "shop/work")
-        slow.open.set()
-        stopping.result(LONG_S)
-    assert record.of(SubtaskFailed) == []
-
-    with start(spec, store=f"sqlite:///{tmp_path}/shop.db") as tree:
-        assert tree.task("t").result(timeout=LONG_S).results == {"work": 42}
-
-
 def test_a_team_works_for_younger_siblings_that_still_stop() -> None:
     """It is stopped after them, as all are whom they may need: its tasks are planned and done as ever."""
     begun, found = threading.Event(), list[Any]()
@@ -180,46 +134,6 @@ def test_a_team_works_for_younger_siblings_that_still_stop() -> None:
     assert found == [{"double": 42}]
 
 
-def test_a_planner_of_a_team_that_fails_of_a_helper_while_the_tree_stops_is_called_by_the_next_process(
-    tmp_path: Path,
-) -> None:
-    """And not once more before that: the helper is down."""
-    at_work, slow, calls = Gate(), Gate(), list[str]()
-
-    class Slow(Worker):
-        def on_stop(self) -> None:
-            slow()
-
-    def plan(*_: Any) -> Plan:
-        calls.append("plan")
-        if len(calls) == 1:
-            at_work()
-        worker = actors.ref("shop/helper").ask("double", timeout=LONG_S)
-        return Plan([Subtask("double", worker=worker)])
-
-    double = WorkerSpec(id="double", execute=lambda *_: 42)
-    tasks = Tasks(planner=plan, step_retry=Retry(max_attempts=1))
-    team = SupervisorSpec(id="team", tasks=tasks, children=[double])
-    children = [team, WorkerSpec(id="slow", actor=Slow, shutdown=LONG_S), WorkerSpec(id="helper", handle=str)]
-    spec, url = SupervisorSpec(id="shop", children=children), f"sqlite:///{tmp_path}/shop.db"
-    tree = start(spec, store=url)
-    record = Record(tree)
-    tree.submit(Task("double", id="t"), path="shop/team")
-    at_work.wait_reached()
-    with meanwhile(tree.stop) as stopping:
-        slow.wait_reached()  # the helper is down
-        at_work.open.set()
-        record.wait_for(StepPutBack)
-        slow.open.set()
-        stopping.result(LONG_S)
-    assert (calls, len(record.of(StepStarted))) == (["plan"], 1)
-
-    slow = Gate()
-    slow.open.set()
-    with start(spec, store=url) as tree:
-        assert tree.task("t").result(timeout=LONG_S).results == {"double": 42}
-
-
 def test_a_helper_that_somebody_has_stopped_is_a_failure_of_its_asker() -> None:
     """The tree goes on, so the attempt has failed of what it has met."""
     stage = Stage(as_it_is)
@@ -232,17 +146,3 @@ def test_a_helper_that_somebody_has_stopped_is_a_failure_of_its_asker() -> None:
         with pytest.raises(TaskFailedError):
             handle.result(timeout=LONG_S)
         assert len(record.wait_for(SubtaskFailed)) == 1
-
-
-def test_an_orchestrator_that_was_stopped_with_its_team_and_is_back_judges_failures_as_ever() -> None:
-    """``closing`` said that all beside it was being stopped. All of them are back."""
-    work = WorkerSpec(id="work", execute=lambda _, __: actors.ref("top/shop/helper").ask(1))
-    workers = [work, WorkerSpec(id="helper", handle=str)]
-    shop = SupervisorSpec(id="shop", tasks=Tasks(on_failure=[]), children=workers)
-    with start(SupervisorSpec(id="top", children=[shop])) as tree:
-        tree.terminate_child("top/shop")
-        tree.restart_child("top/shop")
-        tree.terminate_child("top/shop/helper")
-        handle = tree.submit(Task("work", id="t"), path="top/shop")
-        with pytest.raises(TaskFailedError):
-            handle.result(timeout=LONG_S)

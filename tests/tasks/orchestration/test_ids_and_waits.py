@@ -24,13 +24,6 @@ def store(request: pytest.FixtureRequest, sqlite_url: str) -> str | None:
     return sqlite_url if request.param == "sqlite" else None
 
 
-@pytest.mark.parametrize("timeout", [None, 30, 30.0, math.inf, 1e12, 10**400])
-def test_a_time_to_wait_may_be_as_long_as_it_likes(timeout: Any, store: str | None) -> None:
-    with start(spec(), store=store) as tree:
-        assert tree.run("go", timeout=timeout).status is TaskStatus.SUCCEEDED
-        assert tree.submit("go").result(timeout).status is TaskStatus.SUCCEEDED
-
-
 @pytest.mark.parametrize("timeout", [math.nan, -1, -math.inf, "5", True, object()])
 def test_what_is_no_time_to_wait_is_refused_before_anything_begins(timeout: Any, store: str | None) -> None:
     with start(spec(), store=store) as tree:

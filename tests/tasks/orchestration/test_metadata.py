@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import ConfigError
-from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.command import regrow, runtime
+from actors.testing import AsyncScriptedExecutable, Hang
+from tests.support.command import runtime
 from tests.tasks.dispatching import LONG_S, heard
 from trees import (
     Check,
-    Plan,
     StaticPlan,
     Subtask,
     SubtaskProgressed,
@@ -83,18 +80,6 @@ def test_metadata_of_a_subtask_lies_over_that_of_its_task() -> None:
     assert worker.seen == [("a", {"customer": 8, "step": 1}), ("b", {"customer": 7})]
 
 
-def test_a_planner_gives_metadata_to_subtasks_as_json_too() -> None:
-    worker = Seeing()
-    spec = tree_of(worker, [])
-    assert spec.tasks is not None
-    answer = {"subtasks": [{"id": "a", "worker": "w", "metadata": {"why": "because"}}]}
-    spec = spec.model_copy(update={"tasks": Tasks(planner=lambda *_: answer)})
-    with start(spec) as tree:
-        tree.run("go", timeout=LONG_S)
-
-    assert worker.seen == [("a", {"why": "because"})]
-
-
 def test_metadata_is_seen_in_teams_and_in_teams_of_teams_as_deep_as_they_go() -> None:
     worker = Seeing()
     crew = SupervisorSpec(
@@ -133,17 +118,6 @@ def test_metadata_is_seen_by_what_an_attempt_asks_for_and_by_planner_and_reviewe
     assert seen == [{"customer": 7}]
 
 
-def test_what_an_attempt_changes_in_its_metadata_is_its_own() -> None:
-    worker = Seeing()
-    task = Task("go", metadata={"customer": 7})
-    with start(tree_of(worker, [Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])])) as tree:
-        handle = tree.submit(task)
-        report = handle.result(timeout=LONG_S)
-
-    assert [labels for _, labels in worker.seen] == [{"customer": 7}] * 2
-    assert task.metadata == handle.task.metadata == report.metadata == {"customer": 7}
-
-
 # -- what events carry ---------------------------------------------------------------------------------------
 
 
@@ -168,21 +142,6 @@ def test_every_event_of_a_task_carries_its_metadata() -> None:
     assert {type(event) for event in told} == {type(event) for event in mine} - {SubtaskProgressed}
     assert all(event.metadata == ({"step": 2} if getattr(event, "subtask", "") == "b" else {}) for event in others)
     assert json.loads(json.dumps(asdict(mine[3])))["metadata"] == LABELS
-
-
-def test_events_that_are_read_from_a_store_carry_it_too(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'tasks.db'}"
-    plan = [Subtask("a", worker="w"), Subtask("b", worker="w", metadata={"step": 2})]
-    with start(tree_of(Seeing(), plan), store=url) as tree:
-        handle = tree.submit(Task("go", id="t", metadata=LABELS))
-        handle.result(timeout=LONG_S)
-        before = list(handle.events())
-    with start(tree_of(Seeing(), plan), store=url) as tree:
-        after = list(tree.task("t").events())
-
-    kept = [event for event in before if not isinstance(event, SubtaskProgressed)]
-    assert [(type(event), event.metadata) for event in after] == [(type(event), event.metadata) for event in kept]
-    assert {"step": 2} | LABELS in [event.metadata for event in after]
 
 
 # -- what tasks are found by -----------------------------------------------------------------------------------
@@ -216,71 +175,4 @@ def test_tasks_are_found_by_their_metadata_whether_they_run_have_ended_or_are_of
             tree.tasks(metadata="customer")  # type: ignore[arg-type]
 
 
-def test_tasks_are_found_by_metadata_and_not_the_parts_of_their_teams() -> None:
-    crew = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan([Subtask("b", worker="m")])),
-        children=[WorkerSpec(id="m", execute=Seeing().execute)],
-    )
-    with start(tree_of(Seeing(), [Subtask("a", worker="team")], crew)) as tree:
-        handle = tree.submit(Task("go", metadata={"customer": 7}))
-        handle.result(timeout=LONG_S)
-
-        assert [each.id for each in tree.tasks(metadata={"customer": 7})] == [handle.id]
-
-
-@pytest.mark.usefixtures("runtime")
-def test_what_is_looked_for_has_the_form_in_which_it_is_kept_and_true_is_no_number() -> None:
-    labels = {"day": date(2026, 11, 22), "pair": (1, 2), "n": 1, "deep": {"yes": [True]}}
-    with start(tree_of(Seeing(), [Subtask("a", worker="w")])) as tree:
-        tree.run(Task("go", id="t", metadata=labels), timeout=LONG_S)
-
-        def found(wanted: dict[str, Any]) -> list[str]:
-            return [handle.id for handle in tree.tasks(metadata=wanted)]
-
-        for name, value in labels.items():
-            assert found({name: value}) == ["t"], name
-        assert found({"n": 1.0}) == ["t"]
-        assert found({"n": True}) == []
-        assert found({"deep": {"yes": [1]}}) == []
-        assert found({"pair": [1]}) == []
-        with pytest.raises(ConfigError, match="cannot be kept as JSON"):
-            found({"n": object()})
-
-
-@pytest.mark.slow
-def test_the_command_finds_tasks_by_their_metadata_too(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'tasks.db'}"
-    with start(tree_of(ScriptedExecutable("ok"), [Subtask("a", worker="w")]), store=url) as tree:
-        for number in range(30):
-            labels = {"customer": number % 10, "name": "tea"}
-            tree.run(Task("go", id=f"t-{number}", metadata=labels), timeout=LONG_S)
-    listed = regrow("tasks", "--store", url, "--metadata", "customer=3", "--metadata", "name=tea")
-    none = regrow("tasks", "--store", url, "--metadata", 'customer="3"')
-    odd = regrow("tasks", "--store", url, "--metadata", "customer")
-    shown = regrow("tasks", "show", "t-3", "--format", "json", "--store", url)
-
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["task", "t-3", "t-13", "t-23"]
-    assert none.stdout == "no tasks\n"
-    assert odd.returncode == 2
-    assert "NAME=VALUE" in odd.stderr
-    assert json.loads(shown.stdout)["metadata"] == {"customer": 3, "name": "tea"}
-
-
 # -- what is metadata ------------------------------------------------------------------------------------------
-
-
-def test_what_another_plan_leaves_out_keeps_its_metadata_where_events_are_read(tmp_path: Path) -> None:
-    plans = [[Subtask("a", worker="no", metadata={"way": 1})], [Subtask("b", worker="w", metadata={"way": 2})]]
-    no = WorkerSpec(id="no", execute=Seeing(OSError("no")).execute, on_failure=[], undo=lambda *_: None)
-    live: list[Any] = []
-    spec = tree_of(Seeing(), [], no, replan=1, planner=lambda *_: Plan(plans.pop(0)))
-    with start(spec, store=f"sqlite:///{tmp_path}/s.db") as tree:
-        tree.subscribe(live.append)
-        handle = tree.submit(Task("go", id="t"))
-        handle.result(timeout=LONG_S)
-        told = [(each.seq, each.metadata) for each in handle.events()]
-    of_task = {each.seq: each.metadata for each in live if isinstance(each, TaskEvent)}
-    assert told == sorted(of_task.items())
-    assert {"way": 1} in of_task.values()
-    assert {"way": 2} in of_task.values()

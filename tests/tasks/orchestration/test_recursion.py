@@ -119,14 +119,6 @@ def test_a_worker_that_asks_one_who_asks_it_is_refused(asking: Any) -> None:
     assert "p > p/a > p/b > p/a" in report.failed["only"]
 
 
-def test_a_worker_that_asks_for_a_capability_that_only_it_has_is_refused() -> None:
-    caught = Caught()
-
-    failed(only("a", WorkerSpec(id="a", execute=asks(caught, "think"), capabilities={"think"})))
-
-    assert [error.chain for error in caught.errors] == [("p", "p/a", "p/a")]
-
-
 def test_a_worker_that_asks_for_a_capability_that_another_one_has_too_is_given_the_other_one() -> None:
     def thinks(task: Any, _: Any) -> str:
         return f"thought of {task}"
@@ -155,17 +147,6 @@ def test_a_member_that_asks_the_worker_above_that_waits_for_its_team_is_refused(
         ("p", "p/a", "p/team", "p/team/member", "p/a"),
     ]
     assert "orchestrator" not in report.failed["only"]
-
-
-def test_a_member_that_asks_its_own_team_is_refused() -> None:
-    caught = Caught()
-    plan = StaticPlan([Subtask("part", "a part of it", worker="member")])
-    member = WorkerSpec(id="member", execute=asks(caught, "team", "once more"))
-    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan, on_failure=[PATIENT]), children=[member])
-
-    failed(only("team", team))
-
-    assert [error.chain for error in caught.errors] == [("p", "p/team", "p/team/member", "p/team")]
 
 
 # -- through other code --------------------------------------------------------------------------------------
@@ -266,30 +247,6 @@ def test_a_worker_may_wait_for_a_task_of_a_team_that_does_not_wait_for_it() -> N
     assert report.results == {"only": {"part": "did a part of it"}}
 
 
-def test_a_task_that_somebody_waits_for_later_is_not_done_by_who_waits() -> None:
-    """``a`` submits to the team first and waits then: the member asks upwards for ``a``, which can never come."""
-    caught = Caught()
-    plan = StaticPlan([Subtask("part", "a part of it", worker="member")])
-
-    def runs_above(_: Any, __: Any) -> Any:
-        try:
-            return caught.there.run("above", path="p", timeout=LONG_S)
-        except RecursionDetectedError as error:
-            caught.raised(error)
-            raise
-
-    member = WorkerSpec(id="member", execute=runs_above)
-    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan, on_failure=[]), children=[member])
-
-    def execute(_: Any, __: Any) -> Any:
-        return caught.there.run("over there", path="p/team", timeout=LONG_S).results
-
-    report = failed(only("a", WorkerSpec(id="a", execute=execute), team), caught)
-
-    assert [error.chain for error in caught.errors] == [("p", "p/a", "p/team", "p/team/member", "p")]
-    assert "p/team/member" in report.failed["only"]
-
-
 # -- the same instruction ------------------------------------------------------------------------------------
 
 
@@ -352,20 +309,3 @@ def test_the_same_instruction_in_two_branches_is_no_recursion() -> None:
 
 
 # -- long chains ---------------------------------------------------------------------------------------------
-
-
-def test_a_chain_of_200_dependent_subtasks_never_meets_max_hops() -> None:
-    async def execute(_: Any, context: Any) -> int:
-        return sum(context.results.values()) + 1
-
-    plan = StaticPlan(
-        [Subtask(f"s{n}", f"step {n}", worker="a", depends_on=[f"s{n - 1}"] if n else []) for n in range(200)]
-    )
-    spec = SupervisorSpec(
-        id="p", tasks=Tasks(planner=plan, max_subtasks=200), children=[WorkerSpec(id="a", execute=execute)]
-    )
-
-    with start(spec, max_hops=8) as tree:
-        report = tree.run("the goal", timeout=LONG_S)
-
-    assert report.results["s199"] == 200

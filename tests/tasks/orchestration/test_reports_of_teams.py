@@ -28,7 +28,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.store import MemoryStore
 
 OPENS_AT_ONCE = Breaker(failure_threshold=1, failure_rate=0.0, cooldown_s=1000.0)
 AT_ONCE = Retry(max_attempts=1)
@@ -185,51 +184,3 @@ def test_a_task_that_fails_and_has_used_up_its_budget_says_both() -> None:
 
 
 # -- a best effort -----------------------------------------------------------------------------------------------
-
-IN_TEAMS = {
-    "review": team_of(member(), reviewer=content_with_nothing, max_iterations=1),
-    "reviewer is down": team_of(member(), reviewer=is_down, on_step_failure="best_effort"),
-    "synthesizer is down": team_of(member(), synthesizer=is_down, on_step_failure="best_effort"),
-}
-
-
-@pytest.mark.parametrize("how", IN_TEAMS)
-def test_a_task_that_rests_on_the_best_effort_of_a_team_is_marked_as_one(how: str) -> None:
-    store = MemoryStore()
-    with start(above(IN_TEAMS[how]), store=store) as tree:
-        handle = tree.submit(Task("go", id="t"))
-        report = handle.result(timeout=LONG_S)
-        drawn = handle.dump()
-    with start(above(IN_TEAMS[how]), store=store) as tree:
-        again = tree.task("t").result(timeout=LONG_S)
-
-    assert report.status == "succeeded"
-    assert report.best_effort
-    assert again.best_effort
-    assert any(note.startswith("s: the best effort of team") for note in report.notes)
-    assert again.notes == report.notes
-    assert "best effort" in drawn.splitlines()[0]
-
-
-def test_what_a_reviewer_above_is_content_with_is_no_best_effort_and_the_note_stays() -> None:
-    with start(above(IN_TEAMS["review"], reviewer=lambda *_: True)) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert not report.best_effort
-    assert any("the best effort of team" in note for note in report.notes)
-
-
-def test_a_team_that_does_better_when_it_is_sent_back_leaves_no_mark() -> None:
-    said = iter([False, True])
-
-    def inside(_task: object, _plan: object, _results: object) -> Verdict:
-        passed = next(said)
-        return Verdict(passed=passed, checks=[] if passed else [Check("m", False, "no")])  # noqa: FBT003 - a field
-
-    verdicts = iter([Verdict(False, [Check("s", False, "again")]), Verdict(True)])  # noqa: FBT003 - a field
-    team = team_of(member(), reviewer=inside, max_iterations=1)
-    with start(above(team, reviewer=lambda *_: next(verdicts))) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert not report.best_effort
-    assert report.notes == ()

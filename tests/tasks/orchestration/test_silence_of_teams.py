@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import Escalated, Later
+from actors import Escalated
 from actors.testing import ManualClock
 from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted, until
 from tests.tasks.puppet import Puppet
-from trees import Approve, Escalate, Retry, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import Approve, Escalate, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
 IDLE_S = 5.0
 
@@ -88,38 +85,6 @@ def test_a_wait_for_a_person_is_no_silence(tree_of: Callable[..., SupervisorSpec
             clock.advance(IDLE_S)
             heard(tree)
         handle.respond(handle.escalations[0].id, Approve())
-        report = handle.result(timeout=LONG_S)
-
-    assert "done" in str(report.results)
-
-
-@WAITS
-@pytest.mark.parametrize("how", ["retry", "later"])
-def test_a_delay_is_no_silence_and_its_end_is_a_sign_of_life(tree_of: Callable[..., SupervisorSpec], how: str) -> None:
-    """The time of silence begins with the second attempt, not with the delay before it."""
-    clock, begun, may_end = ManualClock(), queue.Queue[int](), threading.Event()
-    calls, delay_s = itertools.count(1), 3 * IDLE_S + 1
-    ladder = [Retry(max_attempts=2, initial_s=delay_s, max_s=delay_s, jitter=0.0)]
-
-    def work(_task: object, _context: Any) -> str:
-        call = next(calls)
-        begun.put(call)
-        if call == 1:
-            raise ValueError("not yet") if how == "retry" else Later(delay_s)
-        may_end.wait(LONG_S)
-        return "done"
-
-    with start(tree_of(work, on_failure=ladder), clock=clock) as tree:
-        handle = submitted(tree, "go")
-        until(lambda: "retrying" in handle.dump())
-        begun.get(timeout=LONG_S)
-        for seconds in (IDLE_S, IDLE_S, IDLE_S, 1):
-            clock.advance(seconds)
-            heard(tree)
-        begun.get(timeout=LONG_S)
-        clock.advance(IDLE_S - 1)  # the silence is looked at
-        heard(tree)
-        may_end.set()
         report = handle.result(timeout=LONG_S)
 
     assert "done" in str(report.results)

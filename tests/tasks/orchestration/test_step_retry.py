@@ -9,27 +9,21 @@ from typing import Any
 
 import pytest
 
-from actors import ConfigError, Done, Failed, Later, Usage
+from actors import Done, Failed, Later, Usage
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import LONG_S, Shop, shop, undoable
 from trees import (
     Approve,
-    Budget,
     Edit,
     Escalate,
     EscalationError,
     Plan,
     PlanError,
-    PlanRefused,
     Reject,
     Respond,
     Retry,
-    Reviewed,
-    StepEscalated,
-    StepFailed,
     StepRetrying,
     Subtask,
-    Synthesized,
     TaskEnding,
     Tasks,
     TaskStatus,
@@ -110,14 +104,6 @@ def test_what_is_not_to_be_tried_again_is_not(step: str) -> None:
     assert len(code.calls) == 1
 
 
-def test_the_settings_of_retry_hold_for_steps() -> None:
-    code = failing("reviewer", 9, lambda: ValueError("mine"))
-    with of("reviewer", code, step_retry=Retry(5, initial_s=0, give_up_on=(ValueError,))) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.FAILED
-    assert len(code.calls) == 1
-
-
 def test_a_step_that_says_later_is_called_when_it_says() -> None:
     code = failing("reviewer", 1, lambda: Later(30.0))
     with of("reviewer", code) as it:
@@ -172,16 +158,6 @@ def test_usage_of_every_call_of_a_step_counts(step: str) -> None:
 
 def _raise(error: BaseException) -> Any:
     raise error
-
-
-def test_a_step_that_uses_up_the_budget_while_it_fails_ends_the_task_with_what_is_done() -> None:
-    def planner(*_: Any) -> Any:
-        return Done("no plan", usage=Usage(tokens=60))
-
-    with of("planner", planner, max_plan_attempts=9) as it:
-        it.submit(budget=Budget(tokens=100))
-        report = it.report()
-    assert "tokens 120 of 100" in str(report.error)
 
 
 # -- a clear end -------------------------------------------------------------------------------------------------
@@ -312,26 +288,6 @@ def test_respond_calls_the_step_again_with_the_text_as_feedback(step: str) -> No
     assert seen == ["", "use the other one"]
 
 
-@pytest.mark.parametrize("answer", [Approve(), Respond("look again")])
-def test_after_the_answer_of_a_person_a_verdict_that_makes_no_sense_is_handed_back_once_as_ever(answer: Any) -> None:
-    told: list[str] = []
-
-    def review(*_: Any, feedback: str = "") -> Any:
-        told.append(feedback)
-        return True if len(told) == 4 else "nonsense"
-
-    with of("reviewer", review, on_step_failure="escalate", step_retry=Retry(1)) as it:
-        handle = it.submit()
-        assert len(told) == 2
-        handle.respond(handle.escalations[0].id, answer)
-        settle(it.tree)
-        assert it.report().status is TaskStatus.SUCCEEDED
-        assert not it.report().best_effort
-    assert len(told) == 4
-    assert "no JSON" in told[1]
-    assert "no JSON" in told[3]
-
-
 @pytest.mark.parametrize(("step", "value"), [("reviewer", True), ("reviewer", {"passed": True}), ("synthesizer", "x")])
 def test_edit_takes_the_place_of_what_the_step_would_have_returned(step: str, value: Any) -> None:
     with of(step, failing(step, 9), on_step_failure="escalate", step_retry=Retry(1)) as it:
@@ -364,91 +320,7 @@ def test_no_answer_in_the_time_that_the_ladder_gives_is_no_yes() -> None:
         assert "nobody answered in time" in str(it.report().error)
 
 
-@pytest.mark.parametrize("how", ["deadline", "cancel"])
-def test_a_task_ends_while_a_step_waits_to_be_called_again(how: str) -> None:
-    code = failing("reviewer", 9)
-    with of("reviewer", code) as it:
-        handle = it.submit(deadline_s=0.5)
-        if how == "cancel":
-            handle.cancel()
-            settle(it.tree)
-        it.advance(5.0)
-        assert it.report().status is (TaskStatus.CANCELLED if how == "cancel" else TaskStatus.FAILED)
-    assert len(code.calls) == 1
-
-
-@pytest.mark.parametrize("how", ["deadline", "cancel"])
-def test_a_question_about_a_step_ends_with_its_task(how: str) -> None:
-    with of("reviewer", failing("reviewer", 9), on_step_failure="escalate", step_retry=Retry(1)) as it:
-        handle = it.submit(deadline_s=100.0)
-        assert len(handle.escalations) == 1
-        if how == "cancel":
-            handle.cancel()
-        it.advance(101.0)
-        assert handle.escalations == []
-        assert it.tree.escalations() == []
-        assert it.report().status is (TaskStatus.CANCELLED if how == "cancel" else TaskStatus.FAILED)
-
-
 # -- over a crash ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_step_that_waits_to_be_called_again_does_so_after_the_orchestrator_was_replaced(step: str) -> None:
-    code = failing(step, 1)
-    with of(step, code) as it:
-        it.submit()
-        it.crash_orchestrator()
-        assert len(code.calls) == 1
-        it.advance(1.5)
-        assert it.report().status is TaskStatus.SUCCEEDED
-        assert len(it.events(StepRetrying)) == 1
-    assert len(code.calls) == 2
-
-
-def test_a_question_about_a_step_outlives_its_orchestrator() -> None:
-    with of("synthesizer", failing("synthesizer", 9), on_step_failure="escalate", step_retry=Retry(1)) as it:
-        handle = it.submit()
-        before = [each.id for each in handle.escalations]
-        it.crash_orchestrator()
-        assert [each.id for each in handle.escalations] == before
-        handle.respond(before[0], Edit("by hand"))
-        settle(it.tree)
-        assert it.report().output == "by hand"
-        assert len(it.events(StepEscalated)) == len(it.events(StepFailed)) == 1
-
-
-def test_the_records_of_a_failing_step_in_order() -> None:
-    with of("reviewer", failing("reviewer", 9), on_step_failure="best_effort", step_retry=Retry(2, initial_s=0)) as it:
-        it.submit()
-        it.report()
-        kinds = [
-            type(each).__name__ for each in it.events(StepRetrying, StepFailed, Reviewed, PlanRefused, Synthesized)
-        ]
-    assert kinds == ["StepRetrying", "StepFailed", "Reviewed"]
-
-
 # -- bad settings ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"step_retry": 3}, {"step_retry": None}, {"on_step_failure": "retry"}, {"on_rejected": "x"}, {"review": "all"}],
-    ids=str,
-)
-def test_a_wrong_setting_is_refused_where_it_is_written(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Tasks(**wrong)
-    (name,) = wrong
-    assert name in str(caught.value)
-
-
-def test_a_step_fails_in_its_own_time_and_others_go_on_meanwhile() -> None:
-    with of("reviewer", failing("reviewer", 1)) as there:
-        there.submit()
-        other = there.tree.submit("another")  # its reviewer does not fail any more
-        settle(there.tree)
-        assert other.result(LONG_S).status is TaskStatus.SUCCEEDED
-        assert there.handle.status is TaskStatus.RUNNING
-        there.advance(2.0)
-        assert there.report().status is TaskStatus.SUCCEEDED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from actors import TreeDownError
 from actors.testing import ManualClock, settle
 from tests.support.attempts import AT_ONCE, LONG_S
-from tests.tasks.orchestration.one_worker import ONE, TWO, spec_of
+from tests.tasks.orchestration.one_worker import spec_of
 from tests.tasks.resuming import NotingStore
 from trees import (
-    Keep,
     StaticPlan,
     Subtask,
     SubtaskProgressed,
@@ -96,39 +93,6 @@ def test_what_an_attempt_streams_comes_in_order_with_the_other_events_and_is_not
     assert [event.seq for event in live] == sorted(event.seq for event in live)
     assert not any(isinstance(event, SubtaskStreamed) for event in store.journals["t"])
     assert not pieces(handle.events())
-
-
-def test_progress_stands_behind_what_was_said_before_it() -> None:
-    speaker = Speaker("before")
-    with speaking(speaker) as (_, handle):
-        events = iter(handle.events())
-        live = [next(events)]
-        speaker.context.progress(0.5)
-        speaker.context.stream("after")
-        speaker.may_end.set()
-        live += events
-
-    told = [event for event in live if isinstance(event, (SubtaskProgressed, SubtaskStreamed))]
-    assert [getattr(event, "text", "") or "progress" for event in told] == ["before", "progress", "after"]
-
-
-def test_a_kind_that_there_is_not_and_what_is_no_text_are_refused_where_they_are_streamed() -> None:
-    def work(_: Any, context: Any) -> list[str]:
-        said = []
-        for kind, text in [("thought", "x"), ("text", None), ([], "x")]:
-            with pytest.raises((ValueError, TypeError)) as raised:
-                context.stream(text, kind)
-            said.append(str(raised.value))
-        return said
-
-    with start(spec_of(work)) as tree:
-        said = tree.run("go", timeout=LONG_S).results["a"]
-
-    assert said == [
-        "context.stream: kind='thought' is not a kind. Use 'text', 'tool_call' or 'tool_result'",
-        "context.stream: None is not a text. Give a str",
-        "context.stream: kind=a list is not a kind. Use 'text', 'tool_call' or 'tool_result'",
-    ]
 
 
 def test_each_piece_is_a_sign_of_life_also_an_empty_one() -> None:
@@ -217,26 +181,6 @@ def test_the_stream_of_an_attempt_ends_with_it_whoever_ends_it(how: str) -> None
             assert list(handle.stream()) == ["begun"]
 
 
-def test_what_a_worker_says_before_it_crashes_is_told_before_the_crash_is() -> None:
-    followed = threading.Event()
-
-    def work(_: Any, context: Any) -> None:
-        assert followed.wait(LONG_S)
-        context.stream("last words")
-        raise SystemExit(3)
-
-    with start(spec_of(work, on_failure=[])) as tree:
-        handle = tree.submit("go")
-        events = iter(handle.events())
-        live = [next(events)]
-        followed.set()
-        live += events
-        assert list(handle.stream("a")) == ["last words"]
-
-    names = [event.name for event in live]
-    assert names.index("subtask_streamed") < names.index("subtask_failed")
-
-
 @pytest.mark.parametrize("interval", [1e-6, 0.005])
 def test_many_threads_of_one_attempt_may_stream_and_each_is_told_in_its_own_order(interval: float) -> None:
     def work(_: Any, context: Any) -> None:
@@ -266,16 +210,6 @@ def test_many_threads_of_one_attempt_may_stream_and_each_is_told_in_its_own_orde
 # -- handle.stream() -------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_text_only_and_ends_with_the_task() -> None:
-    speaker = Speaker("a", lambda context: context.stream("call", "tool_call"), "b")
-    with speaking(speaker, TWO) as (_, handle):
-        speaker.may_end.set()
-        live = list(handle.stream())
-        late = list(handle.stream())
-
-    assert live == late == ["a", "b"] * 2
-
-
 def test_a_stream_is_read_on_an_event_loop_and_a_keep_alive_loses_nothing() -> None:
     speaker = Speaker("a")
 
@@ -297,26 +231,6 @@ def test_a_stream_is_read_on_an_event_loop_and_a_keep_alive_loses_nothing() -> N
 
     assert keep_alives >= 5
     assert "".join(texts).startswith("a1234")
-
-
-def test_the_stream_of_a_subtask_ends_with_that_and_has_nothing_of_others() -> None:
-    gate = threading.Event()
-
-    def work(task: Any, context: Any) -> None:
-        context.stream(task.id)
-        if task.id == "b":
-            assert gate.wait(LONG_S)
-
-    with start(spec_of(work, TWO)) as tree:
-        handle = tree.submit("go")
-        try:
-            assert list(handle.stream("a")) == ["a"]
-            assert handle.status is TaskStatus.RUNNING
-        finally:
-            gate.set()
-        assert list(handle.stream("b")) == ["b"]
-        assert list(handle.stream()) == ["a", "b"]
-        assert list(handle.stream("nothing")) == []
 
 
 def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subtask() -> None:
@@ -371,105 +285,4 @@ def test_who_begins_late_has_the_last_progress_once_in_its_place_and_then_what_c
     assert [(event.fraction, event.text) for event in live[4:6]] == [(0.2, "last"), (0.9, "later")]
 
 
-def test_progress_that_is_told_while_a_reader_begins_is_heard_once_and_in_order() -> None:
-    speaker = Speaker()
-    with speaking(speaker) as (_, handle):
-        told = threading.Event()
-
-        def tells() -> None:
-            for number in range(1, 2_001):
-                speaker.context.progress(number / 2_000)
-            told.set()
-
-        teller = threading.Thread(target=tells)
-        teller.start()
-        readers = []
-        while not told.is_set():
-            events = iter(handle.events())
-            readers.append((events, [next(events) for _ in range(3)]))
-        teller.join()
-        speaker.may_end.set()
-        for events, live in readers:
-            shares = [event.fraction for event in [*live, *events] if isinstance(event, SubtaskProgressed)]
-            assert shares == sorted(set(shares))
-            assert shares[-1] == 1.0
-
-
-def test_progress_is_let_go_of_with_its_attempt() -> None:
-    def told() -> list[SubtaskProgressed]:
-        gc.collect()
-        return [each for each in gc.get_objects() if type(each) is SubtaskProgressed and each.text == "a long text"]
-
-    with start(spec_of(lambda task, context: context.progress(1.0, "a long text"))) as tree:
-        for number in range(3):
-            tree.run(Task("go", id=f"t{number}"), timeout=LONG_S)
-        settle(tree)
-        assert told() == []
-
-
-def test_an_attempt_that_was_given_up_tells_of_no_progress_any_more() -> None:
-    begun, may_speak, has_spoken, may_end = (threading.Event() for _ in range(4))
-
-    def works(_: Any, context: Any) -> str:
-        begun.set()
-        if context.attempt == 1:
-            assert may_speak.wait(LONG_S)
-            context.progress(0.95, "given up")
-            has_spoken.set()
-        else:
-            context.progress(0.1, "present")
-            may_speak.set()
-            assert may_end.wait(LONG_S)
-        return "ok"
-
-    clock = ManualClock()
-    worker = WorkerSpec(id="w", execute=works, timeout_s=5.0, on_failure=[AT_ONCE])
-    with start(SupervisorSpec(id="p", tasks=Tasks(planner=ONE), children=[worker]), clock=clock) as tree:
-        handle = tree.submit("go")
-        heard = iter(handle.events())
-        next(heard)  # it has begun to listen
-        assert begun.wait(LONG_S)
-        clock.advance(5.0)
-        assert has_spoken.wait(LONG_S)
-        late = iter(handle.events())
-        live = [next(late) for _ in range(8)]
-        may_end.set()
-        for events in ([*live, *late], heard):
-            told = [event.text for event in events if isinstance(event, SubtaskProgressed)]
-            assert told == ["present"]
-
-
-def test_the_stream_of_a_tree_that_has_failed_raises_that() -> None:
-    has_spoken = threading.Event()
-
-    async def work(_: Any, context: Any) -> None:
-        context.stream("a")
-        has_spoken.set()
-        await asyncio.get_running_loop().create_future()
-
-    workers = [WorkerSpec(id="w", execute=work), WorkerSpec(id="h", handle=int)]
-    plan = StaticPlan([Subtask("a", worker="w")])
-    tree = start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=workers, max_restarts=0))
-    handle = tree.submit("do it")
-    assert has_spoken.wait(LONG_S)
-    stream = handle.stream()
-    tree.ref("p/h").tell("no number")
-    with pytest.raises(TreeDownError):
-        list(stream)
-    with pytest.raises(Exception, match="gave up"):
-        tree.wait(LONG_S)
-
-
 # -- what is held ----------------------------------------------------------------------------------------------
-
-
-def test_nothing_is_recalled_of_a_task_that_the_store_has_let_go_of_for_the_next_one_of_its_id() -> None:
-    def execute(_: Any, context: Any) -> str:
-        context.stream(f"{context.goal} ")
-        return "done"
-
-    with start(spec_of(execute), keep=Keep(count=0)) as tree:
-        for goal in ("first", "second"):
-            handle = tree.submit(Task(goal, id="t"))
-            assert handle.result(LONG_S).status is TaskStatus.SUCCEEDED
-            assert "".join(handle.stream()) == f"{goal} "

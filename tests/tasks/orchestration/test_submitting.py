@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import BlockingAskError, ConfigError, Context, Event, TreeDownError, UnknownPathError
+from actors import BlockingAskError, ConfigError, Event, TreeDownError, UnknownPathError
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.crew import LONG_S
-from tests.support.hardening import eventually
 from trees import (
-    Plan,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -194,69 +190,6 @@ def test_what_is_changed_in_a_task_after_it_was_submitted_is_no_part_of_it(input
         task.metadata["m"] = 1
 
         assert (handle.task.inputs, handle.task.metadata) == (inputs, {})
-
-
-@pytest.mark.parametrize("id_", [None, "t"])
-@pytest.mark.parametrize("way", ["submit", "submit_many", "map"])
-@pytest.mark.parametrize("fields", [{}, {"inputs": {"n": [0]}, "metadata": {"m": 0}}])
-def test_what_is_changed_in_the_plan_of_a_task_after_it_was_submitted_is_no_part_of_it(
-    fields: Any, way: str, id_: Any
-) -> None:
-    began = threading.Event()
-
-    def looks(task: Subtask, context: Context) -> Any:
-        assert began.wait(LONG_S)
-        return [task.depends_on, context.inputs, context.metadata]
-
-    with start(spec_of(looks)) as tree:
-        only = Subtask("a", worker="w", **copy.deepcopy(fields))
-        task = Task("go", plan=Plan([only]), id=id_)
-        if way == "submit":
-            tree.submit(task)
-        elif way == "submit_many":
-            tree.submit_many([task])
-        else:
-            batch = tree.map([task], to="p")
-            threading.Thread(target=lambda: list(batch), daemon=True).start()
-            eventually(tree.tasks)
-        [handle] = tree.tasks()
-        assert task.plan is not None
-        task.plan.subtasks.append(Subtask("b", worker="w"))
-        only.depends_on.append("b")
-        only.inputs.setdefault("n", []).append(1)
-        only.metadata["m"] = 1
-        began.set()
-        report = handle.result(LONG_S)
-
-    assert report.results == {"a": [[], fields.get("inputs", {}), fields.get("metadata", {})]}
-
-
-def test_what_was_put_into_a_plan_and_does_not_belong_there_is_refused_when_its_task_is_submitted() -> None:
-    only = Subtask("a", worker="w")
-    only.inputs["odd"] = object()
-    wrong: Any = 7
-    plan = Plan([Subtask("a", worker="w")])
-    plan.subtasks.append(wrong)
-    with start(spec_of(ScriptedExecutable("done"))) as tree:
-        for each in (Plan([only]), plan):
-            with pytest.raises(ConfigError, match=r"cannot be kept as JSON|expected Subtask"):
-                tree.submit(Task("go", plan=each))
-
-
-@pytest.mark.parametrize("id_", [None, "t"])
-def test_what_a_task_holds_when_it_is_submitted_is_in_its_journal_also_where_it_was_put_in_late(
-    id_: Any, tmp_path: Path
-) -> None:
-    store = f"sqlite:///{tmp_path}/tasks.db"
-    with start(spec_of(ScriptedExecutable("done")), store=store) as tree:
-        task = Task("go", id=id_)
-        task.inputs["n"] = [0]
-        task.metadata["m"] = 1
-        tree.run(task, timeout=60)
-    with start(spec_of(ScriptedExecutable("done")), store=store) as tree:
-        [handle] = tree.tasks()
-
-        assert (handle.task.inputs, handle.task.metadata) == ({"n": [0]}, {"m": 1})
 
 
 @pytest.mark.parametrize("way", ["submit", "map"])

@@ -11,8 +11,6 @@ import pytest
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from tests.tasks.orchestration.one_worker import TWO, held, spec_of
 from trees import (
-    Plan,
-    Subtask,
     Task,
     TaskCancelledError,
     TaskFailedError,
@@ -39,22 +37,6 @@ def test_a_handle_has_an_id_a_status_and_a_report() -> None:
         assert (running, nothing) == (TaskStatus.RUNNING, None)
         assert handle.status is TaskStatus.SUCCEEDED
         assert handle.report == report == handle.result()
-
-
-@pytest.mark.parametrize("found_by", ["task", "tasks"])
-def test_a_handle_that_was_found_says_that_its_task_was_removed_and_not_that_it_is_pending(found_by: str) -> None:
-    with start(spec_of(ScriptedExecutable())) as tree:
-        told = tree.submit("do it")
-        told.result(timeout=60)
-        found = tree.task(told.id) if found_by == "task" else tree.tasks()[0]
-        tree.remove_task(told.id)
-
-        for look in (lambda: found.status, lambda: found.task, found.dump, found.result):
-            with pytest.raises(UnknownTaskError):
-                look()
-        assert repr(found) == f"<TaskHandle {told.id} UnknownTaskError>"
-        assert told.status is TaskStatus.SUCCEEDED  # it had been told of the end
-        assert "succeeded" in told.dump()
 
 
 def test_the_events_of_a_task_that_was_removed_end_for_whoever_reads_them() -> None:
@@ -151,18 +133,6 @@ def test_a_cancelled_task_raises_that_with_what_was_done() -> None:
     assert script.calls[1].ended == "CancelledError"
 
 
-def test_to_cancel_what_has_ended_changes_nothing() -> None:
-    with start(spec_of(ScriptedExecutable("ok"))) as tree:
-        handle = tree.submit("do it")
-        report = handle.result(timeout=60)
-        handle.cancel()
-        again = tree.run("do it", timeout=60)
-
-        assert handle.status is TaskStatus.SUCCEEDED
-        assert handle.result() == report
-        assert again.status is TaskStatus.SUCCEEDED
-
-
 def test_an_id_that_is_known_gives_its_handle_and_starts_nothing() -> None:
     script = ScriptedExecutable("first", "second", by="call")
     with start(spec_of(script)) as tree:
@@ -174,18 +144,6 @@ def test_an_id_that_is_known_gives_its_handle_and_starts_nothing() -> None:
     assert first.id == same.id == "t1"
     assert reports == [later, later]
     assert len(script.calls) == 1
-
-
-def test_two_handles_of_one_task_are_equal_and_those_of_another_task_or_tree_are_not() -> None:
-    with start(spec_of(ScriptedExecutable())) as tree, start(spec_of(ScriptedExecutable())) as elsewhere:
-        first = tree.submit(Task("do it", id="t"))
-        again, listed, found = tree.submit(Task("do it", id="t")), tree.tasks()[0], tree.task("t")
-        others = [tree.submit(Task("do it", id="u")), elsewhere.submit(Task("do it", id="t"))]
-
-        assert [first] * 3 == [again, listed, found]
-        assert {first, again, listed, found} == {first}
-        assert all(other != first for other in others)
-        assert first != first.id
 
 
 def test_a_known_id_submitted_by_many_at_once_runs_once() -> None:
@@ -240,35 +198,3 @@ def test_tasks_are_listed_by_status() -> None:
 
 
 # -- many ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_thousands_of_queued_tasks_all_finish() -> None:
-    count = 1_000
-    ran = 0
-
-    async def execute(task: Any, context: Any) -> str:
-        nonlocal ran
-        ran += 1
-        return "ok"
-
-    with start(spec_of(execute)) as tree:
-        handles = [tree.submit(Task(goal="do it", id=f"t{n}")) for n in range(count)]
-        statuses = {handle.result(timeout=60).status for handle in handles}
-        first = tree.task("t0").result(timeout=1)
-        ids = {handle.id for handle in handles}
-
-    assert statuses == {TaskStatus.SUCCEEDED}
-    assert ran == len(ids) == count
-    assert first.results == {"a": "ok"}
-
-
-def test_plans_made_by_a_planner_of_the_user_for_many_tasks_at_once_do_not_mix() -> None:
-    def planner(task: Task, catalogue: Any, feedback: str) -> Plan:
-        return Plan([Subtask("a", f"for {task.goal}", worker="w")])
-
-    with start(spec_of(ScriptedExecutable(), planner)) as tree:
-        handles = {goal: tree.submit(goal) for goal in (f"goal {n}" for n in range(50))}
-        found = {goal: handle.result(timeout=60).results["a"] for goal, handle in handles.items()}
-
-    assert found == {goal: f"for {goal}" for goal in handles}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors import Escalated
 from tests.support.hardening import eventually
 from tests.trees.store.stores import PATIENCE_S
@@ -32,22 +30,6 @@ def team_and_others() -> SupervisorSpec:
     children = [WorkerSpec(id="w", execute=work, on_failure=[Escalate()]), team]
     failing = WorkerSpec(id="bad", execute=bad, on_failure=[Retry(max_attempts=2, initial_s=0.01)])
     return SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[*children, failing])
-
-
-@pytest.mark.parametrize("is_durable", [False, True])
-def test_a_task_that_is_called_like_what_the_library_made_is_a_task_like_any_other(
-    is_durable: bool, sqlite_url: str
-) -> None:
-    names = ["t:order:1.1", "breaker:p/bad", "t/order/1", "t:order", "breaker:"]
-    for _ in range(2 if is_durable else 1):  # and after a restart they are still what they were
-        with start(team_and_others(), store=sqlite_url if is_durable else None) as tree:
-            for name in names:
-                assert tree.run(Task("plain", id=name), PATIENCE_S).results == {"a": "did plain"}
-            assert tree.run(Task("team", id="t"), PATIENCE_S).status == "succeeded"
-            failed = tree.submit(Task("fail", id="f"))
-            eventually(lambda failed=failed: failed.report is not None)
-            listed = {handle.id for handle in tree.tasks()}
-    assert listed == {*names, "t", "t@order:1.1", "f"}
 
 
 def test_questions_of_a_task_are_its_own_whatever_others_are_called() -> None:

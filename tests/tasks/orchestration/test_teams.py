@@ -14,15 +14,11 @@ from trees import (
     Budget,
     Failover,
     PlanError,
-    StaticPlan,
     Subtask,
     Task,
     TaskCancelledError,
     TaskDeadlineError,
     TaskFailedError,
-    TaskPaused,
-    TaskResumed,
-    Tasks,
     TaskStatus,
     WorkerSpec,
     start,
@@ -140,12 +136,6 @@ def test_another_attempt_of_a_team_goes_on_with_the_same_task_of_it_and_the_same
     assert (len(second.keys), len(set(second.keys))) == (2, 1)
 
 
-def test_what_a_team_fails_of_is_in_the_report_above() -> None:
-    report = run(above(team(WorkerSpec(id="x", execute=fails))))
-
-    assert "x: it cannot be done" in report.failed["only"]
-
-
 def test_a_backup_takes_over_from_a_team() -> None:
     spec = above(
         team(WorkerSpec(id="x", execute=fails), backup="w", on_failure=[Failover()]), WorkerSpec(id="w", execute=does)
@@ -219,41 +209,6 @@ def test_a_team_that_takes_too_long_is_ended_and_tried_again() -> None:
         assert report.results == {"only": {"x": "did the part of the team at last"}}
         assert (stuck.remaining_s, stuck.ended) == (pytest.approx(30), ["cancelled"])
         assert {event.task for event in nested(tree)} == {"t@only:1.1"}
-
-
-def test_a_team_that_gives_way_goes_on_with_the_same_task_and_what_it_has_done_stays() -> None:
-    stuck, calls = Stuck(), []
-
-    def first(task: Any, context: Any) -> str:
-        calls.append(str(task))
-        return does(task, context)
-
-    spec = above(
-        team(WorkerSpec(id="x", execute=first), WorkerSpec(id="y", execute=stuck)),
-        WorkerSpec(id="w", execute=does),
-        max_parallel=1,
-    )
-    plans = {"slow": StaticPlan([Subtask("only", worker="team")]), "urgent": StaticPlan([Subtask("it", worker="w")])}
-    spec = spec.model_copy(
-        update={
-            "tasks": Tasks(
-                planner=lambda task, rows, told: plans[task.goal].plan(task, rows, told), max_parallel=1, on_failure=[]
-            )
-        }
-    )
-    with start(spec) as tree:
-        slow = tree.submit(Task("slow", priority=5, id="t"))
-        assert stuck.begun.wait(LONG_S)
-        urgent = tree.run(Task("urgent", priority=0), timeout=LONG_S)
-        report = slow.result(LONG_S)
-
-        assert urgent.results == {"it": "did urgent"}
-        assert report.results == {"only": {"x": "did slow", "y": "did slow at last"}}
-        assert calls == ["slow"]
-        (part,) = nested(tree)
-        kinds = [type(event) for event in tree.task(part.task).events()]
-        assert (kinds.count(TaskPaused), kinds.count(TaskResumed)) == (1, 1)
-        assert report.graph[0].attempts == 1
 
 
 @pytest.mark.parametrize("dispatch", ["loop", "pool"])

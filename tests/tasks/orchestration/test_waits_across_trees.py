@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-import actors
 from actors import Context, RecursionDetectedError
 from tests.support.asking import LONG_S
-from trees import Plan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, TaskTimeoutError, Tree, WorkerSpec, start
+from trees import Plan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
 
 Code: TypeAlias = Callable[[Subtask, Context], Any]
 Ask: TypeAlias = Callable[..., Awaitable[Any]]
@@ -93,28 +92,6 @@ def test_a_circle_over_two_trees_is_refused_however_its_tasks_are_waited_for(the
         trees["a"].run(task_of("a1"), LONG_S)
 
 
-@pytest.mark.parametrize("further", WAYS)
-def test_a_circle_is_refused_that_leads_through_a_task_which_a_worker_of_another_tree_waits_for(further: Ask) -> None:
-    trees: Trees = {}
-    waits = threading.Event()
-
-    async def a1(*_: Any) -> Any:
-        return await arun(trees["b"], task_of("b1"))
-
-    async def b1(*_: Any) -> Any:
-        return await further(trees["c"], task_of("c1"), waits.set)
-
-    async def c1(*_: Any) -> Any:
-        await asyncio.to_thread(waits.wait, LONG_S)
-        return await arun(trees["a"], task_of("a2"))
-
-    with (
-        trees_of(trees, a1=a1, a2=does, b1=b1, c1=c1),
-        pytest.raises(TaskFailedError, match="a > a/a1 > b > b/b1 > c > c/c1 > a"),
-    ):
-        trees["a"].run(task_of("a1"), LONG_S)
-
-
 def test_a_planner_that_closes_a_circle_is_refused() -> None:
     trees: Trees = {}
 
@@ -135,89 +112,6 @@ def test_a_planner_that_closes_a_circle_is_refused() -> None:
 
 
 # -- nobody waits ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("to", ["b", "c"])
-def test_a_task_that_was_left_to_another_tree_may_wait_for_the_tree_that_waits_for_its_submitter(to: str) -> None:
-    trees: Trees = {}
-    left: list[Any] = []
-    over = threading.Event()
-
-    async def a1(*_: Any) -> Any:
-        return await arun(trees["b"], task_of("b1"))
-
-    async def b1(*_: Any) -> Any:
-        left.append(await trees[to].asubmit(task_of(f"{to}2")))
-        await asyncio.to_thread(over.wait, LONG_S)  # whoever waits for this does so still
-        return "left it"
-
-    async def second(*_: Any) -> Any:
-        try:
-            return await arun(trees["a"], task_of("a2"))
-        finally:
-            over.set()
-
-    workers = {"a1": a1, "a2": does, "b1": b1, f"{to}2": second}
-    with trees_of(trees, **workers):
-        assert trees["a"].run(task_of("a1"), LONG_S).results == {"a1": {"b1": "left it"}}
-        assert left[0].result(LONG_S).results == {f"{to}2": {"a2": "done"}}
-
-
-@pytest.mark.parametrize("how", ["cancelled", "timed out"])
-def test_a_task_that_nobody_waits_for_any_more_may_wait_for_whoever_did(how: str) -> None:
-    trees: Trees = {}
-    begun, given_up, over = threading.Event(), threading.Event(), threading.Event()
-
-    async def a1(*_: Any) -> Any:
-        task = task_of("b1")
-        if how == "timed out":
-            with pytest.raises(TaskTimeoutError):
-                await asyncio.to_thread(trees["b"].run, task, 0.01)
-        else:
-            waits = asyncio.ensure_future(arun(trees["b"], task))
-            await asyncio.to_thread(begun.wait, LONG_S)
-            waits.cancel()
-            await asyncio.wait([waits])
-        given_up.set()
-        await asyncio.to_thread(over.wait, LONG_S)
-        return "gave it up"
-
-    async def b1(*_: Any) -> Any:
-        begun.set()
-        await asyncio.to_thread(given_up.wait, LONG_S)
-        try:
-            return await arun(trees["a"], task_of("a2"))
-        finally:
-            over.set()
-
-    with trees_of(trees, a1=a1, a2=does, b1=b1):
-        assert trees["a"].run(task_of("a1"), LONG_S).results == {"a1": "gave it up"}
-        assert trees["b"].tasks()[0].result(LONG_S).results == {"b1": {"a2": "done"}}
-
-
-def test_a_request_that_nobody_waits_for_is_not_waited_for_by_those_who_wait_for_its_sender() -> None:
-    trees: Trees = {}
-    over, found = threading.Event(), list[Any]()
-
-    async def handles(_: Any) -> None:
-        try:
-            found.append(await arun(trees["a"], task_of("a2")))
-        finally:
-            over.set()
-
-    async def a1(*_: Any) -> Any:
-        return await arun(trees["b"], task_of("b1"))
-
-    async def b1(*_: Any) -> Any:
-        actors.ref("b/other").ask("for later", block=False)
-        await asyncio.to_thread(over.wait, LONG_S)
-        return "did not wait"
-
-    children = [WorkerSpec(id="b1", execute=b1), WorkerSpec(id="other", handle=handles)]
-    spec = SupervisorSpec(id="b", tasks=Tasks(on_failure=[]), children=children)
-    with trees_of(trees, a1=a1, a2=does), start(spec) as trees["b"]:
-        assert trees["a"].run(task_of("a1"), LONG_S).results == {"a1": {"b1": "did not wait"}}
-    assert found == [{"a2": "done"}]
 
 
 def test_a_worker_that_waits_for_the_end_of_its_own_task_is_refused_and_nothing_goes_round_for_ever() -> None:

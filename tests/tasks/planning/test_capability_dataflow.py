@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import pickle
 from typing import Any
 
-import pytest
-
-from tests.tasks.planning.planned import refused
 from tests.tasks.planning.test_planners import row
 from trees import (
     CapabilityPlanner,
     ExecutableInfo,
-    NoCapableWorkerError,
     Plan,
     SupervisorSpec,
     Task,
@@ -85,19 +79,6 @@ def test_of_several_with_one_capability_the_words_of_all_of_them_count() -> None
     assert waits(plan) == {"read": [], "c": ["read"]}
 
 
-def test_an_async_needs_is_awaited() -> None:
-    async def needs(task: Task) -> list[str]:
-        await asyncio.sleep(0)
-        return ["read"]
-
-    workers = [WorkerSpec(id=name, execute=lambda task, context: "ok", capabilities={name}) for name in ("read", "run")]
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=CapabilityPlanner(needs)), children=workers)
-    with start(spec) as tree:
-        report = tree.run("read it", timeout=60)
-
-    assert report.results == {"read": "ok"}
-
-
 def test_declared_words_order_the_work_of_a_tree() -> None:
     def collect(task: Any, context: Any) -> str:
         return "pages"
@@ -116,48 +97,4 @@ def test_declared_words_order_the_work_of_a_tree() -> None:
     assert report.results["count"] == {"readers": {"collect": "pages"}}
 
 
-@pytest.mark.parametrize("value", [7, [7], None])
-def test_needs_that_are_no_words_are_refused_with_what_was_expected(value: Any) -> None:
-    caught = refused(CapabilityPlanner(lambda task: value))
-
-    assert "expected a list of capabilities from needs=, got" in str(caught)
-
-
 # -- the error ---------------------------------------------------------------------------------------------------
-
-
-def raises(task: Any, catalogue: Any, feedback: str) -> Plan:
-    raise NoCapableWorkerError("sql")
-
-
-async def raises_async(task: Any, catalogue: Any, feedback: str) -> Plan:
-    raise NoCapableWorkerError("sql")
-
-
-@pytest.mark.parametrize("planner", [raises, raises_async])
-def test_a_users_planner_may_raise_the_error_with_a_capability_only(planner: Any) -> None:
-    caught = refused(planner)
-
-    assert isinstance(caught, NoCapableWorkerError)
-    assert (caught.needed, caught.known) == (("sql",), ("w (read)",))
-    assert f"task {caught.task}: no worker can do 'sql'. Known: w (read)." in str(caught)
-
-
-@pytest.mark.parametrize(
-    ("error", "task", "needed", "known"),
-    [
-        (NoCapableWorkerError("sql"), "", ("sql",), ()),
-        (NoCapableWorkerError(["sql", "csv"]), "", ("sql", "csv"), ()),
-        (NoCapableWorkerError("sql", known=["w"]), "", ("sql",), ("w",)),
-        (NoCapableWorkerError("sql", task="t"), "t", ("sql",), ()),
-        (NoCapableWorkerError("t", ("sql",), ("w",)), "t", ("sql",), ("w",)),
-        (NoCapableWorkerError(), "", (), ()),
-    ],
-)
-def test_the_error_takes_what_is_known_and_survives_pickling(
-    error: NoCapableWorkerError, task: str, needed: tuple[str, ...], known: tuple[str, ...]
-) -> None:
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-
-    assert (error.task, error.needed, error.known) == (task, needed, known)
-    assert (str(again), again.needed, again.known) == (str(error), needed, known)

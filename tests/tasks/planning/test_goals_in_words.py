@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from trees import (
@@ -207,19 +205,3 @@ def test_doubts_of_the_planner_stand_in_the_report() -> None:
         report = tree.run("write a parser", timeout=60)
 
     assert any("fits a and b nearly alike" in note for note in report.notes)
-
-
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "search the web, ", "write code then review it. ", "do not search and review, ", "but first search it, ",
-        "once it is tested, deploy it, ", "if it fails, test it; otherwise review it. ", "2) search ", '"search and ',
-        ";", ".", "\n", " ", "a ", "that ", "not ", "write and ", "or ", "to ",
-    ],
-)  # fmt: skip
-def test_a_goal_of_sixteen_thousand_characters_is_planned_at_once(unit: str) -> None:
-    goal = f"Search. {unit * (16_000 // len(unit))}x"
-    began = time.thread_time()
-    planned(goal, CREW, default="web")
-
-    assert time.thread_time() - began < 2  # a quadratic walk takes many times as long

@@ -67,13 +67,3 @@ def test_a_goal_as_people_word_it_comes_out_right_or_the_plan_says_that_it_is_un
 
     shown = plan and [(one.worker, one.instruction, one.depends_on) for one in plan.subtasks]
     assert is_right(held, plan), f"{held.goal}: {shown} {plan and plan.warnings}"
-
-
-def test_forty_more_goals_stand_over_four_more_registries() -> None:
-    assert len(FURTHER_GOALS) == 4
-    assert sum(len(goals) for _, goals in FURTHER_GOALS) == 40
-
-
-def test_forty_goals_are_held_out_over_four_registries() -> None:
-    assert len(GOALS) == 4
-    assert sum(len(goals) for _, goals in GOALS) == 40

@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import ConfigError
-from tests.tasks.planning.test_planners import CODE, SEARCH, row
+from tests.tasks.planning.test_planners import CODE, SEARCH
 from trees import ModelPlanner, Plan, Subtask, Task
 
 GOOD = {"subtasks": [{"id": "a", "instruction": "x", "worker": "search"}]}
@@ -40,12 +38,6 @@ def test_a_models_answer_is_read_in_every_usual_form(answer: object) -> None:
     assert [(one.id, one.worker) for one in ask(answer).subtasks] == [("a", "search")]
 
 
-def test_a_call_may_be_sync() -> None:
-    planner = ModelPlanner(lambda prompt, schema: json.dumps(GOOD))
-
-    assert asyncio.run(planner.plan(Task("g"), (), "")).subtasks[0].id == "a"
-
-
 def test_the_prompt_holds_goal_inputs_catalogue_rules_and_schema() -> None:
     seen: list[Any] = []
 
@@ -66,18 +58,3 @@ def test_feedback_reaches_the_model() -> None:
     ask(GOOD, seen=seen, feedback="task t/a.worker: there is no worker 'x'")
 
     assert "task t/a.worker: there is no worker 'x'" in seen[0]
-
-
-def test_only_an_estimate_that_is_a_number_stands_in_the_prompt() -> None:
-    rows = (row("a", estimate=700), row("b", estimate=lambda subtask: 800))
-
-    prompt = ModelPlanner.prompt(Task("g"), rows)
-
-    assert '"estimated_tokens": 700' in prompt
-    assert prompt.count("estimated_tokens") == 1
-
-
-def test_inputs_that_json_can_be_made_of_are_told_as_json_and_others_are_refused() -> None:
-    assert '"a/b"' in ModelPlanner.prompt(Task("g", {"x": Path("a/b")}), ())
-    with pytest.raises(ConfigError, match="cannot be kept as JSON"):
-        Task("g", {"x": object()})

@@ -19,14 +19,12 @@ from trees import (
     PlanError,
     Planned,
     PlanRefused,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
     Task,
     TaskFailedError,
     Tasks,
-    TaskStatus,
     Usage,
     WorkerSpec,
     start,
@@ -175,23 +173,6 @@ def test_a_model_is_told_who_is_there_and_what_was_wrong_until_its_plan_fits() -
     assert "nobody" in model.prompts[2]
 
 
-def test_a_model_that_never_plans_right_ends_in_the_last_problems() -> None:
-    model = FakeModel({"subtasks": [{"id": "a", "worker": "nobody"}]})
-    caught = refused(ModelPlanner(model))
-
-    assert len(model.prompts) == 3
-    assert "'nobody'" in str(caught)
-
-
-def test_a_model_that_raises_is_asked_again() -> None:
-    model = FakeModel(ConnectionError("no route"), {"subtasks": [{"id": "a", "worker": "w"}]})
-    with start(tree_of(ModelPlanner(model))) as tree:
-        report = tree.run("read it", timeout=60)
-
-    assert report.results == {"a": "ok"}
-    assert "ConnectionError" in model.prompts[1]
-
-
 # -- what is used up while it runs -----------------------------------------------------------------------------
 
 
@@ -209,52 +190,6 @@ CHAIN = StaticPlan(
         Subtask("c", "use b", worker="w", depends_on=["b"]),
     ]
 )
-
-
-def test_a_task_that_has_used_up_its_budget_ends_with_what_is_done() -> None:
-    with start(tree_of(CHAIN, worker=spends(60))) as tree, pytest.raises(BudgetExceededError) as caught:
-        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=60)
-
-    report = caught.value.report
-    assert report is not None
-    assert report.status is TaskStatus.FAILED
-    assert report.results == {"a": "result of a", "b": "result of b"}
-    assert list(report.skipped) == ["c"]
-    assert report.usage.tokens == 120
-    assert "120 of 100" in str(caught.value)
-
-
-def test_a_task_that_uses_up_its_budget_to_the_last_token_succeeds() -> None:
-    with start(tree_of(CHAIN, worker=spends(60))) as tree:
-        report = tree.run(Task(goal="read it", budget=Budget(tokens=180)), timeout=60)
-
-    assert report.usage.tokens == 180
-
-
-def test_what_failed_attempts_use_counts_for_the_budget_of_the_task() -> None:
-    def execute(task: Any, context: Any) -> Any:
-        context.use(tokens=60)
-        raise ValueError("broken")
-
-    tasks = {"on_failure": [Retry(100, initial_s=0)]}
-    spec = tree_of(CHAIN, worker=execute, tasks=tasks, breaker=None)
-    with start(spec) as tree, pytest.raises(BudgetExceededError) as caught:
-        tree.run(Task(goal="read it", budget=Budget(tokens=100)), timeout=60)
-
-    assert caught.value.report is not None
-    assert caught.value.report.usage.tokens == 120
-
-
-def test_a_subtask_over_its_own_budget_has_failed_and_is_not_tried_again() -> None:
-    plan = StaticPlan([Subtask("a", worker="w", budget=Budget(tokens=50)), Subtask("b", worker="w")])
-    with start(tree_of(plan, worker=spends(60))) as tree, pytest.raises(TaskFailedError) as caught:
-        tree.run("read it", timeout=60)
-
-    report = caught.value.report
-    assert report is not None
-    assert "60 of 50" in report.failed["a"]
-    assert report.results == {"b": "result of b"}
-    assert report.usage.tokens == 120
 
 
 def test_a_team_may_use_what_is_left_of_the_task_above_and_ends_with_it() -> None:

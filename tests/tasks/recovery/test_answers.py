@@ -7,26 +7,18 @@ from typing import Any
 
 import pytest
 
-from actors import Escalated, Failed
+from actors import Escalated
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, Shop, shop
-from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
 from trees import (
     Approve,
-    Check,
-    Edit,
     Escalate,
-    EscalationRaised,
-    Failover,
     Reject,
     Respond,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
     Tasks,
-    Tree,
-    Verdict,
     WorkerSpec,
 )
 
@@ -89,42 +81,6 @@ def test_context_answers_holds_all_answers_in_order() -> None:
     assert [len(answers) for answers in careful.seen] == [0, 1, 2, 3]
 
 
-def test_an_answer_about_a_failure_is_among_them_too() -> None:
-    seen: list[Any] = []
-
-    def fails_once(_: Any, context: Any) -> str:
-        seen.append(context.answers)
-        if context.attempt == 1:
-            raise Failed("not by itself", retryable=False)
-        return "done"
-
-    with shop(ONE, asks(fails_once)) as it:
-        it.submit()
-        answer(it, Respond("like this"))
-        assert it.report().results == {"x": "done"}
-    assert seen == [[], [Respond("like this")]]
-
-
-def test_a_result_that_a_person_gave_and_a_reviewer_sent_back_is_among_them_too() -> None:
-    seen: list[Any] = []
-
-    def fails_once(_: Any, context: Any) -> str:
-        seen.append((context.answers, context.previous, context.revision))
-        if not context.revision:
-            raise Failed("not by itself", retryable=False)
-        return "done"
-
-    def review(_: Any, __: Any, results: dict[str, Any]) -> Verdict:
-        is_done = results["x"] == "done"
-        return Verdict(passed=is_done, checks=[Check("x", passed=is_done, feedback="better")])
-
-    with shop(ONE, asks(fails_once), reviewer=review) as it:
-        it.submit()
-        answer(it, Edit({"by": "hand"}))
-        assert it.report().results == {"x": "done"}
-    assert seen == [([], None, 0), ([Edit({"by": "hand"})], {"by": "hand"}, 1)]
-
-
 # -- the same question, after a yes ------------------------------------------------------------------------------
 
 
@@ -138,57 +94,6 @@ def test_escalated_twice_the_same_way_after_an_approval_is_an_error_that_says_so
     assert "Publish?" in text
     assert "again after a person had approved it" in text
     assert "context.answers" in text
-
-
-def test_nobody_is_asked_about_that_error_and_it_is_not_tried_again() -> None:
-    with shop(ONE, asks(stubborn, Escalate(), AT_ONCE, Escalate())) as it:
-        it.submit()
-        answer(it, Approve())
-
-        assert it.report().failed.keys() == {"x"}
-        assert len(it.events(EscalationRaised)) == 1
-
-
-def test_another_worker_may_take_over_from_one_that_asks_again() -> None:
-    plan = (Subtask("x", capability="publish"),)
-    careful = Careful("Publish?")
-    first = WorkerSpec(id="a", execute=stubborn, capabilities={"publish"}, on_failure=[Escalate(), Failover()])
-    with shop(plan, first, WorkerSpec(id="b", execute=careful, capabilities={"publish"})) as it:
-        it.submit()
-        answer(it, Approve())
-
-        assert it.report().results == {"x": "did x"}
-    assert careful.seen == [[Approve()]]
-
-
-def test_the_same_question_after_words_of_a_person_is_a_new_question() -> None:
-    with shop(ONE, asks(stubborn)) as it:
-        it.submit()
-
-        assert [answer(it, Respond("not yet")) for _ in range(2)] == ["Publish?", "Publish?"]
-        assert len(it.handle.escalations) == 1
-
-
-def test_a_question_that_was_approved_may_be_asked_about_the_next_revision() -> None:
-    questions: list[int] = []
-
-    def publishes(_: Any, context: Any) -> str:
-        if len(context.answers) <= context.revision:
-            questions.append(context.revision)
-            raise Escalated("Publish?")
-        return f"revision {context.revision}"
-
-    def review(_: Any, __: Any, results: dict[str, Any]) -> Verdict:
-        is_good = results["x"] == "revision 1"
-        return Verdict(passed=is_good, checks=[Check("x", passed=is_good, feedback="better")])
-
-    with shop(ONE, asks(publishes), reviewer=review) as it:
-        it.submit()
-        answer(it, Approve())
-        answer(it, Approve())
-
-        assert it.report().results == {"x": "revision 1"}
-    assert questions == [0, 1]
 
 
 def test_a_denied_question_is_a_failure_and_nobody_is_called_again() -> None:
@@ -229,27 +134,6 @@ def test_one_rung_asks_at_most_max_questions_about_a_subtask(rung: Escalate, mos
     assert f"question {most}?" in text
 
 
-def test_when_nobody_has_answered_it_is_the_next_rungs_turn() -> None:
-    with shop(ONE, asks(stubborn, Escalate(timeout_s=5), Retry(max_attempts=2, initial_s=0.0, max_s=0.0))) as it:
-        it.submit()
-        it.advance(5.0)
-
-        assert len(it.events(EscalationRaised)) == 1
-        assert "had their turn" in it.report().failed["x"]
-
-
-def test_a_plain_failure_after_an_answer_is_the_next_rungs_turn() -> None:
-    def fails(_: Any, __: Any) -> None:
-        raise Failed("not by itself", retryable=False)
-
-    with shop(ONE, asks(fails)) as it:
-        it.submit()
-        answer(it, Approve())
-
-        assert it.report().failed == {"x": "not by itself"}
-        assert len(it.events(EscalationRaised)) == 1
-
-
 # -- nobody to ask -------------------------------------------------------------------------------------------------
 
 
@@ -262,19 +146,6 @@ def test_escalated_without_any_escalate_rung_says_which_rung_is_missing(rungs: l
 
     assert text.startswith("Publish? (")
     assert "no Escalate rung. Add Escalate() to on_failure= of 'a' or of Tasks" in text
-
-
-def test_the_default_ladder_stays_without_people() -> None:
-    assert [type(rung) for rung in Tasks().on_failure] == [Retry, Failover]
-
-
-def test_an_escalated_without_words_says_which_rung_is_missing_too() -> None:
-    def asks_nothing(_: Any, __: Any) -> None:
-        raise Escalated
-
-    with shop(ONE, WorkerSpec(id="a", execute=asks_nothing, on_failure=[])) as it:
-        it.submit()
-        assert "no Escalate rung" in it.report().failed["x"]
 
 
 # -- in teams ------------------------------------------------------------------------------------------------------
@@ -312,59 +183,3 @@ def test_a_member_of_a_team_sees_what_a_person_has_said_about_the_team() -> None
 
 
 # -- when processes and orchestrators end --------------------------------------------------------------------------
-
-
-class Careless(Scenario):
-    """Three workers ask, one of them in a team; one asks again what was approved; another is denied something."""
-
-    def spec(self, books: Books) -> SupervisorSpec:
-        def careful(task: Any, context: Any) -> str:
-            books.work(context, repr(context.answers))
-            if len(context.answers) < 2:
-                raise Escalated(f"{task.id} question {len(context.answers)}?")
-            return f"{task.id} {context.answers!r}"
-
-        def careless(_: Any, context: Any) -> None:
-            books.work(context, repr(context.answers))
-            raise Escalated("Publish?")
-
-        plan = [
-            Subtask("a", worker="careful"),
-            Subtask("team", worker="team", depends_on=["a"]),
-            Subtask("b", worker="careless", depends_on=["team"], required=False),
-            Subtask("c", worker="careful", depends_on=["b"]),
-        ]
-        return SupervisorSpec(
-            id="p",
-            tasks=Tasks(planner=StaticPlan(plan), on_failure=[Escalate()]),
-            children=[
-                WorkerSpec(id="careful", execute=careful, breaker=None),
-                WorkerSpec(id="careless", execute=careless, breaker=None),
-                team(careful, [Escalate()], []),
-            ],
-        )
-
-    def meanwhile(self, tree: Tree, books: Books) -> None:
-        people(tree, lambda question: Respond("so") if "question 0" in question.question else Approve())
-
-
-def test_answers_and_what_was_approved_go_on_from_every_change() -> None:
-    _, reports = Careless().run()
-    assert "again after a person had approved it" in reports["t"]["failed"]["b"]
-    assert "Approve()" in reports["t"]["results"]["team"]["m"]
-
-    assert same_from_every_change(Careless()) > 25
-
-
-@pytest.mark.parametrize("end", [Shop.replace_orchestrator, Shop.crash_orchestrator], ids=["replaced", "crashed"])
-def test_an_orchestrator_that_ends_between_two_questions_forgets_no_answer(end: Callable[[Shop], None]) -> None:
-    careful = Careful("Where to?", "Publish?")
-    with shop(ONE, asks(careful)) as it:
-        it.submit()
-        answer(it, Respond("Bonn"))
-        end(it)
-        answer(it, Approve())
-        end(it)
-
-        assert it.report().results == {"x": "did x"}
-    assert careful.seen[-1] == [Respond("Bonn"), Approve()]

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 import actors
-from actors import Failed, Worker
+from actors import Worker
 from actors.testing import Hang
 from tests.support.crew import LONG_S, Record, faulty, running
 from tests.support.hardening import Gate, eventually
 from trees import (
-    Compensating,
     Plan,
-    StaticPlan,
     Subtask,
-    SubtaskFailed,
     SubtaskStarted,
     SupervisorSpec,
     Task,
-    TaskFailedError,
     Tasks,
     WorkerSpec,
 )
@@ -51,41 +43,6 @@ def test_an_attempt_that_fails_of_a_helper_which_the_restart_of_its_group_has_st
 
             assert handle.result(timeout=LONG_S).results == {"work": "hello"}
     assert tries == [1, 1]
-
-
-def steps_until_ended(context: Any) -> None:
-    """What a thread does that is told of its end by its next step."""
-    for number in range(100_000):
-        context.step_sync(f"step {number}", int)
-
-
-@pytest.mark.parametrize("is_asked_again", [False, True])
-def test_a_thread_that_hears_by_a_step_that_nobody_waits_for_it_has_not_failed(is_asked_again: bool) -> None:
-    begun, tries = threading.Event(), list[int]()
-
-    def help_(_: Any, context: Any) -> str:
-        tries.append(context.attempt)
-        if len(tries) == 1:
-            begun.set()
-            steps_until_ended(context)
-        return "helped"
-
-    async def work(_: Any, context: Any) -> Any:
-        asked = asyncio.ensure_future(context.ask("helper", "help"))
-        await asyncio.to_thread(begun.wait, LONG_S)
-        asked.cancel()
-        await asyncio.wait([asked])
-        return await context.ask("helper", "help") if is_asked_again else "alone"
-
-    children = [WorkerSpec(id="work", execute=work), WorkerSpec(id="helper", execute=help_)]
-    plan = StaticPlan([Subtask("work")])
-    with running(SupervisorSpec(id="shop", tasks=Tasks(planner=plan, on_failure=[]), children=children)) as tree:
-        handle = tree.submit("go")
-        report = handle.result(timeout=LONG_S)
-        failures = [event for event in handle.events() if isinstance(event, SubtaskFailed)]
-
-    assert report.results == {"work": "helped" if is_asked_again else "alone"}
-    assert (failures, report.failed) == ([], {})
 
 
 FIRST_PAUSE_S = 0.05
@@ -143,29 +100,3 @@ def test_an_attempt_that_is_cut_off_again_and_again_while_its_group_stops_begins
 
         assert handle.result(timeout=LONG_S).results == {"work": "hello"}
     assert_pauses_grow([event.at for event in begun[:4]])
-
-
-def test_an_undo_that_is_cut_off_again_and_again_while_its_group_stops_is_called_after_longer_pauses() -> None:
-    group = Stopping()
-
-    def fails(*_: Any) -> None:
-        raise Failed("no")
-
-    plan = [Subtask("done", worker="done"), Subtask("fails", worker="fails", depends_on=["done"])]
-    workers = [
-        WorkerSpec(id="done", execute=lambda *_: "done", undo="undo"),
-        WorkerSpec(id="fails", execute=fails),
-        WorkerSpec(id="undo", execute=group.asks, shutdown="infinity"),
-    ]
-    with running(group.spec(Tasks(planner=StaticPlan(plan), on_failure=[]), *workers)) as tree:
-        record = Record(tree)
-        handle = tree.submit("work")
-        group.begins(tree)
-        called = record.wait_for(Compensating, count=4)
-        group.slow.open.set()
-
-        with pytest.raises(TaskFailedError) as failed:
-            handle.result(timeout=LONG_S)
-        assert failed.value.report is not None
-        assert failed.value.report.compensated == ["done"]
-    assert_pauses_grow([event.at for event in called[:4]])

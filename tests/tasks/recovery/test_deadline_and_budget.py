@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.testing import Hang, ScriptedExecutable, Slow
-from tests.support.attempts import LONG_S, SLOWLY, no, shop
+from tests.support.attempts import LONG_S, shop
 from tests.tasks.scripted import CHAIN, ONE, loop, sync
 from trees import (
     Budget,
@@ -18,7 +18,6 @@ from trees import (
     SubtaskRetrying,
     SubtaskSucceeded,
     SupervisorSpec,
-    TaskDeadlineError,
     TaskEnding,
     Tasks,
     Usage,
@@ -26,31 +25,6 @@ from trees import (
 )
 
 # -- its deadline ------------------------------------------------------------------------------------------------
-
-
-def test_a_deadline_ends_what_runs_and_what_waits() -> None:
-    script, b = loop("b", Hang())
-    with shop(CHAIN, sync("a", no)[1], b, on_failure=[SLOWLY]) as it:
-        it.begin(deadline_s=5)
-        script.wait_for_calls(1)
-        it.until(SubtaskRetrying)
-        it.clock.advance(5.0)
-        with pytest.raises(TaskDeadlineError) as caught:
-            it.handle.result(timeout=LONG_S)
-
-    assert caught.value.report is not None
-    assert set(caught.value.report.skipped) == {"x", "y", "z"}
-    assert [call.ended for call in script.calls] == ["CancelledError"]
-
-
-def test_a_deadline_goes_on_counting_while_its_orchestrator_is_replaced() -> None:
-    with shop(ONE, sync("a", no)[1], on_failure=[Retry(initial_s=100.0, max_s=100.0)]) as it:
-        it.submit(deadline_s=5)
-        it.replace_orchestrator()
-        it.advance(5.0)
-
-        with pytest.raises(TaskDeadlineError):
-            it.handle.result(timeout=LONG_S)
 
 
 # -- its budget --------------------------------------------------------------------------------------------------
@@ -104,28 +78,6 @@ def test_seconds_of_running_count_for_the_budget() -> None:
 
     assert caught.value.report is not None
     assert caught.value.report.usage.seconds == 20.0
-
-
-def test_what_is_exactly_used_up_is_not_too_much() -> None:
-    with shop(ONE, sync("a", Done("done", Usage(tokens=10)))[1]) as it:
-        it.submit(budget=Budget(tokens=10))
-
-        assert it.report().results == {"x": "done"}
-
-
-def test_cancelling_reaches_what_still_runs_after_the_budget_was_used_up() -> None:
-    script, slow = loop("slow", Hang())
-    plan = [Subtask("x", worker="a"), Subtask("slow", worker="slow")]
-    with shop(plan, sync("a", Done("done", Usage(tokens=11)))[1], slow) as it:
-        it.begin(budget=Budget(tokens=10))
-        script.wait_for_calls(1)
-        it.until(SubtaskSucceeded)
-        it.pass_()
-        it.handle.cancel()
-        report = it.report()
-
-    assert [call.ended for call in script.calls] == ["CancelledError"]
-    assert report.results == {"x": "done"}
 
 
 @pytest.mark.parametrize("how", ["lives", "crash", "replace"])

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from actors import Escalated
-from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable, settle
+from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import AT_ONCE, LONG_S, Shop, no, shop
 from trees import (
     Approve,
@@ -49,13 +48,6 @@ def test_a_question_tells_what_it_is_about_and_how_it_may_be_answered() -> None:
     assert question.error == "ValueError: no"
     assert question.answers == ("approve", "edit", "respond", "reject")
     assert [each.id for each in everywhere] == [question.id]
-
-
-def test_without_words_of_the_rung_the_question_is_the_workers_or_says_what_failed() -> None:
-    for step, words in ((Escalated("Is that a bargain?"), "Is that a bargain?"), (no, "x failed. What now?")):
-        _, a = worker(step)
-        with shop(ONE, a, on_failure=[Escalate()]) as it:
-            assert [each.question for each in it.submit().escalations] == [words]
 
 
 def test_a_worker_that_asks_for_a_person_is_not_tried_again_first() -> None:
@@ -106,22 +98,6 @@ def test_edit_is_its_result_and_nothing_runs() -> None:
     assert len(script.calls) == 1
 
 
-class Price(BaseModel):
-    amount: int
-    parts: tuple[int, ...]
-
-
-def test_an_edited_result_has_the_form_of_all_results() -> None:
-    _, a = worker(no)
-    with shop(ONE, a, on_failure=OPEN) as it:
-        handle = it.submit()
-        handle.respond(handle.escalations[0].id, Edit(Price(amount=3, parts=(1, 2))))
-        report = it.report()
-
-    assert report.results["x"] == {"amount": 3, "parts": [1, 2]}
-    assert report.result("x", as_=Price) == Price(amount=3, parts=(1, 2))
-
-
 def test_an_edit_that_cannot_be_kept_is_refused_and_the_question_stays_open() -> None:
     _, a = worker(no)
     with shop(ONE, a, on_failure=OPEN) as it:
@@ -169,20 +145,6 @@ def test_after_an_approved_attempt_fails_it_is_the_next_rungs_turn() -> None:
     assert [call.attempt for call in other.calls] == [5]
 
 
-def test_a_worker_that_only_ever_asks_is_not_asked_about_for_ever() -> None:
-    script, a = worker(Escalated("again?"))
-    with shop(ONE, a, on_failure=[ASK]) as it:
-        handle = it.submit()
-        for _ in range(5):
-            handle.respond(handle.escalations[0].id, Respond("yes"))
-            settle(it.tree)
-        report = it.report()
-
-    assert list(report.failed) == ["x"]
-    assert "max_questions" in report.failed["x"]
-    assert len(script.calls) == 6
-
-
 # -- no answer ---------------------------------------------------------------------------------------------------
 
 
@@ -224,15 +186,6 @@ def test_an_answer_that_comes_too_late_is_refused() -> None:
         with pytest.raises(EscalationError, match="no such open question"):
             handle.respond(question.id, Approve())
         assert handle.escalations == []
-
-
-def test_without_a_limit_a_question_stays_open_as_long_as_it_takes() -> None:
-    _, a = worker(no)
-    with shop(ONE, a, on_failure=OPEN) as it:
-        handle = it.submit()
-        it.advance(10_000_000.0)
-
-        assert len(handle.escalations) == 1
 
 
 # -- answers that are none ---------------------------------------------------------------------------------------
@@ -289,17 +242,6 @@ def test_a_question_is_answered_by_its_id_and_nothing_else() -> None:
         assert len(handle.escalations) == 1
 
 
-def test_a_handle_answers_no_question_of_another_task() -> None:
-    _, a = worker(no)
-    with shop(ONE, a, on_failure=OPEN) as it:
-        first = it.submit()
-        second = it.submit()
-
-        with pytest.raises(EscalationError):
-            first.respond(second.escalations[0].id, Approve())
-        assert len(second.escalations) == 1
-
-
 def team_of(member: WorkerSpec, plan: Subtask) -> SupervisorSpec:
     return SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan([plan]), on_failure=OPEN), children=[member])
 
@@ -339,19 +281,6 @@ def test_a_question_survives_its_orchestrator_and_is_answered_to_the_next_one(en
     assert (report.results, len(raised), len(script.calls)) == ({"x": "done"}, 1, 2)
 
 
-@ENDS
-def test_the_limit_of_a_question_survives_its_orchestrator(end: Any) -> None:
-    _, a = worker(no)
-    with shop(ONE, a, on_failure=[Escalate(timeout_s=60)]) as it:
-        it.submit()
-        it.advance(30.0)
-        end(it)
-        it.advance(30.0)
-        report = it.report()
-
-    assert "nobody answered in time" in report.failed["x"]
-
-
 def test_an_answer_while_there_is_no_orchestrator_is_kept_for_the_next_one() -> None:
     script, a = worker(no, "done")
     with shop(ONE, a, on_failure=OPEN) as it:
@@ -365,52 +294,3 @@ def test_an_answer_while_there_is_no_orchestrator_is_kept_for_the_next_one() -> 
 
     assert open_now == []
     assert (report.results, len(script.calls)) == ({"x": "done"}, 2)
-
-
-def test_an_answer_that_comes_too_late_is_refused_also_where_no_orchestrator_has_noticed() -> None:
-    _, a = worker(no)
-    with shop(ONE, a, on_failure=[Retry(max_attempts=1), Escalate(timeout_s=60)]) as it:
-        handle = it.submit()
-        [question] = handle.escalations
-        it.tree.terminate_child("shop/orchestrator")
-        it.clock.advance(60.0)
-        with pytest.raises(EscalationError, match="its time is up"):
-            handle.respond(question.id, Approve())
-        it.tree.restart_child("shop/orchestrator")
-        settle(it.tree)
-        it.advance(0.0)
-        report = it.report()
-
-    assert "nobody answered in time" in report.failed["x"]
-
-
-def test_nobody_is_asked_about_what_an_open_breaker_puts_off() -> None:
-    _script, a = worker(no, no, no, no, no, "done")
-    with shop(ONE, a, on_failure=[ASK]) as it:
-        for _ in range(5):
-            handle = it.submit()
-            handle.respond(handle.escalations[0].id, Reject())
-            settle(it.tree)
-        handle = it.submit()
-        questions = handle.escalations
-        it.advance(30.0)
-        report = it.report()
-
-    assert questions == []
-    assert report.results == {"x": "done"}
-
-
-def test_a_subtask_that_waits_lets_others_run_meanwhile() -> None:
-    held = Hang()
-    slow = AsyncScriptedExecutable(held, "slow")
-    plan = [*ONE, Subtask("slow", worker="b")]
-    _, a = worker(no)
-    with shop(plan, a, WorkerSpec(id="b", execute=slow.execute), on_failure=OPEN) as it:
-        handle = it.begin()
-        next(event for event in handle.events() if isinstance(event, EscalationRaised))
-        held.wait_until_entered()
-        while_one_runs = handle.status
-        held.release()
-        settle(it.tree)
-
-        assert (while_one_runs, handle.status) == ("running", "waiting")

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from actors import Escalated, Failed, Later, Rejected
-from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable, settle
+from actors import Failed, Later, Rejected
+from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable
 from tests.support.attempts import AT_ONCE, LONG_S, SLOWLY, no, run, shop
 from trees import (
     AttemptTimeoutError,
-    Retry,
     Subtask,
     SubtaskFailed,
     SubtaskRetrying,
@@ -58,22 +57,6 @@ def test_attempts_are_as_far_apart_as_the_ladder_says_and_hold_no_worker_meanwhi
     assert report.failed == {"x": "ValueError: no"}
 
 
-def test_the_delay_has_its_jitter_from_the_trees_randomness_and_stays_below_its_share() -> None:
-    rung = Retry(max_attempts=2, initial_s=10.0, jitter=0.5)
-    dues = []
-    for _ in range(5):
-        _, a = worker("a", no)
-        with shop(ONE, a, on_failure=[rung]) as it:
-            it.submit()
-            [retrying] = it.events(SubtaskRetrying)
-            dues.append(retrying.due - retrying.at)
-            it.handle.cancel()
-            settle(it.tree)
-
-    assert all(10.0 <= due <= 15.0 for due in dues)
-    assert len(set(dues)) > 1
-
-
 @pytest.mark.parametrize(
     ("error", "calls"),
     [(OSError(), 3), (ValueError(), 1), (Failed(OSError()), 3), (Failed(ValueError()), 1), (Failed("text"), 1)],
@@ -84,15 +67,6 @@ def test_only_errors_of_retry_on_are_tried_again_also_wrapped_in_failed(error: E
     run(ONE, a, on_failure=[AT_ONCE.model_copy(update={"retry_on": (OSError,)})])
 
     assert len(script.calls) == calls
-
-
-def test_what_says_that_it_would_fail_again_is_tried_once_and_then_given_to_the_next() -> None:
-    script, a = worker("a", Failed("broken for good", retryable=False), backup="b")
-    other, b = worker("b", "done")
-    report = run(ONE, a, b)
-
-    assert report.results == {"x": "done"}
-    assert (len(script.calls), len(other.calls)) == (1, 1)
 
 
 def test_a_result_that_does_not_fit_is_told_to_the_next_attempt() -> None:
@@ -142,13 +116,6 @@ def test_without_failover_nobody_takes_over() -> None:
     assert other.calls == []
 
 
-def test_a_workers_own_ladder_goes_before_that_of_its_supervisor() -> None:
-    script, a = worker("a", no, on_failure=[Retry(max_attempts=2, initial_s=0.0, max_s=0.0)])
-    run(ONE, a, on_failure=[AT_ONCE.model_copy(update={"max_attempts": 9})])
-
-    assert len(script.calls) == 2
-
-
 def test_a_worker_that_is_parked_is_passed_over_for_its_backup() -> None:
     script, a = worker("a", Crash(), backup="b")
     other, b = worker("b", "done")
@@ -161,13 +128,6 @@ def test_a_worker_that_is_parked_is_passed_over_for_its_backup() -> None:
     assert states["a"] == "parked"
     assert report.results == {"x": "done"}
     assert other.calls[0].attempt == len(script.calls) + 1
-
-
-def test_an_empty_ladder_of_its_own_means_one_attempt() -> None:
-    script, a = worker("a", no, on_failure=[])
-    run(ONE, a)
-
-    assert len(script.calls) == 1
 
 
 # -- signals -----------------------------------------------------------------------------------------------------
@@ -190,21 +150,6 @@ def test_what_everybody_rejects_has_failed_and_says_who() -> None:
     assert "a, b said that it is not theirs" in report.failed["x"]
 
 
-def test_a_worker_that_used_up_its_tries_gets_no_new_ones_because_another_rejects() -> None:
-    first, a = worker("a", no, capabilities={"sell"})
-    second, b = worker("b", Rejected(), capabilities={"sell"})
-    run(CAN, a, b)
-
-    assert (len(first.calls), len(second.calls)) == (3, 1)
-
-
-def test_a_rejection_by_the_one_that_was_named_goes_to_its_backup() -> None:
-    _, a = worker("a", Rejected(), backup="b")
-    _, b = worker("b", "done")
-
-    assert run(ONE, a, b).results == {"x": "done"}
-
-
 def test_later_is_put_back_for_its_time_and_counts_as_no_attempt() -> None:
     script = ScriptedExecutable(Later(5.0), "done", by="call")
     with shop(ONE, WorkerSpec(id="a", execute=script.execute), on_failure=[]) as it:
@@ -225,30 +170,6 @@ def test_later_is_said_ten_times_and_the_eleventh_time_it_has_failed() -> None:
 
     assert len(script.calls) == 11
     assert report.failed == {"x": "a has put it off 11 times; 10 are the most for one subtask"}
-
-
-def test_what_has_put_an_attempt_off_is_told_each_time_and_at_the_end() -> None:
-    def busy(_: Any, __: Any) -> None:
-        raise Later(0.0) from ConnectionError("slow down")
-
-    def closed(_: Any, __: Any) -> None:
-        raise Later(0.0, "the office opens at nine")
-
-    for code, why in ((busy, "ConnectionError: slow down"), (closed, "the office opens at nine")):
-        with shop(ONE, WorkerSpec(id="a", execute=code), on_failure=[]) as it:
-            it.submit()
-            it.advance(0.1)
-            report, told = it.report(), [event.error for event in it.events(SubtaskRetrying)]
-        assert told == [f"not now: {why}"] * 10
-        assert report.failed["x"].endswith(f"10 are the most for one subtask. The last time: {why}")
-
-
-def test_asking_for_a_person_where_the_ladder_has_none_is_a_failed_attempt() -> None:
-    script, a = worker("a", Escalated("may I?"), "done")
-    report = run(ONE, a)
-
-    assert [call.attempt for call in script.calls] == [1, 2]
-    assert report.results == {"x": "done"}
 
 
 # -- the rest of the task ----------------------------------------------------------------------------------------

@@ -9,9 +9,6 @@ import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
 from trees import (
-    Approve,
-    Escalate,
-    Plan,
     Retry,
     StaticPlan,
     Subtask,
@@ -59,35 +56,6 @@ def test_the_ladder_is_that_of_the_subtask_or_of_the_task_or_of_the_worker_or_of
         failed(tree, Task("go", on_failure=given[1]))
 
     assert len(script.calls) == next((count for count in (subtask, task, worker, team) if count is not None), 1)
-
-
-def test_a_ladder_of_one_subtask_is_none_of_the_others() -> None:
-    script = ScriptedExecutable(OSError("no"))
-    plan = [Subtask("a", worker="w", on_failure=times(3)), Subtask("b", worker="w")]
-    with start(tree_of(script.execute, plan=plan, team=[])) as tree:
-        failed(tree, Task("go"))
-
-    assert sorted(call.subtask for call in script.calls) == ["a", "a", "a", "b"]
-
-
-def test_an_empty_ladder_of_a_task_tries_nothing_again() -> None:
-    script = ScriptedExecutable(OSError("no"))
-    with start(tree_of(script.execute, worker=times(3))) as tree:
-        failed(tree, Task("go", on_failure=[]))
-
-    assert len(script.calls) == 1
-
-
-def test_a_task_may_have_a_person_asked_where_its_workers_have_none_asked() -> None:
-    script = ScriptedExecutable(OSError("no"), "done")
-    with start(tree_of(script.execute, worker=times(1))) as tree:
-        handle = tree.submit(Task("go", on_failure=[Escalate(question="again?")]))
-        next(event for event in handle.events() if type(event).__name__ == "EscalationRaised")
-        (asked,) = handle.escalations
-        handle.respond(asked.id, Approve())
-        report = handle.result(timeout=LONG_S)
-
-    assert (asked.question, report.results) == ("again?", {"a": "done"})
 
 
 def test_the_ladder_of_a_task_counts_for_a_team_and_not_for_the_members_of_it() -> None:
@@ -153,10 +121,3 @@ def test_reading_a_ladder_runs_nothing_and_finds_nothing_but_exceptions(name: st
 
     assert issubclass(named, Exception)
     assert not issubclass(OSError, named)
-
-
-def test_a_model_is_not_told_of_ladders() -> None:
-    subtask = Plan.model_json_schema()["$defs"]["Subtask"]["properties"]
-
-    assert "on_failure" not in subtask
-    assert "timeout_s" in subtask

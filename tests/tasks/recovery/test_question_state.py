@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,27 +9,16 @@ from loguru import logger
 
 from actors import Escalated, Failed
 from actors.testing import settle
-from tests.support.attempts import AT_ONCE, LONG_S, Shop, shop
-from tests.tasks.resuming import Books, Scenario, people, same_from_every_change
+from tests.support.attempts import AT_ONCE, Shop, shop
 from trees import (
     Approve,
-    Check,
     Edit,
     Escalate,
     EscalationRaised,
-    Plan,
     Reject,
     Respond,
-    Retry,
-    StaticPlan,
     Subtask,
-    SupervisorSpec,
-    Task,
-    Tasks,
-    Tree,
-    Verdict,
     WorkerSpec,
-    start,
 )
 
 ONE = (Subtask("x", worker="a"),)
@@ -84,16 +69,6 @@ def test_the_state_of_a_question_is_given_back_after_the_answer(state: Any, give
     assert code.seen == [None, state]
 
 
-def test_a_question_without_a_state_leaves_none() -> None:
-    code = Asks(STATE, None, "third")
-    with shop(ONE, asks(code)) as it:
-        it.submit()
-        for _ in range(3):
-            answer(it)
-        assert it.report().results == {"x": "did x"}
-    assert code.seen == [None, STATE, None, "third"]
-
-
 def test_an_attempt_that_fails_after_the_answer_is_tried_again_with_the_state() -> None:
     code = Asks(STATE, fails=2)
     with shop(ONE, asks(code, Escalate(), AT_ONCE)) as it:
@@ -101,63 +76,6 @@ def test_an_attempt_that_fails_after_the_answer_is_tried_again_with_the_state() 
         answer(it)
         assert it.report().results == {"x": "did x"}
     assert code.seen == [None, STATE, STATE, STATE]
-
-
-def test_a_question_of_the_ladder_about_what_failed_since_leaves_the_state() -> None:
-    code = Asks(STATE, fails=1)
-    with shop(ONE, asks(code, Escalate(), Escalate())) as it:
-        it.submit()
-        answer(it)
-        answer(it)  # to "x failed. What now?", of the second rung
-        assert it.report().results == {"x": "did x"}
-    assert code.seen == [None, STATE, STATE]
-
-
-def test_code_that_changes_its_state_changes_its_own_copy() -> None:
-    seen: list[Any] = []
-
-    def greedy(_: Any, context: Any) -> str:
-        if not context.answers:
-            raise Escalated("go on?", state=STATE)
-        seen.append(json.dumps(context.state))
-        context.state["history"].append("more")
-        if len(seen) < 3:
-            raise Failed("once more")
-        return "done"
-
-    with shop(ONE, asks(greedy, Escalate(), AT_ONCE)) as it:
-        it.submit()
-        answer(it)
-        assert it.report().results == {"x": "done"}
-    assert seen == [json.dumps(STATE)] * 3
-
-
-def test_a_revision_begins_without_the_state() -> None:
-    code = Asks(STATE)
-    verdicts = iter([Verdict(passed=False, checks=[Check("x", passed=False, feedback="better")]), Verdict(passed=True)])
-    with shop(ONE, asks(code), reviewer=lambda *_: next(verdicts)) as it:
-        it.submit()
-        answer(it)
-        assert it.report().results == {"x": "did x"}
-    assert code.seen == [None, STATE, None]
-
-
-@pytest.mark.parametrize(
-    ("words", "then"), [("x", [STATE]), ("another", [None, STATE])], ids=["same words", "other words"]
-)
-def test_a_subtask_that_another_plan_has_in_the_same_words_keeps_its_state(words: str, then: list[Any]) -> None:
-    """In other words it begins anew: the answer was about something else, so it asks once more."""
-    code = Asks(STATE, fails=1)
-
-    def plan(_: Any, __: Any, feedback: str = "") -> Plan:
-        return Plan([Subtask("x", instruction=words if feedback else "x", worker="a")])
-
-    with shop((), asks(code, Escalate()), planner=plan, replan=1) as it:
-        it.submit()
-        for _ in then:
-            answer(it)
-        assert it.report().results == {"x": "did x"}
-    assert code.seen == [None, STATE, *then]
 
 
 def test_the_worker_that_asked_goes_on_and_no_other_sees_its_state() -> None:
@@ -246,63 +164,6 @@ def vars_of(value: object) -> dict[str, Any]:
 # -- another process ---------------------------------------------------------------------------------------------
 
 
-class Asked(Scenario):
-    """A worker, and one in a team, ask twice each, with a state; the second attempt fails once."""
-
-    def spec(self, books: Books) -> SupervisorSpec:
-        def work(task: Any, context: Any) -> list[Any]:
-            books.work(context, json.dumps(context.state), len(context.answers))
-            if len(context.answers) < 2:
-                raise Escalated(
-                    "go on?" * (1 + len(context.answers)), state={"of": task.id, "at": len(context.answers)}
-                )
-            if context.attempt == 3:
-                raise Failed("once more")
-            return [context.state, len(context.answers)]
-
-        ladder = [Escalate(), Retry(max_attempts=2, initial_s=0.001, max_s=0.001, jitter=0.0)]
-        member = WorkerSpec(id="m", execute=work, on_failure=ladder)
-        team = SupervisorSpec(
-            id="team", tasks=Tasks(planner=StaticPlan([Subtask("inner", worker="m")]), on_failure=[]), children=[member]
-        )
-        plan = [Subtask("x", worker="a"), Subtask("y", worker="team", depends_on=["x"])]
-        return SupervisorSpec(
-            id="p",
-            tasks=Tasks(planner=StaticPlan(plan), on_failure=[]),
-            children=[WorkerSpec(id="a", execute=work, on_failure=ladder), team],
-        )
-
-    def meanwhile(self, tree: Tree, books: Books) -> None:
-        people(tree, lambda _: Approve())
-
-
-def test_the_state_of_a_question_survives_a_crash_at_every_record_also_in_a_team() -> None:
-    assert same_from_every_change(Asked()) > 20
-
-
-@contextmanager
-def tree_on(path: Path, code: Any) -> Iterator[Tree]:
-    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(list(ONE))), children=[asks(code)])
-    with start(spec, store=f"sqlite:///{path}") as tree:
-        yield tree
-
-
-@pytest.mark.parametrize("size", [10, 3_000_000])
-def test_a_state_of_any_size_is_there_in_a_new_process(tmp_path: Path, size: int) -> None:
-    state = {"text": "ä" * size, "calls": list(range(10))}
-    path = tmp_path / "store.db"
-    with tree_on(path, Asks(state)) as tree:
-        tree.submit(Task(goal="sell", id="t"))
-        settle(tree)
-        assert [question.question for question in tree.escalations()] == ["question 0?"]
-    code = Asks(state)
-    with tree_on(path, code) as tree:
-        [question] = tree.escalations()
-        tree.respond(question.id, Approve())
-        assert tree.task("t").result(LONG_S).results == {"x": "did x"}
-    assert code.seen == [state]
-
-
 # -- a worker that goes on with every answer -----------------------------------------------------------------------
 
 
@@ -342,34 +203,3 @@ def test_a_worker_that_resumes_may_ask_as_often_as_it_has_to_in_the_same_words()
         for _ in range(8):
             answer(it)
         assert it.report().results == {"x": ["Approve"] * 8}
-
-
-def test_a_worker_that_resumes_and_fails_then_stands_where_it_stood_on_its_ladder() -> None:
-    code = GoesOn(fails=1)
-    with shop(ONE, asks(code, AT_ONCE, Escalate())) as it:
-        it.submit()
-        answer(it, Reject("no"))
-        assert it.report().results == {"x": ["Reject"]}
-    assert len(code.keys) == 3
-
-
-@pytest.mark.parametrize("given", [Approve(), Edit(3), Reject("no")], ids=lambda each: type(each).__name__)
-def test_a_worker_that_resumes_decides_nothing_about_a_question_of_its_ladder(given: Any) -> None:
-    code = GoesOn(fails=1)
-    with shop(ONE, asks(code)) as it:
-        it.submit()
-        answer(it)
-        answer(it, given)
-        expected: dict[str, Any] = {"Approve": {"x": ["Approve", "Approve"]}, "Edit": {"x": 3}, "Reject": {}}
-        assert it.report().results == expected[type(given).__name__]
-    assert len(code.keys) == (3 if isinstance(given, Approve) else 2)
-
-
-def test_a_question_without_a_state_resumes_nothing() -> None:
-    def code(_: Any, context: Any) -> str:
-        raise Escalated("go on?", resumes=True)
-
-    with shop(ONE, asks(code)) as it:
-        it.submit()
-        answer(it, Edit("mine"))
-        assert it.report().results == {"x": "mine"}

@@ -7,26 +7,17 @@ from typing import Any
 
 import pytest
 
-from actors import Escalated, Failed, Worker
-from actors.testing import FakeModel, ScriptedExecutable, settle
+from actors import Worker
+from actors.testing import FakeModel, ScriptedExecutable
 from tests.support.attempts import no, run, shop, undoable
 from trees import (
-    Approve,
     Budget,
     Check,
-    Compensated,
-    Escalate,
-    Failover,
     ModelPlanner,
     Plan,
-    Planned,
     PlanRefused,
-    Reject,
-    Replanning,
     Retry,
-    StaticPlan,
     Subtask,
-    SubtaskStarted,
     SupervisorSpec,
     TaskEnding,
     Tasks,
@@ -171,43 +162,6 @@ def test_the_same_id_with_other_words_is_a_new_act_with_a_new_key() -> None:
     assert second.instruction == "do b, but otherwise"
 
 
-@pytest.mark.parametrize(("words", "is_known"), [("do b", True), ("do b, but otherwise", False)])
-@pytest.mark.parametrize("review", ["end", "each"])
-def test_the_same_id_with_other_words_begins_without_revisions_and_answers(
-    words: str, is_known: bool, review: str
-) -> None:
-    """It has asked, was done, was sent back, and has failed; then another plan has it."""
-    seen: list[tuple[int, bool, Any, bool]] = []
-
-    def work(_: Any, context: Any) -> str:
-        seen.append((context.revision, bool(context.feedback), context.previous, bool(context.answers)))
-        if not context.answers:
-            raise Escalated("may I?")
-        if len(seen) == 3:
-            raise Failed("not like that", retryable=False)
-        return f"done {len(seen)}"
-
-    def plan(_: Any, __: Any, feedback: str = "") -> Plan:
-        return Plan([Subtask("b", instruction=words if feedback else "do b", worker="w")])
-
-    def look(_: Any, __: Any, results: dict[str, Any]) -> Verdict:
-        passed = results["b"] != "done 2"
-        return Verdict(passed=passed, checks=[Check("b", passed=passed, feedback="" if passed else "better")])
-
-    spec = WorkerSpec(id="w", execute=work, on_failure=[Escalate()])
-    steps: dict[str, Any] = {"planner": plan, "reviewer": look, "review": review, "replan": 1}
-    with shop((), spec, **steps) as it:
-        it.submit()
-        for answer in [Approve(), Reject("then do it otherwise"), *([] if is_known else [Approve()])]:
-            (question,) = it.tree.escalations()
-            it.tree.respond(question.id, answer)
-            settle(it.tree)
-        report = it.report()
-    assert report.status is TaskStatus.SUCCEEDED
-    new, allowed, again = (0, False, None, False), (0, False, None, True), (1, True, "done 2", True)
-    assert seen == [new, allowed, again, *([again] if is_known else [new, allowed])]
-
-
 class Dies(Worker):
     """Crashes: whether it has done anything nobody knows."""
 
@@ -272,29 +226,6 @@ def test_a_further_plan_is_checked_like_the_first_and_without_one_the_task_fails
     assert sorted(call.subtask for call in script.undos) == ["a", "x"]
 
 
-def test_a_further_plan_may_not_take_the_id_of_what_was_asked_for() -> None:
-    async def asks(task: Any, context: Any) -> Any:
-        return await context.ask("w", "something")
-
-    asked: list[str] = []
-    first = [Subtask("a", worker="asks"), Subtask("b", worker="bad", depends_on=["a"])]
-
-    class Nosy(Planner):
-        def plan(self, task: Any, catalogue: Any, feedback: Any) -> Any:
-            self.feedbacks.append(feedback)
-            if len(self.feedbacks) == 1:
-                return Plan(first)
-            return Plan([Subtask("a.1" if len(self.feedbacks) == 2 else "fine", worker="w", depends_on=["a"])])
-
-    planner = Nosy()
-    with replanned(planner, worker()[1], WorkerSpec(id="asks", execute=asks)) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-        asked += [event.subtask for event in it.events(SubtaskStarted)]
-    assert "a.1" in asked
-    assert "is the id of what a subtask had asked for" in planner.feedbacks[2]
-
-
 def test_what_is_left_of_the_budget_is_what_a_further_plan_may_cost() -> None:
     from actors import Done, Usage  # noqa: PLC0415 - of this test only
 
@@ -306,14 +237,6 @@ def test_what_is_left_of_the_budget_is_what_a_further_plan_may_cost() -> None:
         report = it.report()
     assert report.status is TaskStatus.FAILED
     assert "tokens" in str(report.error)
-
-
-def test_a_subtask_that_is_not_required_is_no_reason_to_plan_again() -> None:
-    planner = Planner([Subtask("a", worker="w"), Subtask("b", worker="bad", required=False)])
-    with replanned(planner, worker()[1]) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert len(planner.feedbacks) == 1
 
 
 def test_a_model_is_told_what_is_done_and_what_failed() -> None:
@@ -348,62 +271,6 @@ def test_a_review_comes_after_the_last_plan_and_may_send_back_what_was_kept() ->
     assert Counter(call.subtask for call in script.calls) == {"a": 2, "x": 1, "b2": 2, "c": 2}
 
 
-def test_with_review_each_a_further_plan_is_reviewed_piece_by_piece_too() -> None:
-    shown: list[str] = []
-
-    def review(_: Any, __: Any, results: dict[str, Any]) -> bool:
-        shown.extend(results)
-        return True
-
-    with replanned(Planner(FIRST, OTHER_WAY), worker()[1], reviewer=review, review="each") as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert sorted(shown) == ["a", "b2", "c", "x"]
-
-
-@pytest.mark.parametrize("how", ["crash", "replace"])
-def test_a_further_plan_survives_the_orchestrator(how: str) -> None:
-    script, spec = worker()
-    planner = Planner(FIRST, OTHER_WAY)
-    with replanned(planner, spec) as it:
-        it.begin()
-        it.until(Replanning)
-        it.crash_orchestrator() if how == "crash" else it.replace_orchestrator()
-        report = it.report()
-        assert len(it.events(Planned)) == 2
-    assert report.status is TaskStatus.SUCCEEDED
-    assert Counter(call.subtask for call in script.calls) == {"a": 1, "x": 1, "b2": 1, "c": 1}
-
-
-def test_a_task_that_is_cancelled_while_its_planner_plans_again_undoes_what_is_done() -> None:
-    import threading  # noqa: PLC0415 - of this test only
-
-    entered, release = threading.Event(), threading.Event()
-
-    class Slow(Planner):
-        def plan(self, *args: Any) -> Any:
-            if self.feedbacks:
-                entered.set()
-                release.wait(60)
-            return super().plan(*args)
-
-    script, spec = undoable("w")
-    with replanned(Slow(FIRST, OTHER_WAY), spec) as it:
-        try:
-            handle = it.begin()
-            assert entered.wait(60)
-            it.pass_()
-            assert handle.status is TaskStatus.PLANNING
-            handle.cancel()
-            report = it.report()
-        finally:
-            release.set()
-        settle(it.tree)
-        assert len(it.events(Compensated)) == 2
-    assert report.status is TaskStatus.CANCELLED
-    assert sorted(call.subtask for call in script.undos) == ["a", "x"]
-
-
 def test_a_team_plans_again_by_itself_and_its_outer_task_knows_nothing_of_it() -> None:
     script, spec = worker()
     bad = WorkerSpec(id="bad", execute=ScriptedExecutable(no).execute, on_failure=[])
@@ -412,20 +279,3 @@ def test_a_team_plans_again_by_itself_and_its_outer_task_knows_nothing_of_it() -
     report = run([Subtask("t", worker="team")], team)
     assert report.status is TaskStatus.SUCCEEDED
     assert Counter(call.subtask for call in script.calls) == {"a": 1, "x": 1, "b2": 1, "c": 1}
-
-
-def test_a_team_that_is_tried_again_by_the_ladder_above_keeps_what_its_last_plan_had_done() -> None:
-    script, spec = worker()
-    fails_twice = ScriptedExecutable(no, no, "done", by="call")
-    bad = WorkerSpec(id="bad", execute=fails_twice.execute, on_failure=[])
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan(FIRST), replan=1),
-        children=[spec, bad],
-        on_failure=[Retry(2, initial_s=0), Failover()],
-    )
-    report = run([Subtask("t", worker="team")], team)
-    assert report.status is TaskStatus.SUCCEEDED
-    assert len(fails_twice.calls) == 3
-    assert len({call.idempotency_key for call in fails_twice.calls}) == 1
-    assert Counter(call.subtask for call in script.calls) == {"a": 1, "x": 1, "c": 1}

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from actors import Done, Failed, Usage, Worker
+from actors import Done, Failed, Usage
 from actors.testing import ScriptedExecutable
 from tests.support.attempts import no, shop
 from trees import (
     Budget,
     Plan,
-    Retry,
     Subtask,
     SubtaskStarted,
     TaskStatus,
@@ -53,41 +52,6 @@ def test_a_step_of_the_subtask_is_given_back_to_the_same_words_only(words: str, 
         assert it.report().results == {"b": expected}
 
 
-@pytest.mark.parametrize("part", ["cost", "seconds"])
-def test_the_budget_of_a_subtask_is_not_used_up_by_other_work_that_had_its_id(part: str) -> None:
-    limit = {part: 2.0}
-    used = iter([3.0, 1.5])
-
-    def work(_: Any, context: Any) -> Done:
-        amount = next(used)
-        if part == "seconds":
-            it.clock.advance(amount)
-        return Done("done", usage=Usage(cost=amount))
-
-    planner = Planner(one("first", budget=Budget(**limit)), one("second", budget=Budget(**limit)))
-    with shop((), WorkerSpec(id="w", execute=work), planner=planner, replan=1) as it:
-        it.submit()
-        report = it.report()
-    assert report.status is TaskStatus.SUCCEEDED
-    assert report.usage.cost == 4.5
-    [row] = report.graph
-    assert row.usage.cost == 4.5  # the report tells all that was used under this id
-
-
-def test_another_worker_in_another_plan_is_tried_again_by_its_own_ladder() -> None:
-    second = ScriptedExecutable(no, "done", by="call")
-    with shop(
-        (),
-        WorkerSpec(id="w1", execute=ScriptedExecutable(no).execute, on_failure=[]),
-        WorkerSpec(id="w2", execute=second.execute, on_failure=[Retry(3, initial_s=0.0)]),
-        planner=Planner(one("first", "w1"), one("second", "w2")),
-        replan=1,
-    ) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert len(second.calls) == 2
-
-
 @pytest.mark.parametrize("how", ["lives", "crash", "replace"])
 def test_no_key_and_no_number_of_an_act_comes_back_in_other_words(how: str) -> None:
     script = ScriptedExecutable(no, no, no, "done", by="call")
@@ -101,75 +65,6 @@ def test_no_key_and_no_number_of_an_act_comes_back_in_other_words(how: str) -> N
         acts = [event.act for event in it.events(SubtaskStarted)]
     assert len({call.idempotency_key for call in script.calls}) == len(script.calls) == 4
     assert acts == sorted(set(acts))
-
-
-class Dies(Worker):
-    """Crashes: whether it has done anything nobody knows."""
-
-    def execute(self, task: Any, context: Any) -> Any:
-        raise RuntimeError("dies of it")
-
-
-def test_what_undoes_work_in_other_words_is_not_called_for_the_former_work_of_its_id() -> None:
-    undone: list[tuple[str, Any]] = []
-
-    def clean(task: Any, context: Any) -> None:
-        undone.append((str(task), context.results["b"]))
-
-    last = Subtask("z", worker="bad", depends_on=["b"])
-    with shop(
-        (),
-        WorkerSpec(id="w1", actor=Dies, on_failure=[]),
-        WorkerSpec(id="w2", execute=lambda task, _: f"did {task}"),
-        WorkerSpec(id="clean", execute=clean),
-        WorkerSpec(id="bad", execute=ScriptedExecutable(no).execute, on_failure=[]),
-        planner=Planner(one("first", "w1"), [*one("second", "w2", undo="clean"), last]),
-        replan=1,
-    ) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.FAILED
-    assert undone == [("second", "did second")]
-
-
-def test_a_plan_in_which_what_is_done_would_wait_for_what_waits_for_it_is_refused() -> None:
-    """``k`` was done without ``f``, which had failed and is not required. A review of ``k`` would wait for ever."""
-    first = [
-        Subtask("f", instruction="fails", worker="w", required=False),
-        Subtask("k", worker="w", depends_on=["f"]),
-        Subtask("z", instruction="fails", worker="w"),
-    ]
-    circle = [Subtask("f", instruction="again", worker="w", depends_on=["k"])]
-    line = [Subtask("g", instruction="again", worker="w", depends_on=["k"])]
-
-    def work(task: Any, _: Any) -> str:
-        if str(task) == "fails":
-            raise Failed("no", retryable=False)
-        return "done"
-
-    planner = Planner(first, circle, line)
-    with shop((), WorkerSpec(id="w", execute=work), planner=planner, replan=1) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert "a cycle: f > k > f" in planner.told[2]
-
-
-def test_a_plan_may_have_once_more_what_failed_and_was_not_required() -> None:
-    first = [
-        Subtask("f", instruction="fails", worker="w", required=False),
-        Subtask("k", worker="w", depends_on=["f"]),
-        Subtask("z", instruction="fails", worker="w"),
-    ]
-    planner = Planner(first, [Subtask("f", instruction="again", worker="w")])
-
-    def work(task: Any, _: Any) -> str:
-        if str(task) == "fails":
-            raise Failed("no", retryable=False)
-        return f"did {task.id}"
-
-    with shop((), WorkerSpec(id="w", execute=work), planner=planner, replan=1) as it:
-        it.submit()
-        assert it.report().results == {"k": "did k", "f": "did f"}
-    assert len(planner.told) == 2
 
 
 @pytest.mark.parametrize("who", ["worker", "planner"])

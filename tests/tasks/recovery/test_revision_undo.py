@@ -17,11 +17,9 @@ from trees import (
     Edit,
     Failover,
     Reject,
-    Reviewed,
     ReworkBegun,
     StaticPlan,
     Subtask,
-    SubtaskStarted,
     SupervisorSpec,
     TaskEnding,
     Tasks,
@@ -119,46 +117,6 @@ def test_what_has_no_undo_runs_again_without_one() -> None:
     assert ledger.book[4:] == [("do", "charge"), ("do", "send")]
 
 
-def test_an_undo_of_the_subtask_itself_counts_too() -> None:
-    ledger = Ledger()
-    plan = [CHAIN[0], Subtask("charge", worker="pay", depends_on=["draft"], undo="mail")]
-    with shop(plan, *ledger.workers(), reviewer=once("draft")) as it:
-        it.submit()
-        it.report()
-        assert [event.subtask for event in it.events(Compensated)] == ["charge"]
-
-
-def test_every_revision_undoes_the_last_act_only() -> None:
-    ledger = Ledger()
-    with shop(CHAIN[:2], *ledger.workers("pay"), reviewer=once("draft", times=2)) as it:
-        it.submit()
-        it.report()
-    assert [what for what in ledger.book if what[1] == "charge"] == [
-        ("do", "charge"),
-        ("undo", "charge"),
-        ("do", "charge"),
-        ("undo", "charge"),
-        ("do", "charge"),
-    ]
-    assert len(set(ledger.keys)) == len(ledger.keys)
-
-
-def test_what_a_voided_subtask_had_asked_for_is_undone_as_well() -> None:
-    ledger = Ledger()
-
-    async def asks(task: Any, context: Any) -> Any:
-        return await context.ask("pay", "charge it")
-
-    plan = [CHAIN[0], Subtask("order", worker="asks", depends_on=["draft"])]
-    workers = [*ledger.workers("pay"), WorkerSpec(id="asks", execute=asks)]
-    with shop(plan, *workers, reviewer=once("draft")) as it:
-        it.submit()
-        report = it.report()
-    assert report.status is TaskStatus.SUCCEEDED
-    paid = [what for what, id_ in ledger.book if id_.startswith("order")]
-    assert paid == ["do", "undo", "do"]
-
-
 class Dies(Worker):
     """Crashes with the first attempt that it gets: whether that was done nobody knows."""
 
@@ -201,33 +159,11 @@ def test_a_team_undoes_what_its_members_did() -> None:
     assert len(set(ledger.keys)) == len(ledger.keys)
 
 
-def test_a_person_who_sends_something_back_has_it_undone_too() -> None:
-    ledger = Ledger()
-    settings: dict[str, Any] = {"reviewer": once("draft"), "max_iterations": 1, "on_rejected": "escalate"}
-    with shop(CHAIN[:2], *ledger.workers("pay"), **settings) as it:
-        handle = it.submit()
-        assert ("undo", "charge") not in ledger.book
-        verdict = [{"subtask": "draft", "passed": False, "feedback": "in French"}]
-        handle.respond(handle.escalations[0].id, Edit(verdict))
-        settle(it.tree)
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert ledger.book[2:] == [("undo", "charge"), ("do", "draft"), ("do", "charge")]
-
-
 # -- undos that fail ---------------------------------------------------------------------------------------------
 
 
 def failing_undo(*undos: Any) -> tuple[ScriptedExecutable, WorkerSpec]:
     return undoable("pay", "paid", undos=undos, on_failure=[AT_ONCE])
-
-
-def test_an_undo_that_fails_is_tried_again_and_then_the_revision_goes_on() -> None:
-    script, spec = failing_undo(no, no, None)
-    with shop(CHAIN[:2], *Ledger().workers()[:1], spec, reviewer=once("draft")) as it:
-        it.submit()
-        assert it.report().status is TaskStatus.SUCCEEDED
-    assert len(script.undos) == 3
-    assert len(script.calls) == 2
 
 
 @pytest.mark.parametrize("answer", [Approve(), Edit(None)])
@@ -264,50 +200,3 @@ def test_what_cannot_be_undone_does_not_run_again_and_the_task_fails_and_says_so
 
 
 # -- over a crash, a cancel, a deadline --------------------------------------------------------------------------
-
-
-def test_an_orchestrator_that_dies_while_it_undoes_goes_on_there() -> None:
-    ledger = Ledger()
-    with shop(CHAIN, *ledger.workers("pay", "mail"), reviewer=once("draft")) as it:
-        it.begin()
-        it.until(Compensating)
-        it.crash_orchestrator()
-        report = it.report()
-        undone = [(event.subtask, event.act) for event in it.events(Compensated)]
-    assert report.status is TaskStatus.SUCCEEDED
-    assert sorted(undone) == [("charge", 1), ("send", 1)]
-    assert ledger.book[4:] == [
-        ("undo", "send"),
-        ("undo", "charge"),
-        ("do", "draft"),
-        ("do", "charge"),
-        ("do", "send"),
-    ]
-
-
-def test_a_task_that_is_cancelled_while_it_undoes_for_a_revision_undoes_all_and_nothing_twice() -> None:
-    _, spec = failing_undo(no, no, no, None)
-    with shop(CHAIN[:2], *Ledger().workers("write")[:1], spec, reviewer=once("draft")) as it:
-        handle = it.submit()
-        [question] = handle.escalations
-        handle.cancel()
-        settle(it.tree)
-        handle.respond(question.id, Approve())
-        settle(it.tree)
-        report = it.report()
-        undone = [(event.subtask, event.act, event.error) for event in it.events(Compensated)]
-    assert report.status is TaskStatus.CANCELLED
-    assert undone == [("charge", 1, ""), ("draft", 1, "")]
-    assert report.compensated == ["charge", "draft"]
-
-
-def test_nothing_that_was_sent_back_starts_before_all_is_undone() -> None:
-    ledger = Ledger()
-    with shop(CHAIN, *ledger.workers("write", "pay", "mail"), reviewer=once("draft", times=2)) as it:
-        it.submit()
-        it.report()
-        kinds = [type(event) for event in it.events(Reviewed, Compensated, ReworkBegun, SubtaskStarted)]
-    while Reviewed in kinds:
-        del kinds[: kinds.index(Reviewed) + 1]
-        if SubtaskStarted in kinds:
-            assert kinds[: kinds.index(ReworkBegun)] == [Compensated] * 3

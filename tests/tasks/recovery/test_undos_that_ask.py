@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from actors import Escalated
-from tests.tasks.dispatching import LONG_S, failure, one, shop, until
+from tests.tasks.dispatching import failure, one, shop, until
 from trees import (
     Approve,
-    Check,
     Reject,
     Respond,
     Retry,
@@ -18,7 +15,6 @@ from trees import (
     Subtask,
     SupervisorSpec,
     Tasks,
-    Verdict,
     WorkerSpec,
     start,
 )
@@ -101,26 +97,6 @@ def test_an_undo_that_nobody_wants_stays_undone() -> None:
 
     assert len(undo.seen) == 1
     assert report.compensated == []
-
-
-@pytest.mark.parametrize("wants", [1, 2])
-def test_what_was_said_about_an_undo_is_no_feedback_for_the_work_that_runs_again(wants: int) -> None:
-    undo, seen = Undo(wants), list[tuple[str, list[str], list[Any]]]()
-    verdicts = iter([Verdict(False, [Check("pay", False, "less")]), Verdict(True)])  # noqa: FBT003 - a field
-
-    def pay(_task: object, context: Any) -> str:
-        seen.append((context.feedback, list(context.history), list(context.answers)))
-        return "paid"
-
-    worker = WorkerSpec(id="pay", execute=pay, undo=undo, on_failure=PATIENT)
-    tasks = Tasks(planner=StaticPlan([one("pay")]), reviewer=lambda *_: next(verdicts))
-    with start(SupervisorSpec(id="shop", tasks=tasks, children=[worker])) as tree:
-        handle = tree.submit("go")
-        for number in range(1, wants + 1):
-            answered(handle, number, Respond(f"account {number}"))
-        handle.result(timeout=LONG_S)
-
-    assert seen == [("", [], []), ("less", [], [])]
 
 
 def test_an_undo_that_asks_for_work_is_told_at_once_that_nothing_new_begins() -> None:

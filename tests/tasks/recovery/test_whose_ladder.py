@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.testing import ScriptedExecutable, settle
+from actors.testing import ScriptedExecutable
 from tests.support.attempts import no, shop
-from trees import Plan, Retry, Subtask, TaskStatus, WorkerSpec
+from trees import Retry, Subtask, TaskStatus, WorkerSpec
 
 FOUR = Retry(4, initial_s=10.0, factor=1.0, max_s=10.0, jitter=0.0)
 PLAN = (Subtask("x", instruction="do x", capability="c"),)
@@ -38,36 +38,3 @@ def test_it_is_the_same_ladder_where_others_have_tried_meanwhile(how: str) -> No
         it.advance(10.0)
         assert it.report().status is TaskStatus.FAILED
     assert (len(first.calls), len(second.calls)) == (3, 1)
-
-
-def test_what_a_review_has_sent_back_climbs_the_ladder_of_who_has_it_then() -> None:
-    first, second = ScriptedExecutable("draft"), ScriptedExecutable(no, "better", by="call")
-    seen: list[Any] = []
-
-    def review(_: Any, __: Any, results: dict[str, Any]) -> Any:
-        seen.append(results["x"])
-        if len(seen) == 1:
-            it.tree.terminate_child("shop/w1")
-            return False, "better"
-        return True
-
-    with shop(PLAN, *two(first, second, [], [Retry(2, initial_s=0.0)]), reviewer=review) as it:
-        it.begin()
-        assert it.report().results == {"x": "better"}
-    assert seen == ["draft", "better"]
-    assert len(second.calls) == 2
-
-
-def test_what_another_plan_has_in_the_same_words_climbs_the_ladder_of_who_has_it_then() -> None:
-    first, second = ScriptedExecutable(no), ScriptedExecutable(no, "done", by="call")
-
-    def plan(_: Any, __: Any, feedback: str = "") -> Plan:
-        if feedback:
-            it.tree.terminate_child("shop/w1")
-        return Plan(list(PLAN))
-
-    with shop((), *two(first, second, [], [Retry(2, initial_s=0.0)]), planner=plan, replan=1) as it:
-        it.begin()
-        assert it.report().results == {"x": "done"}
-        settle(it.tree)
-    assert (len(first.calls), len(second.calls)) == (1, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -17,11 +16,9 @@ from trees import (
     Failover,
     Retry,
     StaticPlan,
-    Subtask,
     SubtaskProgressed,
     SupervisorSpec,
     Task,
-    TaskFailedError,
     Tasks,
     Verdict,
     WorkerSpec,
@@ -105,32 +102,6 @@ def test_a_subtask_without_an_instruction_is_to_reach_the_goal() -> None:
     assert seen == ["go"]
 
 
-@pytest.mark.parametrize("undo", ["code", "worker"])
-def test_its_undo_and_its_estimate_are_given_it_with_the_same_instruction(undo: str) -> None:
-    seen: dict[str, list[str]] = {"estimate": [], "execute": [], "undo": []}
-
-    def work(task: Subtask, _: Context) -> None:
-        seen["execute"].append(str(task))
-
-    def undone(task: Subtask, *_: object) -> None:
-        seen["undo"].append(task.instruction)
-
-    def estimate(task: Subtask) -> int:
-        seen["estimate"].append(task.instruction)
-        return 1
-
-    spec = shop(
-        WorkerSpec(id="work", execute=work, undo=undone if undo == "code" else "undone", estimate=estimate),
-        WorkerSpec(id="undone", execute=lambda task, _: undone(task)),
-        WorkerSpec(id="fails", execute=ScriptedExecutable(Crash()), on_failure=[]),
-        plans={"go": [one("work"), one("fails", depends_on=["work"])]},
-    )
-    with start(spec, clock=ManualClock()) as tree, pytest.raises(TaskFailedError):
-        tree.run("go", timeout=LONG_S)
-
-    assert seen == {"estimate": ["go"], "execute": ["go"], "undo": ["go"]}
-
-
 class Found(BaseModel):
     """What a worker found."""
 
@@ -150,21 +121,6 @@ def test_results_look_as_they_would_after_they_were_kept() -> None:
 
     assert reader.calls[0].results == {"finder": {"place": [1, 2]}}
     assert report.result("finder", as_=Found) == Found(place=(1, 2))
-
-
-def test_an_optional_dependency_that_failed_is_not_among_the_results() -> None:
-    reader = ScriptedExecutable("read")
-    spec = shop(
-        WorkerSpec(id="a", execute=ScriptedExecutable(OSError("down"))),
-        WorkerSpec(id="b", execute=ScriptedExecutable("B")),
-        WorkerSpec(id="reader", execute=reader),
-        plans={"go": [one("a", required=False), one("b"), one("reader", depends_on=["a", "b"])]},
-    )
-
-    with start(spec, clock=ManualClock()) as tree:
-        tree.run("go", timeout=LONG_S)
-
-    assert reader.calls[0].results == {"b": "B"}
 
 
 @BOTH
@@ -207,32 +163,6 @@ def test_the_idempotency_key_is_the_same_in_every_try_and_attempts_are_counted(k
     assert len({call.idempotency_key for call in calls}) == 1
 
 
-def test_the_idempotency_key_is_the_same_when_an_attempt_gave_way() -> None:
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(hang, "urgent", "slow", by="call")
-        spec = shop(WorkerSpec(id="w", execute=script), plans={"slow": [one("w")], "urgent": [one("w")]})
-        with start(spec, clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=1))
-            hang.wait_until_entered()
-            tree.run(Task("urgent", priority=0), timeout=LONG_S)
-            slow.result(timeout=LONG_S)
-
-    first, _, again = script.calls
-    assert first.idempotency_key == again.idempotency_key
-
-
-def test_a_revision_has_a_new_idempotency_key() -> None:
-    verdicts = iter([Verdict(passed=False, checks=[Check("a", passed=False, feedback="again")]), Verdict(passed=True)])
-    script = ScriptedExecutable("done")
-    spec = shop(WorkerSpec(id="w", execute=script), plans={"go": [one("a", "w")]}, reviewer=lambda *_: next(verdicts))
-
-    with start(spec, clock=ManualClock()) as tree:
-        tree.run("go", timeout=LONG_S)
-
-    first, second = (call.idempotency_key for call in script.calls)
-    assert first != second
-
-
 def test_idempotency_keys_have_no_spaces_and_no_two_subtasks_share_one() -> None:
     script = ScriptedExecutable("done")
     plan = [one("a", "w", instruction="some words here"), one("b", "w")]
@@ -267,64 +197,6 @@ def test_progress_is_an_event_and_is_shown_while_the_attempt_runs(kind: type[Any
     ]
     assert "40" in picture
     assert "reading" in picture
-
-
-def test_progress_comes_among_the_events_of_the_task_while_somebody_follows_them() -> None:
-    seen: list[Any] = []
-    with Hang() as first, Hang() as second:
-        script = ScriptedExecutable(InTurn(first, lambda _, context: context.progress(0.5), second, "done"))
-        with start(single(script), clock=ManualClock()) as tree:
-            handle = tree.submit("go")
-            first.wait_until_entered()
-            got = threading.Event()
-
-            def follow() -> None:
-                for event in handle.events():
-                    seen.append(event)
-                    if type(event).__name__ == "SubtaskStarted":
-                        got.set()
-                    if isinstance(event, SubtaskProgressed):
-                        second.release()
-
-            follower = threading.Thread(target=follow)
-            follower.start()
-            got.wait(LONG_S)
-            first.release()
-            handle.result(timeout=LONG_S)
-            follower.join(LONG_S)
-
-    names = [type(event).__name__ for event in seen]
-    assert names.index("SubtaskStarted") < names.index("SubtaskProgressed") < names.index("SubtaskSucceeded")
-
-
-@pytest.mark.parametrize(("said", "kept"), [(-1, 0.0), (0.25, 0.25), (7, 1.0)])
-def test_progress_stays_between_nothing_and_all(said: float, kept: float) -> None:
-    script = ScriptedExecutable(InTurn(lambda _, context: context.progress(said), "done"))
-
-    with start(single(script), clock=ManualClock()) as tree:
-        record = Record(tree)
-        tree.run("go", timeout=LONG_S)
-        told = record.of(SubtaskProgressed)
-
-    assert [event.fraction for event in told] == [kept]
-
-
-def test_the_text_of_progress_stands_in_no_log_line() -> None:
-    event = SubtaskProgressed("shop", "t", 0.0, "w", 0.5, "secret")
-
-    assert "secret" not in repr(event)
-
-
-def test_what_is_used_counts_also_when_the_attempt_fails() -> None:
-    script = ScriptedExecutable(
-        InTurn(lambda _, context: context.use(tokens=5, cost=0.5), OSError("down")),
-        InTurn(lambda _, context: context.use(tokens=7), "done"),
-    )
-
-    with start(single(script, on_failure=[RETRY]), clock=ManualClock()) as tree:
-        report = tree.run("go", timeout=LONG_S)
-
-    assert (report.usage.tokens, report.usage.cost) == (12, 0.5)
 
 
 def test_a_team_is_given_the_inputs_the_results_and_the_feedback_of_its_subtask_only() -> None:

@@ -13,7 +13,6 @@ from trees import (
     Check,
     Edit,
     Escalate,
-    EscalationError,
     Reject,
     Respond,
     Reviewed,
@@ -71,13 +70,6 @@ def test_best_effort_is_marked_in_the_status_text_the_report_the_dump_and_a_warn
     assert warning.checks == "b: b is bad"
     assert "best effort" in text.splitlines()[0]
     assert "not passed: b: b is bad" in text
-
-
-def test_a_review_that_sends_back_is_no_warning() -> None:
-    with rejecting(None, "b", most=1) as it:
-        it.submit()
-        assert not it.report().best_effort
-        assert warnings_of(it) == []
 
 
 def test_on_rejected_fail_fails_the_task_with_the_checks_and_undoes_what_was_done() -> None:
@@ -184,18 +176,6 @@ def test_a_person_who_is_not_there_is_no_yes() -> None:
         assert "nobody answered in time" in str(it.report().error)
 
 
-def test_the_question_outlives_its_orchestrator_and_is_asked_once() -> None:
-    with rejecting(None, on_rejected="escalate") as it:
-        handle = it.submit()
-        before = [each.id for each in handle.escalations]
-        it.crash_orchestrator()
-        assert [each.id for each in handle.escalations] == before
-        handle.respond(before[0], Approve())
-        settle(it.tree)
-        assert it.report().status is TaskStatus.SUCCEEDED
-        assert len(it.events(StepEscalated)) == 1
-
-
 # -- in a team ---------------------------------------------------------------------------------------------------
 
 
@@ -208,15 +188,6 @@ def team(script: ScriptedExecutable, **tasks: Any) -> SupervisorSpec:
     )
 
 
-def test_a_team_that_is_rejected_fails_its_part() -> None:
-    script = ScriptedExecutable()
-    with shop([Subtask("a", worker="team")], team(script, max_iterations=1, on_rejected="fail")) as it:
-        it.submit()
-        report = it.report()
-    assert report.status is TaskStatus.FAILED
-    assert "inner is bad" in report.failed["a"]
-
-
 def test_a_person_is_asked_about_the_review_of_a_team_and_the_outer_task_waits() -> None:
     script = ScriptedExecutable()
     with shop([Subtask("a", worker="team")], team(script, max_iterations=1, on_rejected="escalate")) as it:
@@ -224,28 +195,5 @@ def test_a_person_is_asked_about_the_review_of_a_team_and_the_outer_task_waits()
         [question] = handle.escalations
         assert handle.status is TaskStatus.WAITING
         handle.respond(question.id, Approve())
-        settle(it.tree)
-        assert it.report().status is TaskStatus.SUCCEEDED
-
-
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        (False, "nothing is to run again"),
-        ({"passed": False, "checks": []}, "nothing is to run again"),
-        ([{"subtask": "x", "passed": False, "feedback": "bad"}], "speaks of x"),
-        ({"passed": True, "checks": {"b": {"passed": False, "feedback": "bad"}}}, "passed is true, and b did not pass"),
-        ({"b": False}, "has no feedback"),
-        ("maybe", "no JSON"),
-    ],
-)
-def test_the_no_of_a_person_is_never_taken_for_a_yes(given: Any, why: str) -> None:
-    with rejecting(None, on_rejected="escalate") as it:
-        handle = it.submit()
-        [question] = handle.escalations
-        with pytest.raises(EscalationError, match=why):
-            handle.respond(question.id, Edit(given))
-        assert handle.status is TaskStatus.WAITING
-        handle.respond(question.id, Edit({"b": True}))  # it is still open
         settle(it.tree)
         assert it.report().status is TaskStatus.SUCCEEDED

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from actors.testing import FakeModel, Hang, ScriptedExecutable
+from actors.testing import FakeModel, ScriptedExecutable
 from tests.support.ids import stable
-from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
+from tests.tasks.reviewing import RESULTS, reviewed_by
 from trees import (
     Done,
     Last,
@@ -21,7 +19,6 @@ from trees import (
     Subtask,
     SubtaskStatus,
     SupervisorSpec,
-    Synthesized,
     TaskFailedError,
     Tasks,
     TaskStatus,
@@ -88,67 +85,7 @@ def test_a_model_that_combines_is_shown_the_goal_and_every_result_word_for_word(
     assert all(word in model.prompts[0] for word in RESULTS.values())
 
 
-async def breaks(task: Any, results: Any) -> Any:
-    raise ValueError("no words")
-
-
-def exits(task: Any, results: Any) -> Any:
-    raise SystemExit(3)
-
-
-@pytest.mark.parametrize(
-    ("synthesizer", "words"),
-    [
-        (breaks, "ValueError: no words"),
-        (exits, "SystemExit"),
-        (lambda task, results: object(), "object"),
-        (ModelSynthesizer(FakeModel(ConnectionError("no route"))), "ConnectionError"),
-    ],
-    ids=["raises", "exits", "unstorable", "model"],
-)
-def test_a_synthesizer_that_fails_loses_nothing_and_is_told(synthesizer: Any, words: str) -> None:
-    with start(reviewed_by(None, synthesizer=synthesizer, **AS_THEY_ARE)) as tree:
-        handle = tree.submit("do all")
-        report = handle.result(timeout=60)
-        [said] = [event for event in handle.events() if isinstance(event, Synthesized)]
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert report.output == report.results == RESULTS
-    assert report.best_effort
-    assert words in report.notes[0]
-    assert report.notes[0].startswith("synthesizer: ")
-    assert said.error
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_synthesizer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -> None:
-    release = threading.Event()
-    model = FakeModel(Hang())
-
-    async def hangs_async(task: Any, results: Any) -> Any:
-        return await model("", None)
-
-    def hangs(task: Any, results: Any) -> Any:
-        release.wait(60)
-
-    synthesizer = hangs_async if asynchronous else hangs
-    try:
-        with start(reviewed_by(None, synthesizer=synthesizer, step_timeout_s=0.05, **AS_THEY_ARE)) as tree:
-            report = tree.run("do all", timeout=60)
-            release.set()
-    finally:
-        release.set()
-
-    assert report.output == RESULTS
-    assert "longer than 0.05 s" in report.notes[0]
-
-
 # -- the report ------------------------------------------------------------------------------------------------
-
-
-class Found(BaseModel):
-    title: str
-    pages: int
 
 
 def report_with_failures() -> Report:
@@ -214,39 +151,6 @@ def test_a_report_sums_up_what_was_used() -> None:
 
     assert (report.usage.tokens, report.usage.cost) == (6, 1.0)
     assert report.graph[0].usage == Usage(tokens=3, cost=0.5)
-
-
-def test_usage_of_a_nested_team_rolls_up_to_the_top() -> None:
-    def paid(task: Any, context: Any) -> Any:
-        return Done("ok", Usage(tokens=10, cost=1))
-
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=StaticPlan([Subtask("i", worker="w"), Subtask("j", worker="w")])),
-        children=[WorkerSpec(id="w", execute=paid)],
-    )
-    top = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=StaticPlan([Subtask("t", worker="w"), Subtask("u", worker="team")])),
-        children=[WorkerSpec(id="w", execute=paid), team],
-    )
-    with start(top) as tree:
-        report = tree.run("do all", timeout=60)
-
-    assert (report.usage.tokens, report.usage.cost) == (30, 3)
-    assert {line.id: line.usage.tokens for line in report.graph} == {"t": 10, "u": 20}
-    assert report.results == {"t": "ok", "u": {"i": "ok", "j": "ok"}}
-
-
-def test_a_report_gives_models_back() -> None:
-    plan = StaticPlan([Subtask("a", worker="w")])
-    worker = WorkerSpec(id="w", execute=lambda task, context: Found(title="x", pages=3))
-    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[worker])) as tree:
-        report = tree.run("find it", timeout=60)
-
-    assert report.result("a", as_=Found) == Found(title="x", pages=3)
-    with pytest.raises(KeyError):
-        report.result("ghost")
 
 
 def test_an_optional_subtask_that_failed_leaves_a_task_that_succeeded_and_the_report_says_so() -> None:

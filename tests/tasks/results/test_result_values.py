@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from tests.tasks.outcomes import TWO, ended, one_worker, raises, said_of
 from trees import (
     Report,
-    Retry,
     SubtaskSucceeded,
     SupervisorSpec,
     Tasks,
@@ -195,31 +194,3 @@ def test_a_result_of_50_mb_is_stored_once_is_in_the_report_and_a_dump_is_quick()
     assert len(kept) == 1
     assert max(len(text) for text in texts) < 20_000
     assert took < 2.0
-
-
-def test_who_changes_a_result_that_it_was_given_changes_it_for_nobody_else() -> None:
-    seen: list[Any] = []
-
-    def execute(task: Any, context: Any) -> Any:
-        if task.id == "a":
-            return {"rows": [1]}
-        seen.append(context.results["a"])
-        context.results["a"]["rows"].append(2)
-        if context.attempt == 1:
-            raise ValueError("broken")
-        return context.results["a"]
-
-    def reviewer(task: Any, plan: Any, results: Any) -> bool:
-        results["a"]["rows"].clear()
-        return results.pop("b") is not None
-
-    def synthesizer(task: Any, results: Any) -> Any:
-        return results.pop("a")
-
-    tasks = Tasks(planner=TWO, reviewer=reviewer, synthesizer=synthesizer, on_failure=[Retry(2, initial_s=0)])
-    with start(SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute)])) as tree:
-        report = tree.run("do it", timeout=60)
-
-    assert len(seen) == 2
-    assert report.results == {"a": {"rows": [1]}, "b": {"rows": [1, 2]}}
-    assert report.output == {"rows": [1]}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 
-from actors.testing import FakeModel, Hang, ScriptedExecutable
-from tests.tasks.reviewing import AS_THEY_ARE, RESULTS, reviewed_by
+from actors.testing import ScriptedExecutable
+from tests.tasks.reviewing import RESULTS, reviewed_by
 from trees import (
     Check,
     Plan,
     Retry,
-    Reviewed,
     StaticPlan,
     Subtask,
     Task,
@@ -170,75 +168,3 @@ def test_a_reviewer_sees_the_task_the_plan_and_the_json_of_the_results() -> None
 
 
 # -- reviewers that fail ---------------------------------------------------------------------------------------
-
-
-def failing(error: BaseException) -> Any:
-    def review(task: Any, plan: Any, results: Any) -> Any:
-        raise error
-
-    return review
-
-
-RUBBISH_VERDICTS: dict[str, tuple[Any, str]] = {
-    "raises": (failing(ValueError("blind")), "ValueError: blind"),
-    "exits": (failing(SystemExit(3)), "SystemExit"),
-    "is interrupted": (failing(KeyboardInterrupt()), "KeyboardInterrupt"),
-    "returns nothing": (lambda *_: None, "returned None"),
-    "returns a number": (lambda *_: 1, "an int"),
-    "returns words": (lambda *_: "looks good", "no JSON"),
-    "returns a dict of something else": (lambda *_: {"good": True}, "passed"),
-    "returns checks of something else": (lambda *_: {"passed": False, "checks": 7}, "expected a list"),
-    "speaks of strangers": (
-        lambda *_: Verdict(passed=False, checks=[Check("ghost", passed=False, feedback="no")]),
-        "ghost",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RUBBISH_VERDICTS)
-def test_a_reviewer_that_fails_is_told_apart_from_a_negative_verdict_and_nothing_is_lost(name: str) -> None:
-    reviewer, words = RUBBISH_VERDICTS[name]
-    script = ScriptedExecutable()
-    with start(reviewed_by(reviewer, script, **AS_THEY_ARE)) as tree:
-        handle = tree.submit("do all")
-        report = handle.result(timeout=60)
-        [said] = [event for event in handle.events() if isinstance(event, Reviewed)]
-
-    assert report.status is TaskStatus.SUCCEEDED
-    assert report.results == report.output == RESULTS
-    assert report.best_effort
-    assert words in report.notes[0]
-    assert report.notes[0].startswith("reviewer: ")
-    assert words in said.error
-    assert len(script.calls) == 5
-
-
-def test_a_negative_verdict_leaves_no_note() -> None:
-    with start(reviewed_by(lambda *_: False)) as tree:
-        report = tree.run("do all", timeout=60)
-
-    assert report.best_effort
-    assert report.notes == ()
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_reviewer_that_hangs_is_given_up_after_its_limit(asynchronous: bool) -> None:
-    release = threading.Event()
-    model = FakeModel(Hang())
-
-    async def hangs_async(task: Any, plan: Any, results: Any) -> Any:
-        return await model("", None)
-
-    def hangs(task: Any, plan: Any, results: Any) -> Any:
-        release.wait(60)
-
-    try:
-        with start(reviewed_by(hangs_async if asynchronous else hangs, step_timeout_s=0.05, **AS_THEY_ARE)) as tree:
-            report = tree.run("do all", timeout=60)
-            release.set()
-    finally:
-        release.set()
-
-    assert report.results == RESULTS
-    assert report.best_effort
-    assert "longer than 0.05 s" in report.notes[0]

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-import trees as task_events
-from actors import Escalated, Failed, Later, Rejected, Worker
+from actors import Escalated, Failed, Later, Rejected
 from tests.support.attempts import AT_ONCE, LONG_S, run, shop
-from tests.tasks.resuming import NotingStore
 from trees import (
     Budget,
     BudgetExceededError,
@@ -123,90 +121,9 @@ def end_of(handle: Any) -> Report:
     return report
 
 
-def test_what_a_cancelled_attempt_has_used_up_counts() -> None:
-    gate = Gate(_hangs)
-    with start(one_worker(gate)) as tree:
-        handle = tree.submit("go")
-        assert gate.entered.wait(LONG_S)
-        handle.cancel()
-        report = end_of(handle)
-
-    assert (report.usage.tokens, report.graph[0].usage.tokens) == (7, 7)
-
-
 def one_worker(gate: Gate, **tasks: Any) -> SupervisorSpec:
     tasks.setdefault("planner", StaticPlan(ONE))
     return SupervisorSpec(id="p", tasks=Tasks(**tasks), children=[WorkerSpec(id="w", execute=gate.execute)])
-
-
-def test_what_an_attempt_that_gave_way_has_used_up_counts() -> None:
-    gate = Gate(_hangs)
-    with start(one_worker(gate, max_parallel=1)) as tree:
-        slow = tree.submit(Task("slow", priority=5))
-        assert gate.entered.wait(LONG_S)
-        urgent = tree.run(Task("urgent", priority=1), timeout=LONG_S)
-        report = end_of(slow)
-
-    assert (urgent.usage.tokens, report.usage.tokens) == (7, 14)
-
-
-def test_what_an_attempt_that_was_put_back_has_used_up_counts() -> None:
-    """Its worker is terminated, and another one has it."""
-    gate = Gate(_hangs)
-    workers = [WorkerSpec(id=id_, execute=gate.execute, capabilities={"do"}) for id_ in ("w", "v")]
-    tasks = Tasks(planner=StaticPlan([Subtask("x", capability="do")]))
-    with start(SupervisorSpec(id="p", tasks=tasks, children=workers)) as tree:
-        handle = tree.submit("go")
-        assert gate.entered.wait(LONG_S)
-        tree.terminate_child("p/w")
-        report = end_of(handle)
-
-    assert report.usage.tokens == 14
-
-
-@pytest.mark.parametrize("recorded", [True, False], ids=["told and recorded", "nothing told"])
-def test_what_was_told_before_the_process_died_counts(*, recorded: bool) -> None:
-    """The journal of a process that is gone: all that was recorded while its attempt ran."""
-    store, gate = NotingStore(), Gate(_hangs)
-    with start(one_worker(gate), store=store) as tree:
-        handle = tree.submit(Task("go", id="t"))
-        told = (event for event in handle.events() if isinstance(event, task_events.UsageTold))
-        assert next(told).usage == Usage(tokens=7)
-        cut = store.changes_when(task_events.UsageTold, "t")
-    cut = cut if recorded else cut[:-1]
-    with start(one_worker(Gate(_is_done)), store=NotingStore(cut)) as tree:
-        report = end_of(tree.task("t"))
-
-    assert report.usage.tokens == (14 if recorded else 7)
-
-
-def test_an_attempt_knows_what_was_recorded_under_its_key() -> None:
-    """That of earlier attempts, and of one before a crash of the process; not that of what was sent back."""
-    store, seen = NotingStore(), []
-
-    async def execute(_: Subtask, context: Any) -> str:
-        seen.append((context.revision, context.attempt, context.used_before.tokens))
-        context.use(tokens=7)
-        if len(seen) == 2:
-            await _hangs(context)
-        if len(seen) in {1, 4}:
-            raise ValueError("once more")
-        return "done"
-
-    no = Verdict(passed=False, checks=[Check(subtask="x", passed=False, feedback="better")])
-    verdicts = iter([no, Verdict(passed=True)])
-    tasks = Tasks(planner=StaticPlan(ONE), reviewer=lambda *_: next(verdicts), max_iterations=2)
-    spec = SupervisorSpec(id="p", tasks=tasks, children=[WorkerSpec(id="w", execute=execute, on_failure=[AT_ONCE])])
-    with start(spec, store=store) as tree:
-        events = iter(tree.submit(Task("go", id="t")).events())
-        attempts = (event.attempt for event in events if isinstance(event, task_events.SubtaskStarted))
-        assert (next(attempts), next(attempts)) == (1, 2)
-        assert any(isinstance(event, task_events.UsageTold) for event in events)
-        cut = list(store.changes)
-    with start(spec, store=NotingStore(cut)) as tree:
-        end_of(tree.task("t"))
-
-    assert seen == [(0, 1, 0), (0, 2, 7), (0, 2, 14), (1, 1, 0), (1, 2, 7)]
 
 
 def test_what_an_attempt_that_runs_has_used_up_ends_its_task_when_the_next_one_ends() -> None:
@@ -332,31 +249,6 @@ def test_a_budget_of_a_subtask_holds_over_its_attempts_whoever_has_them(ladder: 
     assert report.usage.tokens == 6
 
 
-def test_a_result_for_which_all_attempts_together_used_too_much_is_a_failure() -> None:
-    gate = Gate(_raises(ValueError("no")))
-    plan = [Subtask("x", worker="w", budget=Budget(tokens=10))]
-    report = ended(one_worker(gate, planner=StaticPlan(plan), on_failure=[AT_ONCE]))
-
-    assert "tokens 14 of 10" in report.failed["x"]
-    assert report.usage.tokens == 14
-
-
-@pytest.mark.parametrize(
-    "words",
-    [{}, {"reviewer": _done(PASSED)}, {"synthesizer": _done("text")}],
-    ids=["subtask", "reviewer", "synthesizer"],
-)
-def test_what_the_last_one_has_used_too_much_is_told_in_the_report(words: dict[str, Any]) -> None:
-    report = ended(one_worker(Gate(_is_done), **words), budget=Budget(tokens=6))
-
-    assert report.error is None
-    assert any(each.startswith("budget exceeded: tokens ") for each in report.notes)
-
-
-def test_a_budget_that_was_held_is_no_note() -> None:
-    assert ended(one_worker(Gate(_is_done)), budget=Budget(tokens=7)).notes == ()
-
-
 # -- teams and undos ---------------------------------------------------------------------------------------------
 
 
@@ -376,36 +268,3 @@ def test_what_an_undo_uses_up_counts_once_also_within_a_team() -> None:
 
     assert report.compensated == ["part"]
     assert report.usage.tokens == 7 + 10 + 100
-
-
-def test_what_a_team_that_is_cancelled_has_used_up_counts() -> None:
-    gate = Gate(_hangs)
-    members = [WorkerSpec(id="w", execute=gate.execute)]
-    team = SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan(ONE)), children=members)
-    plan = StaticPlan([Subtask("part", worker="team")])
-    with start(SupervisorSpec(id="p", tasks=Tasks(planner=plan), children=[team])) as tree:
-        handle = tree.submit("go")
-        assert gate.entered.wait(LONG_S)
-        handle.cancel()
-        report = end_of(handle)
-
-    assert report.usage.tokens == 7
-
-
-class Crashes(Worker):
-    """Dies in the middle of its first attempt."""
-
-    tries = 0
-
-    async def execute(self, task: Any, context: Any) -> str:
-        context.use(tokens=7)
-        Crashes.tries += 1
-        if Crashes.tries == 1:
-            raise RuntimeError("a bug")
-        return "done"
-
-
-def test_what_a_worker_that_crashed_had_used_up_counts() -> None:
-    Crashes.tries = 0
-
-    assert run(ONE, WorkerSpec(id="w", actor=Crashes)).usage.tokens == 14

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from actors import ConfigError
 from actors.testing import AsyncScriptedExecutable, Hang, ManualClock
 from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
 from trees import StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
@@ -103,53 +102,11 @@ def test_a_low_task_is_not_starved_by_a_stream_of_urgent_ones(settings: dict[str
     assert urgent == sorted(urgent)
 
 
-def test_waiting_counts_one_step_for_every_age_s_and_nothing_before() -> None:
-    counter, clock = Counter(), ManualClock()
-    with start(tree_of(counter.execute, age_s=60.0), clock=clock) as tree:
-        handles = [submitted(tree, "running")]
-        assert counter.begun.get(timeout=LONG_S) == "running"
-        handles.append(submitted(tree, "low", priority=1))
-        clock.advance(58)
-        handles += [submitted(tree, "urgent"), submitted(tree, "also urgent")]
-        before = counter.next()
-        clock.advance(2)
-        after = counter.next()
-        counter.rest(1)
-        for handle in handles:
-            handle.result(timeout=LONG_S)
-
-    assert (before, after) == ("urgent", "low")
-
-
 # -- slots and preemption --------------------------------------------------------------------------------------
 
 
 def goals(script: AsyncScriptedExecutable) -> list[str]:
     return [call.goal for call in script.calls]
-
-
-def test_one_that_has_waited_gives_way_only_to_what_is_more_urgent_than_it_was_when_begun() -> None:
-    """Three steps behind, it waits for ninety seconds; put back for what is more urgent it keeps what it waited."""
-    clock = ManualClock()
-    with Hang() as first, Hang() as second:
-        script = AsyncScriptedExecutable(first, second, "done", by="call")
-        with start(tree_of(script.execute), clock=clock) as tree:
-            handles = [submitted(tree, "running", priority=-9)]
-            first.wait_until_entered()
-            low = submitted(tree, "low", priority=3)
-            clock.advance(90)
-            first.release()
-            second.wait_until_entered()
-            handles.append(submitted(tree, "urgent"))
-            held = goals(script)
-            handles.append(submitted(tree, "very urgent", priority=-9))
-            for handle in (*handles, low):
-                handle.result(timeout=LONG_S)
-            told = kinds(low, "a")
-
-    assert held == ["running", "low"]
-    assert goals(script) == ["running", "low", "very urgent", "low", "urgent"]
-    assert told.count("SubtaskPreempted") == 1
 
 
 @pytest.mark.parametrize("max_parallel", [1, 10], ids=["for a slot", "for a worker"])
@@ -173,29 +130,6 @@ def test_waiting_makes_nothing_interrupt_what_it_would_not_have_interrupted_at_f
 
     assert goals(script) == ["running", "urgent", "low", "running"]
     assert told.count("SubtaskPreempted") == 1
-
-
-def test_a_step_of_priority_is_counted_over_all_the_time_that_a_subtask_has_waited() -> None:
-    """Forty seconds before it was put back, and twenty after that: two steps of thirty."""
-    clock = ManualClock()
-    with Hang() as first, Hang() as second, Hang() as third:
-        script = AsyncScriptedExecutable(first, second, third, "done", by="call")
-        with start(tree_of(script.execute), clock=clock) as tree:
-            handles = [submitted(tree, "running", priority=-9)]
-            first.wait_until_entered()
-            handles.append(submitted(tree, "low", priority=2))
-            clock.advance(40)
-            first.release()
-            second.wait_until_entered()
-            handles.append(submitted(tree, "very urgent", priority=-9))
-            third.wait_until_entered()
-            clock.advance(20)
-            handles.append(submitted(tree, "urgent"))
-            third.release()
-            for handle in handles:
-                handle.result(timeout=LONG_S)
-
-    assert goals(script) == ["running", "low", "very urgent", "low", "urgent"]
 
 
 # -- another priority while it runs ----------------------------------------------------------------------------
@@ -235,23 +169,6 @@ def test_set_priority_counts_for_what_runs_too() -> None:
     assert goals(script) == ["running", "waits", "running"]
 
 
-def test_set_priority_of_a_task_whose_orchestrator_is_down_counts_when_that_is_up_again() -> None:
-    counter = Counter()
-    with start(tree_of(counter.execute), clock=ManualClock()) as tree:
-        handles = [submitted(tree, "running")]
-        counter.begun.get(timeout=LONG_S)
-        handles += [submitted(tree, "first"), submitted(tree, "second")]
-        tree.terminate_child("shop/orchestrator")
-        handles[2].set_priority(-1)
-        tree.restart_child("shop/orchestrator")
-        heard(tree)
-        order = counter.rest(2)
-        for handle in handles:
-            handle.result(timeout=LONG_S)
-
-    assert order == ["second", "first"]
-
-
 def test_set_priority_survives_a_resume(tmp_path: Path) -> None:
     url, clock = f"sqlite:///{tmp_path / 'tasks.db'}", ManualClock()
     with Hang() as hang:
@@ -273,42 +190,3 @@ def test_set_priority_survives_a_resume(tmp_path: Path) -> None:
 
     assert goals(again) == ["running", "second", "first"]
     assert priorities == {"running": -2, "first": 0, "second": -1}
-
-
-def test_what_was_waited_before_a_resume_counts_after_it(tmp_path: Path) -> None:
-    url, clock = f"sqlite:///{tmp_path / 'tasks.db'}", ManualClock()
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(hang)
-        with start(tree_of(script.execute), clock=clock, store=url) as tree:
-            submitted(tree, "running", priority=-9)
-            hang.wait_until_entered()
-            submitted(tree, "low", priority=1)
-            clock.advance(45)
-            submitted(tree, "urgent")
-    again = AsyncScriptedExecutable("done")
-    with start(tree_of(again.execute), clock=ManualClock(clock.now()), store=url) as tree:
-        for handle in tree.resumed():
-            handle.result(timeout=LONG_S)
-
-    assert goals(again) == ["running", "low", "urgent"]
-
-
-def test_set_priority_of_a_task_that_has_ended_changes_nothing() -> None:
-    with start(tree_of(AsyncScriptedExecutable("done").execute)) as tree:
-        handle = tree.submit("go")
-        handle.result(timeout=LONG_S)
-        count = len(list(handle.events()))
-        handle.set_priority(3)
-        heard(tree)
-
-        assert handle.task.priority == 0
-        assert len(list(handle.events())) == count
-
-
-@pytest.mark.parametrize("odd", ["1", 1.5, None, True])
-def test_set_priority_refuses_what_is_no_whole_number(odd: Any) -> None:
-    with start(tree_of(AsyncScriptedExecutable("done").execute)) as tree:
-        handle = tree.submit("go")
-        with pytest.raises(ConfigError, match=r"Task\.priority"):
-            handle.set_priority(odd)
-        handle.result(timeout=LONG_S)

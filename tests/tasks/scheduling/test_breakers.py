@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors import Event, Failed, Later, Rejected
-from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable, settle
+from actors.testing import AsyncScriptedExecutable, Crash, Hang, ScriptedExecutable
 from tests.support.attempts import LONG_S, Shop, no, shop
 from tests.support.ids import stable
 from trees import (
@@ -109,21 +109,6 @@ def test_cancelled_attempts_do_not_count() -> None:
         assert states(it) == {"a": "closed"}
 
 
-def test_preempted_attempts_do_not_count() -> None:
-    held = Hang()
-    script = AsyncScriptedExecutable(at={1: held, 3: held, 5: held}, then="done", by="call")
-    with shop(ONE, WorkerSpec(id="a", execute=script.execute, breaker=Breaker(failure_threshold=1))) as it:
-        slow = it.begin(priority=5)
-        script.wait_for_calls(1)
-        urgent = it.tree.submit(Task("sell", priority=0))
-        urgent.result(timeout=LONG_S)
-        script.wait_for_calls(3)
-
-        assert states(it) == {"a": "closed"}
-        held.release()
-        slow.result(timeout=LONG_S)
-
-
 def test_an_open_breaker_takes_its_worker_out_of_selection_and_out_of_the_catalogue() -> None:
     seen: list[set[str]] = []
 
@@ -138,18 +123,6 @@ def test_an_open_breaker_takes_its_worker_out_of_selection_and_out_of_the_catalo
 
     assert (len(bad.calls), len(good.calls)) == (2, 4)
     assert seen == [{"a", "b"}, {"a", "b"}, {"b"}, {"b"}]
-
-
-def test_after_its_cooldown_it_is_in_the_catalogue_again_or_it_would_never_be_probed() -> None:
-    _, a = worker("a", no, no, "done")
-    with shop(ONE, a, on_failure=[]) as it:
-        submit(it, 2)
-        [during] = it.tree.registry()
-        it.advance(30.0)
-        [after] = it.tree.registry()
-
-    assert (during.breaker, during.is_available) == ("open", False)
-    assert (after.breaker, after.is_available) == ("half_open", True)
 
 
 def test_a_backup_is_given_the_work_while_the_breaker_is_open_without_an_attempt_lost() -> None:
@@ -176,19 +149,6 @@ def test_what_is_put_off_ends_when_its_task_is_too_late_and_that_says_what_it_wa
     assert "its time is up; x waited: breaker of a open, probe in 20 s" in str(report.error)
 
 
-def test_what_is_put_off_is_taken_by_whoever_comes_that_admits() -> None:
-    _, a = worker("a", no, capabilities={"sell"})
-    other, b = worker("b", "done", capabilities={"sell"})
-    with shop([Subtask("x", capability="sell")], a, on_failure=[]) as it:
-        submit(it, 3)
-        assert it.handle.report is None
-        it.tree.start_child("shop", b)
-        report = it.report()
-
-    assert report.results == {"x": "done"}
-    assert len(other.calls) == 1
-
-
 def test_a_failover_goes_to_the_one_that_admits_and_waits_for_one_that_does_not_where_there_is_no_other() -> None:
     _, a = worker("a", no, capabilities={"sell"})
     late, b = worker("b", no, no, "done", capabilities={"sell"})
@@ -209,38 +169,6 @@ def test_a_failover_goes_to_the_one_that_admits_and_waits_for_one_that_does_not_
     assert before is None
     assert report.results == {"x": "done"}
     assert len(late.calls) == 3
-
-
-def test_attempts_of_one_subtask_count_once_however_often_it_is_tried() -> None:
-    script, a = worker("a", no, breaker=Breaker(failure_threshold=3))
-    with shop(ONE, a, on_failure=[Retry(max_attempts=3, initial_s=0.0, max_s=0.0)]) as it:
-        submit(it, 2)
-        twice = states(it)
-        submit(it, 1)
-        thrice = states(it)
-
-    assert (twice, thrice) == ({"a": "closed"}, {"a": "open"})
-    assert len(script.calls) == 9
-
-
-def test_bad_input_is_not_a_bad_worker() -> None:
-    """Of 100 documents 5 are bad, which is as many as the threshold."""
-
-    def read(task: Subtask, _: Any) -> int:
-        return 100 // int(str(task))
-
-    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
-        return [Subtask("x", str(0 if int(task.goal) % 20 == 19 else 1), worker="a")]
-
-    with shop((), WorkerSpec(id="a", execute=read), planner=planner, on_failure=[]) as it:
-        ended = []
-        for number in range(100):
-            it.take(it.tree.submit(Task(str(number))))
-            ended.append(it.report().status)
-        state = states(it)
-
-    assert state == {"a": "closed"}
-    assert (ended.count("succeeded"), ended.count("failed")) == (95, 5)
 
 
 def test_of_twenty_that_are_ready_when_it_is_half_open_one_is_let_through() -> None:
@@ -280,24 +208,6 @@ def test_a_probe_that_fails_opens_it_for_a_whole_cooldown() -> None:
     assert len(script.calls) == 3
 
 
-def test_a_late_result_from_before_the_trip_does_not_close_it() -> None:
-    held = Hang()
-    script = AsyncScriptedExecutable(held, no, no, by="call")
-    plan = [Subtask("late", worker="a"), *(Subtask(f"x{n}", worker="a", required=False) for n in (1, 2))]
-    spec = WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=3)
-    with shop(plan, spec, on_failure=[]) as it:
-        it.begin()
-        script.wait_for_calls(3)
-        it.pass_()
-        before = states(it)
-        held.release()
-        report = it.report()
-        after = states(it)
-
-    assert report.results == {"late": "sell"}
-    assert (before, after) == ({"a": "open"}, {"a": "open"})
-
-
 def test_a_pool_shares_one() -> None:
     script = ScriptedExecutable(no)
     plan = [Subtask(f"x{number}", worker="a") for number in range(2)]
@@ -308,15 +218,6 @@ def test_a_pool_shares_one() -> None:
 
     assert (row.breaker, row.size) == ("open", 4)
     assert len(script.calls) == 2
-
-
-def test_without_one_a_worker_gets_work_however_often_it_fails() -> None:
-    script, a = worker("a", no, breaker=None)
-    with shop(ONE, a, on_failure=[]) as it:
-        submit(it, 20)
-
-        assert states(it) == {"a": None}
-    assert len(script.calls) == 20
 
 
 def test_there_is_one_by_default() -> None:
@@ -343,43 +244,3 @@ def test_it_tells_when_it_opens_lets_one_through_and_closes() -> None:
         submit(it, 1)
 
     assert heard == [("BreakerOpened", "shop/a"), ("BreakerHalfOpened", "shop/a"), ("BreakerClosed", "shop/a")]
-
-
-@pytest.mark.parametrize("end", [Shop.replace_orchestrator, Shop.crash_orchestrator], ids=["terminated", "crashed"])
-def test_a_new_orchestrator_knows_what_was_counted_and_that_it_is_open(end: Any) -> None:
-    script, a = worker("a", no)
-    with shop(ONE, a, on_failure=[]) as it:
-        submit(it, 1)
-        end(it)
-        counted = states(it)
-        submit(it, 1)
-        opened = states(it)
-        end(it)
-        still = states(it)
-        submit(it, 1)
-        it.advance(30.0)
-        submit(it, 1)
-
-    assert (counted, opened, still) == ({"a": "closed"}, {"a": "open"}, {"a": "open"})
-    assert len(script.calls) == 3
-
-
-def test_a_late_result_from_before_the_trip_does_not_close_it_for_a_new_orchestrator_either() -> None:
-    held = Hang()
-    script = AsyncScriptedExecutable(held, no, no, by="call")
-    plan = [Subtask("late", worker="a"), *(Subtask(f"x{n}", worker="a", required=False) for n in (1, 2))]
-    spec = WorkerSpec(id="a", execute=script.execute, breaker=TWICE, pool=3)
-    with shop(plan, spec, on_failure=[]) as it:
-        it.begin()
-        script.wait_for_calls(3)
-        it.pass_()
-        it.clock.advance(31.0)
-        it.tree.terminate_child("shop/orchestrator")
-        it.tree.restart_child("shop/orchestrator")
-        it.pass_()
-        held.release()
-        it.report()
-        settle(it.tree)
-        after = states(it)
-
-    assert after == {"a": "half_open"}, "its cooldown is over, and nothing has closed it"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 from typing import Any
 
 import pytest
@@ -15,8 +13,8 @@ from actors.testing import (
     ManualClock,
     ScriptedExecutable,
 )
-from tests.tasks.dispatching import LONG_S, heard, one, shop, starts, submitted
-from trees import Report, SupervisorSpec, Task, Tasks, WorkerSpec, start
+from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted
+from trees import Report, SupervisorSpec, WorkerSpec, start
 
 BOTH = pytest.mark.parametrize("kind", [ScriptedExecutable, AsyncScriptedExecutable], ids=["sync", "async"])
 
@@ -69,16 +67,6 @@ def test_a_subtask_waits_for_every_dependency_and_sees_the_results_of_all(kind: 
     assert last.calls[0].results == {"a": "A", "b": "B"}
 
 
-def test_a_long_chain_runs_in_its_order() -> None:
-    plan = [one(f"s{n}", "w", depends_on=[f"s{n - 1}"] if n else []) for n in range(40)]
-    script = AsyncScriptedExecutable()
-
-    with start(shop(WorkerSpec(id="w", execute=script), plans={"go": plan}), clock=ManualClock()) as tree:
-        tree.run("go", timeout=LONG_S)
-
-    assert [call.subtask for call in script.calls] == [f"s{n}" for n in range(40)]
-
-
 # -- slots -------------------------------------------------------------------------------------------------
 
 
@@ -102,34 +90,6 @@ def test_never_more_attempts_than_max_parallel_run_at_once_over_all_tasks(kind: 
     assert len(script.calls) == 12
 
 
-def test_every_slot_is_used_as_soon_as_something_could_use_it() -> None:
-    plan = [one(f"s{n}", "w") for n in range(4)]
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(hang)
-        tree_of = shop(WorkerSpec(id="w", execute=script, pool=4), plans={"go": plan}, max_parallel=4)
-        with start(tree_of, clock=ManualClock()) as tree:
-            handle = tree.submit("go")
-            script.wait_for_calls(4)
-            hang.release()
-            handle.result(timeout=LONG_S)
-
-    assert script.most_at_once == 4
-
-
-class Meter:
-    """Counts those who really do something: whoever waits for an answer does not."""
-
-    def __init__(self) -> None:
-        self.now = self.most = 0
-
-    def __enter__(self) -> None:
-        self.now += 1
-        self.most = max(self.most, self.now)
-
-    def __exit__(self, *_: object) -> None:
-        self.now -= 1
-
-
 def test_whoever_waits_in_an_ask_gives_its_slot_to_what_it_asked_for() -> None:
     async def asker(_task: object, context: Any) -> str:
         return f"{await context.ask('helper', 'help')}!"
@@ -145,41 +105,6 @@ def test_whoever_waits_in_an_ask_gives_its_slot_to_what_it_asked_for() -> None:
         report = tree.run("go", timeout=LONG_S)
 
     assert report.results == {"asker": "helped!"}
-
-
-def test_max_parallel_is_not_exceeded_when_an_answer_comes_and_its_asker_goes_on() -> None:
-    meter = Meter()
-
-    async def busy() -> None:
-        with meter:
-            for _ in range(20):
-                await asyncio.sleep(0)
-
-    async def asker(_task: object, context: Any) -> str:
-        await busy()
-        answer = await context.ask("helper", "help")
-        await busy()
-        return str(answer)
-
-    async def plain(_task: object, _context: object) -> str:
-        await busy()
-        return "done"
-
-    tree_of = shop(
-        WorkerSpec(id="asker", execute=asker),
-        WorkerSpec(id="helper", execute=plain),
-        WorkerSpec(id="other", execute=plain),
-        plans={"urgent": [one("asker")], "rest": [one(f"o{n}", "other", preemptible=False) for n in range(5)]},
-        max_parallel=1,
-    )
-
-    with start(tree_of, clock=ManualClock()) as tree:
-        rest = tree.submit("rest")
-        for _ in range(3):
-            tree.run(Task("urgent", priority=-1), timeout=LONG_S)
-        rest.result(timeout=LONG_S)
-
-    assert meter.most == 1
 
 
 # -- workers -----------------------------------------------------------------------------------------------
@@ -286,27 +211,3 @@ def test_a_team_is_given_as_many_attempts_at_once_as_its_own_slots() -> None:
     assert before == 2
     assert script.most_at_once == 2
     assert len(report.results) == 4
-
-
-def test_the_order_of_starts_is_that_of_the_plan_where_nothing_else_decides() -> None:
-    ids = [f"s{n}" for n in range(9)]
-    tree_of = shop(WorkerSpec(id="w", execute=ScriptedExecutable()), plans={"go": [one(id_, "w") for id_ in ids]})
-
-    with start(tree_of, clock=ManualClock()) as tree:
-        handle = tree.submit("go")
-        handle.result(timeout=LONG_S)
-
-    assert starts(handle) == ids
-
-
-def test_tasks_alike_are_interleaved_by_age_and_none_starves() -> None:
-    plan = [one(f"s{n}", "w", depends_on=[f"s{n - 1}"] if n else []) for n in range(3)]
-    script = AsyncScriptedExecutable()
-    with start(shop(WorkerSpec(id="w", execute=script), plans={"go": plan}), clock=ManualClock()) as tree:
-        handles = [tree.submit("go") for _ in range(4)]
-        for handle in handles:
-            handle.result(timeout=LONG_S)
-
-    of_each = [list(group) for _, group in itertools.groupby(sorted(call.subtask for call in script.calls))]
-    assert [len(group) for group in of_each] == [4, 4, 4]
-    assert Tasks().max_parallel == 10

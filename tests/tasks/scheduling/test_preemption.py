@@ -13,11 +13,7 @@ from trees import (
     Breaker,
     Retry,
     SubtaskPreempted,
-    SupervisorSpec,
     Task,
-    TaskPaused,
-    TaskResumed,
-    Tasks,
     WorkerSpec,
     start,
 )
@@ -108,20 +104,6 @@ def test_what_is_not_more_urgent_waits(max_parallel: int) -> None:
     assert [call.ended for call in script.calls] == ["returned"] * 3
 
 
-def test_nothing_gives_way_while_there_is_room() -> None:
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(InTurn(hang, "done"))
-        with start(two(script, max_parallel=2), clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=5))
-            hang.wait_until_entered()
-            tree.run(Task("other", priority=1), timeout=LONG_S)
-            before = script.calls[0].ended
-            hang.release()
-            slow.result(timeout=LONG_S)
-
-    assert before == ""
-
-
 def test_the_least_urgent_of_those_that_run_gives_way() -> None:
     plans = PLANS | {"slower": [one("slower", "w")], "slowest": [one("slowest", "w")]}
     with Hang() as hang:
@@ -138,23 +120,6 @@ def test_the_least_urgent_of_those_that_run_gives_way() -> None:
 
     ended = [call.subtask for call in script.calls if call.ended == "CancelledError"]
     assert ended == ["slowest"]
-
-
-def test_only_as_many_give_way_as_are_in_the_way() -> None:
-    plans = {"slow": [one(f"s{n}", "w") for n in range(3)], "urgent": [one("urgent", "v"), one("urgent2", "v")]}
-    with Hang() as hang:
-        script = AsyncScriptedExecutable(at={1: hang, 2: hang, 3: hang}, then="done", by="call")
-        spec = two(script, plans=plans, max_parallel=3, words={"pool": 3})
-        with start(spec, clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=5))
-            script.wait_for_calls(3)
-            report = tree.run(Task("urgent", priority=1), timeout=LONG_S)
-            cut = [call for call in script.calls if call.ended == "CancelledError"]
-            hang.release()
-            slow.result(timeout=LONG_S)
-
-    assert set(report.results) == {"urgent", "urgent2"}
-    assert len(cut) == 1
 
 
 @SCARCE
@@ -261,89 +226,3 @@ def test_what_waits_for_something_it_asked_for_does_not_give_way() -> None:
 
 
 # -- teams -------------------------------------------------------------------------------------------------
-
-
-def with_team(first: Any, second: Any, **tasks: Any) -> SupervisorSpec:
-    """A team of two that work one after the other, beside a worker that does something urgent."""
-    plan = [one("one"), one("two", depends_on=["one"])]
-    team = SupervisorSpec(
-        id="team",
-        tasks=Tasks(planner=lambda *_: plan, on_failure=[]),
-        children=[WorkerSpec(id="one", execute=first), WorkerSpec(id="two", execute=second)],
-    )
-    plans = {"slow": [one("team")], "urgent": [one("v")]}
-    return shop(team, WorkerSpec(id="v", execute=AsyncScriptedExecutable("urgent")), plans=plans, **tasks)
-
-
-def test_a_team_is_paused_and_what_it_has_finished_stays_finished() -> None:
-    with Hang() as hang:
-        first = AsyncScriptedExecutable("one")
-        second = AsyncScriptedExecutable(hang, "two", by="call")
-        with start(with_team(first, second, max_parallel=1), clock=ManualClock()) as tree:
-            record = Record(tree)
-            slow = tree.submit(Task("slow", priority=5))
-            hang.wait_until_entered()
-            tree.run(Task("urgent", priority=1), timeout=LONG_S)
-            report = slow.result(timeout=LONG_S)
-            paused, resumed = record.of(TaskPaused), record.of(TaskResumed)
-            preempted = record.of(SubtaskPreempted)
-
-    assert report.results == {"team": {"one": "one", "two": "two"}}
-    assert len(first.calls) == 1
-    assert [call.ended for call in second.calls] == ["CancelledError", "returned"]
-    assert [event.path for event in [*paused, *resumed]] == ["shop/team", "shop/team"]
-    assert {event.path for event in preempted} == {"shop", "shop/team"}
-
-
-def test_a_member_that_cannot_be_cancelled_ends_first_and_then_its_team_gives_way() -> None:
-    with Hang() as hang:
-        first, second = ScriptedExecutable(InTurn(hang, "one")), AsyncScriptedExecutable("two")
-        with start(with_team(first, second, max_parallel=1), clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=5))
-            hang.wait_until_entered()
-            urgent = submitted(tree, "urgent", priority=1)
-            heard(tree, "shop/team")
-            before = len(first.calls), len(second.calls), urgent.report
-            hang.release()
-            order = [urgent.result(timeout=LONG_S).timings, slow.result(timeout=LONG_S).results]
-
-    assert before == (1, 0, None)
-    assert order[1] == {"team": {"one": "one", "two": "two"}}
-    assert len(first.calls) == 1
-
-
-def test_a_team_that_may_not_be_interrupted_keeps_its_slot() -> None:
-    with Hang() as hang:
-        first, second = AsyncScriptedExecutable(InTurn(hang, "one")), AsyncScriptedExecutable("two")
-        spec = with_team(first, second, max_parallel=1)
-        team = spec.children[0].model_copy(update={"undo": undo})
-        with start(spec.model_copy(update={"children": [team, spec.children[1]]}), clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=5))
-            hang.wait_until_entered()
-            urgent = submitted(tree, "urgent", priority=1)
-            heard(tree, "shop/team")
-            before = first.calls[0].ended
-            hang.release()
-            slow.result(timeout=LONG_S)
-            urgent.result(timeout=LONG_S)
-
-    assert before == ""
-    assert kinds(slow, "team").count("SubtaskPreempted") == 0
-
-
-def test_cancelling_a_task_that_gave_way_ends_it() -> None:
-    with Hang() as hang, Hang() as busy:
-        script = AsyncScriptedExecutable(hang, busy, by="call")
-        with start(two(script), clock=ManualClock()) as tree:
-            slow = tree.submit(Task("slow", priority=5))
-            hang.wait_until_entered()
-            urgent = tree.submit(Task("urgent", priority=1))
-            busy.wait_until_entered()
-            slow.cancel("not needed")
-            heard(tree)
-            status = slow.status
-            busy.release()
-            urgent.result(timeout=LONG_S)
-
-    assert status == "cancelled"
-    assert [call.subtask for call in script.calls] == ["slow", "urgent"]

@@ -104,21 +104,3 @@ def test_work_that_waits_for_one_that_does_not_start_has_nobody(slow: type[Slow]
 
         assert "shop/w is stopped" in failure(handle).failed["w"]
     assert len(raised) == 1
-
-
-def test_work_waits_for_a_stopped_worker_that_the_restart_of_its_group_starts_again(slow: type[Slow]) -> None:
-    spec = shop(
-        WorkerSpec(id="other", handle=int),
-        WorkerSpec(id="w", actor=slow),
-        plans={"go": [one("w")]},
-        words={"strategy": "rest_for_one"},  # the orchestrator, which is the first of all, goes on
-    )
-    with start(spec) as tree:
-        tree.terminate_child("shop/w")
-        tree.ref("shop/other").tell("no number")
-        assert slow.begun.wait(LONG_S)
-        heard(tree)
-        handle = submitted(tree, "go")
-        slow.gate.set()
-
-        assert handle.result(timeout=LONG_S).results == {"w": "done"}

@@ -40,13 +40,6 @@ async def delegates_in_a_span(_: Any, context: Any) -> tuple[Names, Names, Any]:
         return outer, span_here(), await context.ask("helper", "tell your span")
 
 
-class Unrebuilt:
-    """A crossing that its other side cannot rebuild."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _fails, ()
-
-
 def _fails() -> object:
     raise ImportError("it is not there")
 

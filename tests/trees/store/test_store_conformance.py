@@ -10,26 +10,19 @@ from typing import Any
 import pytest
 
 from actors.tasks.journal.store import DurableStore, Store
-from tests.faults.cut_points import CuttingStore, WritingStore
 from tests.trees.store.store_conformance import CHECKS, DURABLE_CHECKS, Medium
 from tests.trees.store.stores import OWNER, kept, submitted, succeeded
 from trees.store import MemoryStore, SqlStore, open_store
-
-IN_MEMORY: dict[str, Callable[[], Store]] = {
-    "memory": MemoryStore,
-    "a double that reads what it wrote": WritingStore,
-    "a double that breaks down": CuttingStore,
-}
 
 
 def _named(check: Callable[..., None]) -> str:
     return check.__name__
 
 
-@pytest.fixture(params=[*IN_MEMORY, "a file of lines", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "a file of lines", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param in IN_MEMORY:
-        yield IN_MEMORY[request.param]()
+    if request.param == "memory":
+        yield MemoryStore()
         return
     url = str(tmp_path / "t.jsonl")
     if request.param != "a file of lines":
