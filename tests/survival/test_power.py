@@ -32,7 +32,7 @@ from tests.survival.processes import Notes, Process
 from tests.survival.scene import HELD, PLANS, UNDOING, Scene, require_all
 from tests.trees.store.stores import PATIENCE_S
 from trees import Tree
-from trees.store import SqlStore, fenced_connection
+from trees.store import SqlStore, session
 
 Begin = Callable[..., Tree]
 
@@ -56,7 +56,7 @@ def at_commits(*questions: str) -> Iterator[list[tuple[Any, ...]]]:
 
     with pytest.MonkeyPatch.context() as patched:
         for name in ("commit_rows", "commit_at_once"):
-            patched.setattr(fenced_connection, name, asking(getattr(fenced_connection, name)))
+            patched.setattr(session, name, asking(getattr(session, name)))
         yield answers
 
 

@@ -319,7 +319,7 @@ def _the_one(rows: list[StoredTask], id_: str) -> StoredTask:
 
 def _who(by: str) -> str:
     """Name of whoever leaves a command: the user of this process, and where it runs; then whom it acts for."""
-    from trees.store.process_lock import this_process  # noqa: PLC0415 - as above, needs the extra
+    from trees.store.lock import this_process  # noqa: PLC0415 - as above, needs the extra
 
     me = f"store uid {os.geteuid()}, {this_process()}"
     return f"{me}: {by}" if by else me

@@ -1,16 +1,11 @@
 """A database: how it is reached, and what its errors mean to whoever reads them.
 
-Comes in: the URL of a store. Goes out: connections, set up for what they are for, and ``StoreError``s that say what to
-do. A file of SQLite is made with mode 0600, and so are the two beside it. No password is ever shown.
+``writing`` gives connections whose transactions take SQLite's write lock when they begin; ``reading`` gives connections
+that wait for nobody. Whatever the database raises becomes a ``StoreError`` that says what to do. A file of SQLite has
+mode 0600, and so have the two beside it. No password is ever shown.
 
-Two kinds of connections: ``writing`` (a transaction takes SQLite's write lock when it begins) and ``reading`` (waits
-for nobody). What came out of one process is never used in another: see ``forked``.
-
-Two kinds of errors: what may go well the next time (``StoreError``), and what never will (``UnwritableError``).
-
-SQLite writes its log (``FILE-wal``) back, and begins it anew, only while nobody reads what is older. A reader that
-holds one transaction open for minutes (a backup by ``.dump``, a shell that has forgotten a ``BEGIN``) makes it grow for
-as long, by all that is written meanwhile. Our own readers are over within one query.
+SQLite truncates its log (``FILE-wal``) only while nobody reads what is older: another program that holds one
+transaction open for minutes makes the log grow for as long. Our own reads last for one query.
 """
 
 from __future__ import annotations
@@ -24,24 +19,22 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
 from actors.tasks.model.task_errors import StoreError
 from trees.agents.packages import install
-from trees.store.database_errors import ODD, UnwritableError, is_for_good, said, was_cut
+from trees.store.database_errors import FinalStoreError, is_final, said
 from trees.store.retention import Durability
 
 T = TypeVar("T")
 BUSY_S: Final = 1.0
-"""How long a transaction waits for the lock of another process."""
+"""Seconds that a transaction waits for the lock of another process."""
 HANGS_S: Final = 10.0
 CONNECT_S: Final = 5
 _READS: Final = 3
-"""How often something is read whose connection is cut."""
+"""Tries of a read whose connection is cut."""
 _WAL_BYTES: Final = 16 * 1024 * 1024
-"""The log beside a file of SQLite is cut to this after it was written back."""
-INSTALL: Final = install("sql")
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
 _OF_LINES: Final = "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
 
@@ -51,46 +44,40 @@ class Database:
 
     def __init__(self, url: str, durability: Durability = "process", *, busy_s: float = BUSY_S) -> None:
         self._url = _normal(url)
-        self._busy_s = busy_s
-        said = self._url.set(query={}, drivername=self._url.get_backend_name())  # as it is typed
-        self.name = said.render_as_string(hide_password=True)  # a query may have a password, too
-        """For messages."""
+        self._busy_s, self._durability = busy_s, durability
+        shown = self._url.set(query={}, drivername=self._url.get_backend_name())  # a query may hold a password, too
+        self.name = shown.render_as_string(hide_password=True)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self.file = Path(os.path.realpath(self._url.database)) if self.is_sqlite and self._url.database else None
-        """Path of a file of SQLite, absolute. One file has one name, whatever links to it:
-        its guard goes by that."""
+        """Path of a file of SQLite without links: the lock of a root lies beside it."""
         if self.file is not None:
             self._url = self._url.set(database=str(self.file))
         self.hangs_s = HANGS_S
-        """How long PostgreSQL lets a transaction of ours hang: so long it may hold what others wait for."""
+        """Seconds after which PostgreSQL ends a session of ours that hangs in a transaction."""
         self.session: str | None = None
-        """Name of a session with PostgreSQL from now on; None: unchanged."""
-        self._durability: Durability = durability
+        """Name of the sessions with PostgreSQL from now on."""
         self._writers = self._engine(writes=True)
         self._readers = self._engine(writes=False)
         driver = self._writers.dialect.loaded_dbapi
-        self._raised: tuple[type[Exception], ...] = (SQLAlchemyError, OSError, MemoryError, *ODD, driver.Error)
+        self._raised = (SQLAlchemyError, OSError, MemoryError, OverflowError, UnicodeError, driver.Error)
         self._of_the_parent: list[Engine] = []
-
-    def __repr__(self) -> str:
-        return f"<Database {self.name}>"
 
     # -- connections ---------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the file of SQLite, for its owner only. One that is there is made so, with the two beside it.
+        """Make the file of SQLite for its owner only; one that is there is made so.
 
         Raises:
-            StoreError: it cannot be made, or everybody may read or write it and that cannot be changed.
+            StoreError: it cannot be made, or is open to everybody and that cannot be changed.
         """
         if self.file is None:
             return
         try:
-            # Only a new one: to close a file that SQLite has open in this process would take its locks away.
+            # Only a new one: closing a file that SQLite has open in this process would drop SQLite's locks.
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            for file in (self.file, *(self.file.with_name(f"{self.file.name}{end}") for end in ("-wal", "-shm"))):
-                self._tighten(file)
+            for end in ("", "-wal", "-shm"):
+                self._tighten(self.file.with_name(f"{self.file.name}{end}"))
         except OSError as error:
             what = (
                 f"the file cannot be made ({error.strerror}). Check that its directory exists, and who may write there"
@@ -98,27 +85,28 @@ class Database:
             raise StoreError(self.name, what) from error
 
     def _tighten(self, file: Path) -> None:
-        """Let only the owner read and write a file. Nothing else is changed: a directory is others', too."""
         mode = 0
         try:
             found = file.stat().st_mode
-            if not stat.S_ISREG(found):
-                raise StoreError(self.name, _not_a_file(file, found))
             mode = stat.S_IMODE(found)
+            if stat.S_ISDIR(found):
+                raise StoreError(self.name, f"{file} is a directory: name a file in it, such as {file / 'tasks.db'}")
+            if not stat.S_ISREG(found):
+                other = file.parent / "tasks.db"
+                raise StoreError(self.name, f"{file} is no regular file: name another one, such as {other}")
             if mode & 0o077:
                 file.chmod(mode & ~0o077)
         except FileNotFoundError:
             return
         except OSError as error:
             if mode & 0o007:
-                what = (
-                    f"is open to everybody (mode {mode:o}), and that cannot be changed ({error.strerror}). "
-                    f"Check who may read and write there; its owner may run: chmod 600 {file.name}"
-                )
-                raise StoreError(self.name, what) from error
+                what = f"is open to everybody (mode {mode:o}), and that cannot be changed ({error.strerror})"
+                raise StoreError(
+                    self.name, f"{what}. Check who may read and write there. Its owner may run: chmod 600 {file.name}"
+                ) from error
 
     def require(self) -> None:
-        """Require that the database exists: a reader makes none.
+        """Require that the file is there: a reader makes none.
 
         Raises:
             StoreError: there is no such file.
@@ -128,28 +116,25 @@ class Database:
             raise StoreError(self.name, f"does not exist. {hint}")
 
     def writing(self) -> Connection:
-        """A connection that the caller keeps, and closes. Each of its transactions takes the right to write at once."""
+        """A connection that the caller keeps and closes."""
         return self._writers.connect()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection for a few queries; it sees what is committed, and waits for nobody.
+        """A connection for a few queries; it sees what is committed.
 
         Raises:
-            StoreError: they failed.
+            StoreError: a query failed.
         """
         self.require()
         with self.errors(), self._readers.connect() as connection:
             yield connection
 
     def read(self, read: Callable[[Connection], T]) -> T:
-        """Read something; once more, through another connection, where one was cut while it was used.
-
-        So neither a server that is started anew nor a firewall that forgets a connection is seen by whoever reads. What
-        cannot be reached at all fails at once: whoever reads may be on an event loop.
+        """Read something; once more where the connection was cut meanwhile, so a restart of the server goes unnoticed.
 
         Args:
-            read: makes a few queries; it is called again from the beginning.
+            read: makes a few queries; it may be called again.
 
         Raises:
             StoreError: it failed.
@@ -159,29 +144,14 @@ class Database:
                 with self.reading() as connection:
                     return read(connection)
             except StoreError as error:
-                if not left or not was_cut(error):
+                was_cut = isinstance(error.__cause__, DBAPIError) and error.__cause__.connection_invalidated
+                if not left or not was_cut:
                     raise
         raise AssertionError("there is a last try")
 
-    def read_much(self, read: Callable[[Connection], T]) -> T:
-        """Read what many rows are made of.
-
-        The driver of SQLite makes texts of what it reads faster than we do, but stumbles over one that is none. So
-        where that fails it is all read once more as ``reading`` does.
-
-        Raises:
-            StoreError: it failed.
-        """
-        if self.is_sqlite:
-            with suppress(StoreError), self.reading() as connection:
-                raw: Any = connection.connection.driver_connection
-                raw.text_factory = str
-                return read(connection)
-        return self.read(read)
-
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection for one short transaction that writes.
+        """One short transaction that writes.
 
         Raises:
             StoreError: it failed, and nothing is written (or the answer to its commit was lost).
@@ -192,52 +162,46 @@ class Database:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Whatever the database says within is said as a ``StoreError``."""
+        """Whatever the database raises within becomes a ``StoreError``; ``FinalStoreError`` where it always would."""
         try:
             yield
         except self._raised as error:
-            raise self.error(error) from error
-
-    def error(self, error: Exception) -> StoreError:
-        """Return what an error of the database means, and what to do."""
-        kind = UnwritableError if is_for_good(error) else StoreError
-        return kind(self.name, said(error))
+            kind = FinalStoreError if is_final(error) else StoreError
+            raise kind(self.name, said(error)) from error
 
     def now(self, connection: Connection) -> float:
-        """Seconds since 1970 by the store's own clock; a file has none, so there it is this machine's."""
+        """Seconds since 1970 by the store's clock: that of PostgreSQL; of a file that of this machine."""
         if self.is_sqlite:
             return SystemClock().wall()
         seconds: float = connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
         return float(seconds)
 
     def close(self) -> None:
-        """Close what is kept open. It may be read all the same: each query connects by itself from now on."""
+        """Close what is kept open. It can be read all the same: each query connects for itself from now on."""
         readers, self._readers = self._readers, self._engine(writes=False, keeps=False)
         readers.dispose()
 
     def forked(self) -> None:
-        """In the child of a fork: let go of the parent's connections, without a word to the database."""
+        """In the child of a fork: the parent's connections are not used any more, and not closed."""
         self._of_the_parent.append(self._readers)
         self._readers = self._engine(writes=False, keeps=False)
 
     # -- making them ---------------------------------------------------------------------------------------
 
     def _engine(self, *, writes: bool, keeps: bool = True) -> Engine:
-        keeps = keeps and not writes and not self.is_sqlite  # to open a file is quick
-        options: dict[str, Any] = {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True} if keeps else {}
-        options = {"poolclass": NullPool, "hide_parameters": True} | options  # what is written has no place in a log
+        options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
+        if keeps and not writes and not self.is_sqlite:  # to open a file is quick
+            options |= {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True}
         try:
             engine = create_engine(self._url, **options, connect_args=self._arguments(writes))
         except ImportError as error:  # also where psycopg is there, and what it needs is not
-            raise StoreError(self.name, f"needs {error.name or error}, which is not installed. {INSTALL}") from error
-        except (ArgumentError, SQLAlchemyError) as error:
-            raise StoreError(self.name, f"is not a store. {_FORMS}") from error
+            what = f"needs {error.name or error}, which is not installed. {install('sql')}"
+            raise StoreError(self.name, what) from error
         if not self.is_sqlite:
             event.listen(engine, "connect", self._set_up_postgres)
-            return engine
-        event.listen(engine, "connect", self._set_up_writer if writes else _set_up_reader)
-        if writes:
-            event.listen(engine, "begin", _begin_at_once)
+        elif writes:
+            event.listen(engine, "connect", self._set_up_writer)
+            event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         return engine
 
     def _arguments(self, writes: bool) -> dict[str, Any]:
@@ -245,7 +209,7 @@ class Database:
             return {"timeout": self._busy_s, "check_same_thread": False}
         given = {
             "connect_timeout": CONNECT_S,
-            "client_encoding": "utf8",  # whatever that of the database is, whose default it would be
+            "client_encoding": "utf8",
             "application_name": "regrow" if writes else "regrow reads",
             "keepalives_idle": 10,
             "keepalives_interval": 5,
@@ -265,12 +229,12 @@ class Database:
             connection.execute(f"PRAGMA {setting}").fetchall()
 
     def _set_up_postgres(self, connection: Any, _: object) -> None:
-        """Limit a session: one that hangs in a transaction must not hold a lock for ever; nor must we wait for one."""
+        """Limit a session: it must neither hold a lock for ever nor wait for one for ever."""
         connection.autocommit = True
         connection.execute(f"SET idle_in_transaction_session_timeout = {int(self.hangs_s * 1000)}")
         connection.execute(f"SET lock_timeout = {int(self._busy_s * 1000)}")
         connection.execute("SET default_transaction_isolation = 'read committed'")
-        if self._durability == "power":  # and where the server waits for more than its own disk, that stays
+        if self._durability == "power":  # a server that waits for more than its own disk goes on doing so
             setting = "'synchronous_commit'"
             connection.execute(f"SELECT set_config({setting}, 'on', false) WHERE current_setting({setting}) = 'off'")
         if self.session is not None:
@@ -278,45 +242,25 @@ class Database:
         connection.autocommit = False
 
 
-def _set_up_reader(connection: Any, _: object) -> None:
-    connection.isolation_level = None
-    connection.text_factory = _text  # a text that is none is damage to its row, and not the end of a query
-    connection.execute("PRAGMA query_only = ON")
-
-
-def _text(found: bytes) -> str:
-    return found.decode("utf-8", "surrogateescape")
-
-
-def _begin_at_once(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _not_a_file(place: Path, mode: int) -> str:
-    """Say what stands in the place of a file, and what to name."""
-    if stat.S_ISDIR(mode):
-        return f"{place} is a directory: name a file in it, such as {place / 'tasks.db'}"
-    return f"{place} is no regular file: name another one, such as {place.parent / 'tasks.db'}"
-
-
 def _meant(url: str) -> str:
     """Say what a wrong URL was probably meant to be; nothing where that is unclear, or would show a password."""
     scheme, mark, rest = url.partition(":")
     if url.strip("/: ") == "memory":
         return ". For a store in memory leave store= out"
-    if "@" in url or "\0" in url or "?" in url or rest.strip("/:") == "memory":
+    if "@" in url or "?" in url or rest.strip("/:") == "memory":
         return ""
     if not mark:
         scheme, slashes, rest = url.partition("//")  # of one without its colon
         rest = slashes + rest
     close = get_close_matches(scheme.partition("+")[0].lower(), ("sqlite", "postgresql"), n=1)
-    if not mark and not close:
-        return f". Did you mean 'sqlite:///{url}'?" if url.strip() else ""
-    if close == ["sqlite"]:
-        file = rest.lstrip("/")
-        is_absolute = len(rest) - len(file) in {1, 4}
-        return f". Did you mean 'sqlite://{'//' if is_absolute else '/'}{file}'?" if file else ""
-    return f". Did you mean '{close[0]}://{rest.lstrip('/')}'?" if close and rest.strip("/") else ""
+    place = rest.lstrip("/")
+    if not close:
+        return "" if mark or not url.strip() else f". Did you mean 'sqlite:///{url}'?"
+    if not place:
+        return ""
+    is_absolute = len(rest) - len(place) in {1, 4}
+    slashes = "//" if close == ["postgresql"] else "////" if is_absolute else "///"
+    return f". Did you mean '{close[0]}:{slashes}{place}'?"
 
 
 def _normal(url: str) -> URL:
@@ -326,8 +270,6 @@ def _normal(url: str) -> URL:
         StoreError: it is none of ours. It is not shown: it may hold a password.
     """
     try:
-        if "\0" in url:
-            raise ValueError  # noqa: TRY301 - with the other ways in which it can be none
         url.encode()
         found = make_url(url)
         backend, _, driver = found.drivername.partition("+")

@@ -15,8 +15,6 @@ from actors.tasks.model.task_errors import StoreError
 _NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
 """Types of errors whose text is shown; the text of others may hold what was to be written."""
 
-ODD: Final = (OverflowError, UnicodeError)
-"""Errors that a driver raises, instead of its own, for a value that it cannot send."""
 _NEVER_SQLITE: Final = frozenset({18, 19, 20, 25})
 """Too big, against a constraint, of a wrong type, out of range."""
 _NEVER_POSTGRES: Final = ("22", "23", "54000")
@@ -46,8 +44,8 @@ _POSTGRES: Final = {
 """By SQLSTATE, or the class of it."""
 
 
-class UnwritableError(StoreError):
-    """Raised where a write can never succeed, however often it is tried: a row that is too large, or no row at all."""
+class FinalStoreError(StoreError):
+    """Raised where another try cannot go better: the store has failed, and its tree ends."""
 
 
 def said(error: Exception) -> str:
@@ -70,20 +68,15 @@ def said(error: Exception) -> str:
     return (_POSTGRES.get(state) or _POSTGRES.get(state[:2]) or "fails") + detail
 
 
-def was_cut(error: StoreError) -> bool:
-    """True where a connection was there and is gone: another one may be had."""
-    return isinstance(error.__cause__, DBAPIError) and error.__cause__.connection_invalidated
-
-
 def cause_of(error: Exception) -> Any:
     """Return the error of the driver that stands behind one of SQLAlchemy."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
 
 
-def is_for_good(error: Exception) -> bool:
+def is_final(error: Exception) -> bool:
     """True if it would fail again, however often it is tried."""
     cause = cause_of(error)
-    if isinstance(cause, ODD):
+    if isinstance(cause, (OverflowError, UnicodeError)):
         return True
     code = getattr(cause, "sqlite_errorcode", None)
     if code is not None:

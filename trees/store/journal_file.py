@@ -23,6 +23,7 @@ from actors.tasks.journal.codec import decode, encode
 from actors.tasks.journal.store import DurableStore, RemoteCommand
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors.tasks.model.task_ids import whole_of
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
 
@@ -91,7 +92,9 @@ class JournalFile(MemoryStore, DurableStore):
                 if verb in {"starts", "order", "done"}:
                     self._read_own(verb, given)
                     continue
-                if verb == "create" and given[0] in self._streams:  # the first one was pruned before this one began
+                if (
+                    verb == "create" and self._find(given[0]) is not None
+                ):  # the first one was pruned before this one began
                     super().remove(given[0])
                 *names, record = [decode(*each) if isinstance(each, list) else each for each in given]
                 getattr(super(), verb)(*names, record)
@@ -115,10 +118,11 @@ class JournalFile(MemoryStore, DurableStore):
     def _rewrite(self) -> None:
         self._starts += 1
         lines: list[list[Any]] = [["starts", self._starts]]
-        for stream, records in self._streams.items():
-            owner = self._owners.get(stream) or self._finished.get(stream, "")
-            lines.append(["create", stream, owner, encode(records[0])])
-            lines += (["append", stream, encode(record)] for record in records[1:])
+        for stream in sorted((*self._unfinished, *self._finished), key=lambda name: whole_of(name) is not None):
+            first, *others = self.read(stream)
+            known = self._finished.get(stream) or self._unfinished[stream]
+            lines.append(["create", stream, known.owner, encode(first)])
+            lines += (["append", stream, encode(record)] for record in others)
         lines += (["finish", stream] for stream in self._finished)
         lines += map(_line_of, self._orders.values())
         fresh = self._path.with_name(f"{self._path.name}.new")
@@ -131,6 +135,8 @@ class JournalFile(MemoryStore, DurableStore):
     def _put(self, line: list[Any]) -> None:
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         before = os.lseek(self._file, 0, os.SEEK_CUR)
+        if not os.fstat(self._file).st_nlink:
+            raise StoreError(self.name, "was removed or replaced while it was in use. Start the tree again")
         try:
             while data:
                 data = data[os.write(self._file, data) :]
@@ -182,20 +188,20 @@ class JournalFile(MemoryStore, DurableStore):
         """Seconds for which there has been no room; None: it writes."""
         return time.monotonic() - self._paused_at if self._late else None
 
-    def _change(self, change: Callable[..., Any], verb: str, *given: str | Event) -> Any:
+    def _change(self, change: Callable[..., Any], verb: str, stream: str, *given: str | Event) -> Any:
         with self._write_lock:
-            line = [verb, *(encode(each) if isinstance(each, Event) else each for each in given)]
+            line = [verb, stream, *(encode(each) if isinstance(each, Event) else each for each in given)]
             if verb == "create":
-                if given[0] in self._streams:
+                if self._find(stream) is not None:
                     return False
                 if self._late:
                     raise StoreError(self.name, "cannot be written now: there is no room. Nothing new is begun")
                 self._put(line)
-            elif verb == "append" and given[0] not in self._streams:
-                raise KeyError(given[0])
+            elif verb == "append" and self._find(stream) is None:
+                raise KeyError(stream)
             else:
                 self._put_or_wait(line)
-            return change(*given)
+            return change(stream, *given)
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False if it exists already."""

@@ -13,12 +13,13 @@ from sqlalchemy import Connection, Select, case, func, select
 
 from actors.model.events import Event
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.model.task_errors import StoreError
-from trees.store import record_reader, remote_commands
+from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model.task_ids import MARK, whole_of
+from trees.store import commands, records
 from trees.store.database import Database
-from trees.store.migrations import version_of
-from trees.store.process_lock import guards_of_file, is_guarded_in_session
-from trees.store.schema import VERSION, is_name, leases, orders, records, streams
+from trees.store.lock import is_file_locked, is_locked_in_session
+from trees.store.schema import leases, orders, require_version, streams
+from trees.store.schema import records as record_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +38,25 @@ class StoredTask:
     """The task that this is a team's part of."""
 
 
-_TASKS: Final = (
-    select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at, streams.c.whole)
-    .where(streams.c.seq > 0)
-    .order_by(streams.c.root, streams.c.seq)
+_TASKS: Final = select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at).order_by(
+    streams.c.root, streams.c.seq
 )
 
 
 def all_tasks(connection: Connection, root: str | None = None) -> list[StoredTask]:
     """Every task of a root, or of all of them, oldest first."""
     wanted = _TASKS if root is None else _TASKS.where(streams.c.root == root)
-    rows = [row for row in connection.execute(wanted) if is_name(row.root) and is_name(row.id)]
-    return [StoredTask(row.root, row.id, row.owner, row.seq or 0, row.finished_at, row.whole) for row in rows]
+    return [StoredTask(*row, whole_of(row.id)) for row in connection.execute(wanted)]
 
 
 def _records(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
-    """The records of a stream, none where there is none.
-
-    Its tree may forget it at any moment. So it is looked for after its records: a stream that is still there and has
-    none has lost them.
-    """
-    found = record_reader.read(connection, root, stream, start, is_there=False)
-    if not found and not start:
-        is_there = connection.execute(_is_there(root, stream)).first() is not None
-        found = record_reader.read(connection, root, stream, is_there=is_there)
-    return found
+    """The records of a stream, none where there is none: its tree may forget it at any moment."""
+    try:
+        return records.read(connection, root, stream, start)
+    except DamagedJournalError:
+        if connection.execute(_is_there(root, stream)).first() is None:
+            return []
+        raise
 
 
 def _is_there(root: str, stream: str) -> Select[tuple[str]]:
@@ -73,16 +68,11 @@ class StoreReader:
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
-        found = 0
         try:
-            with self._database.reading() as connection:
-                found = version_of(connection, self._database.name)
-        finally:
-            if found != VERSION:
-                self._database.close()
-        if found != VERSION:
-            what = "is not a store yet" if not found else f"is of schema version {found}, this one reads {VERSION}"
-            raise StoreError(self._database.name, f"{what}. Start a tree on it with this version first")
+            self._database.read(lambda connection: require_version(connection, self._database.name))
+        except BaseException:
+            self._database.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<StoreReader at {self._database.name}>"
@@ -111,24 +101,23 @@ class StoreReader:
             StoreError: they are damaged; or there is a task of this id in several roots, and none was named.
         """
 
-        def records(connection: Connection) -> list[Event]:
-            rows = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars()
-            found = [each for each in rows if is_name(each)]
+        def look(connection: Connection) -> list[Event]:
+            found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
             if root is None and len(found) > 1:
                 what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
                 raise StoreError(self._database.name, what)
             of = root if root is not None else next(iter(found), "")
             return _records(connection, of, stream, start)
 
-        return self._database.read(records)
+        return self._database.read(look)
 
     def firsts(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
         """The first record of each of these tasks; None of one that is damaged, or that its tree has forgotten."""
-        return self._one_of_each(record_reader.firsts, tasks)
+        return self._one_of_each(records.firsts, tasks)
 
     def ends(self, tasks: Sequence[StoredTask]) -> list[tuple[StoredTask, Event | None]]:
         """The last record of each of these that are finished; None of one that is damaged, or was forgotten."""
-        return self._one_of_each(record_reader.ends, tasks)
+        return self._one_of_each(records.ends, tasks)
 
     def _one_of_each(
         self, look: Callable[[Connection, str, Sequence[str]], dict[str, Event]], tasks: Sequence[StoredTask]
@@ -136,8 +125,8 @@ class StoreReader:
         found: dict[tuple[str, str], Event] = {}
         with self._database.reading() as connection:
             for root in dict.fromkeys(task.root for task in tasks):
-                records = look(connection, root, [task.id for task in tasks if task.root == root])
-                found |= {(root, id_): record for id_, record in records.items()}
+                names = [task.id for task in tasks if task.root == root]
+                found |= {(root, id_): record for id_, record in look(connection, root, names).items()}
         return [(task, found.get((task.root, task.id))) for task in tasks]
 
     def journals(self, tasks: Iterable[StoredTask]) -> Iterator[tuple[StoredTask, Sequence[Event] | StoreError]]:
@@ -164,11 +153,11 @@ class StoreReader:
         with self._database.transaction() as connection:
             if connection.execute(_is_there(root, task)).first() is None:
                 return None
-            return remote_commands.post(connection, root, task, kind, body, self._database.now(connection))
+            return commands.post(connection, root, task, kind, body, self._database.now(connection))
 
     def waiting(self, root: str) -> list[RemoteCommand]:
         """Return the commands that are still to be carried out, the oldest first; of those that can be read."""
-        found = self._database.read(lambda connection: remote_commands.waiting(connection, root))
+        found = self._database.read(lambda connection: commands.waiting(connection, root))
         return [each for each in found if isinstance(each, RemoteCommand)]
 
     def is_waiting(self, root: str, order: int) -> bool:
@@ -203,19 +192,19 @@ _COUNTS: Final = (
         func.sum(case((streams.c.finished_at.is_(None), 1), else_=0)),
         func.sum(case((streams.c.finished_at.is_(None), 0), else_=1)),
     )
-    .where(streams.c.seq > 0, streams.c.whole.is_(None))
+    .where(streams.c.id.not_like(f"%{MARK}%"))
     .group_by(streams.c.root)
 )
 _LEASES: Final = select(leases.c.root, leases.c.holder, leases.c.token, leases.c.expires_at)
 _MARKS: Final = (
-    select(func.count(), func.count(streams.c.finished_at), func.max(streams.c.finished_at)).where(streams.c.seq > 0),
+    select(func.count(), func.count(streams.c.finished_at), func.max(streams.c.finished_at)),
     select(leases.c.root, leases.c.token, leases.c.holder).order_by(leases.c.root),
     select(func.count(), func.max(orders.c.id)),
-    select(records.c.root, records.c.stream, func.max(records.c.n))
-    .join(streams, (streams.c.root == records.c.root) & (streams.c.id == records.c.stream))
+    select(record_rows.c.root, record_rows.c.stream, func.max(record_rows.c.n))
+    .join(streams, (streams.c.root == record_rows.c.root) & (streams.c.id == record_rows.c.stream))
     .where(streams.c.finished_at.is_(None))
-    .group_by(records.c.root, records.c.stream)
-    .order_by(records.c.root, records.c.stream),
+    .group_by(record_rows.c.root, record_rows.c.stream)
+    .order_by(record_rows.c.root, record_rows.c.stream),
 )
 
 
@@ -223,18 +212,16 @@ def stored_roots(connection: Connection, database: Database) -> list[StoredRoot]
     """Every root of a store, by name: a fleet seen from outside. Nothing is locked or written.
 
     A tree with ``ha=`` is led while its lease has time left, by the store's clock. One without has no lease: it is led
-    while a process has its guard (``process_lock``), and only the holder's name is in the store.
+    while a process has its lock (``trees.store.lock``), and only the holder's name is in the store.
     """
-    counts = {root: (int(open_), int(ended)) for root, open_, ended in connection.execute(_COUNTS) if is_name(root)}
-    held = {
-        root: (holder, token or 0, ends) for root, holder, token, ends in connection.execute(_LEASES) if is_name(root)
-    }
+    counts = {root: (int(open_), int(ended)) for root, open_, ended in connection.execute(_COUNTS)}
+    held = {root: (holder, token, ends) for root, holder, token, ends in connection.execute(_LEASES)}
     now = database.now(connection)
     found = []
     for root in sorted({*counts, *held}):
         holder, token, ends = held.get(root, ("", 0, None))
         left_s = None if ends is None else ends - now
-        led = left_s > 0 if left_s is not None else token > 0 and _is_guarded(connection, database, root)
+        led = left_s > 0 if left_s is not None else token > 0 and _is_locked(connection, database, root)
         found.append(StoredRoot(root, holder, token, left_s, led, *counts.get(root, (0, 0))))
     return found
 
@@ -244,7 +231,7 @@ def mark(connection: Connection) -> int:
     return hash(tuple(tuple(tuple(row) for row in connection.execute(each)) for each in _MARKS))
 
 
-def _is_guarded(connection: Connection, database: Database, root: str) -> bool | None:
+def _is_locked(connection: Connection, database: Database, root: str) -> bool | None:
     if database.file is not None:
-        return guards_of_file(database.file, root)
-    return is_guarded_in_session(connection, root)
+        return is_file_locked(database.file, root)
+    return is_locked_in_session(connection, root)

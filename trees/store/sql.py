@@ -1,56 +1,53 @@
 """The store that outlives its process: in a file of SQLite, or in PostgreSQL.
 
-Unfinished tasks are held in memory (``journal_index``), so that a caller on an event loop waits for nothing. Each
-change is made there, and queued for the one thread that writes (``writer``) through the one connection that may
-(``fenced_connection``). Finished tasks, and large values that are kept, are in the database only: ``read`` waits there,
-``fetch`` reads in a thread of its own (``value_reader``).
+Unfinished tasks are held in memory (``MemoryStore``), so a caller on an event loop waits for nothing. Each change is
+made there, and queued for the one thread that writes (``trees.store.writer``). Finished tasks, and large values that
+are kept, are in the database only: ``read`` waits there, ``fetch`` reads on a thread of its own.
 
-Events for its tree, and commands of other processes, are the business of ``store_listener``.
-
-Locking: ``_lock`` guards the index, and that changes are queued in the order in which they are made there. Under it
-only the writer's own lock is taken, in ``Writer.put`` and ``withdraw``; nothing under it waits for a disk or a network.
-A finalizer or a signal handler may run at any step under it. It may look at the tree: so nobody walks through a dict of
-the index under it, but through a copy, which is made in one step of C. What it wants to change is refused, and so is
-what it wants to wait for: the thread that writes needs this lock (``actors.concurrency.change_lock``).
+Locking: ``_lock`` guards the journals in memory, and that changes are queued in the order in which they are made there.
+A change is queued before it is made: a Ctrl-C in between leaves a record that may be carried out, and no gap. Nothing
+is waited for under the lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import threading
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from actors.concurrency import collector
-from actors.concurrency.change_lock import ChangeLock
-from actors.concurrency.thread_state import after_fork
+from actors.concurrency.thread_state import after_fork, in_background
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
-from actors.model.events import Event, require_journalled
-from actors.tasks.journal.dropped import dropped_of
-from actors.tasks.journal.store import DurableStore, StreamState
-from actors.tasks.model.task_errors import StoreError
+from actors.model.events import Event, InternalError, require_journalled
+from actors.tasks.journal.codec import encode, to_json
+from actors.tasks.journal.dropped import dropped_of, without_large
+from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
+from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
+from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from actors.tasks.model.task_ids import whole_of
-from trees.store.batches import Batch, Change, ChangeKind
+from trees.store import records
+from trees.store.commands import DamagedCommand
 from trees.store.database import Database
-from trees.store.fenced_connection import FencedConnection
-from trees.store.journal_index import FinishedStream, JournalIndex
-from trees.store.loading import Loaded, load
+from trees.store.memory import MemoryStore, Stream
 from trees.store.reader import StoredTask, StoreReader, all_tasks
-from trees.store.reading_side import ReadingSide
 from trees.store.retention import Durability, Keep
-from trees.store.store_listener import ListenerSide
-from trees.store.value_reader import ValueReader
-from trees.store.writer import CLOSE_S, Writer
+from trees.store.session import WritingSession
+from trees.store.statements import BEGIN, END, LEFT, ORDER_DONE, RECORD, Change
+from trees.store.writer import CLOSE_S, FIRST_S, LONGEST_S, POLL_S, Writer
 
-PRUNED_AT_ONCE: Final = 256
-"""Finished tasks in one transaction; so many too many there may be before that happens while there is other work."""
+SHORT: Final = 8 * 1024
+"""Characters of a last record up to which it is kept with the end of its stream."""
 AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
+MOST_AHEAD_S: Final = 24 * 3600.0
+"""A time that is further ahead than this is no time that a clock has shown, but damage."""
 
 
-class SqlStore(ListenerSide, ReadingSide, DurableStore):
+class SqlStore(MemoryStore, DurableStore):
     """Journals in a database. Open it before anything else, and close it at the end."""
 
     def __init__(
@@ -62,22 +59,28 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         keep: Keep | None = None,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(root)
+        super().__init__(keep)
         self._database = Database(url, durability)
-        self._keep = keep or Keep()
+        self._root = root
         self._clock = clock or SystemClock()
-        self._lock = ChangeLock(root)
-        self._index = JournalIndex()
-        self._numbers = 0
-        self._session = FencedConnection(self._database, root)
+        self._session = WritingSession(self._database, root)
         self._writer: Writer | None = None
-        self._values = ValueReader(root, self._some)
+        self._number = 0
+        """Of the stream that was created last."""
         self._epoch = self._clock.wall() - self._clock.now()
         """Difference between seconds since 1970 and the clock of this process."""
-        self._leaving: list[str] = []
-        """Streams that are being deleted: they do not go on any more."""
-        self._next_age_look = 0.0
-        self._forked = False
+        self._damaged: dict[str, StoreError] = {}
+        """Streams that are not finished and cannot be read. They are not listed: nobody can go on with them."""
+        self._untold: list[JournalDamaged] = []
+        self._taken: set[int] = set()
+        """Ids of commands that the listener was given, and that are not done."""
+        self._looks: list[Reply] = []
+        """Completed once the listener was given all commands that had been left before."""
+        self._next_poll = self._next_age_look = 0.0
+        self._has_gaps = False
+        """True where something was deleted and a file has yet to shrink."""
+        self._is_ending = self._is_forked = False
+        self._fetching = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<SqlStore {self._database.name} of {self._root!r}>"
@@ -117,76 +120,93 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
         """
         self._require_ours()
         if self._writer is not None:
-            raise StoreError(self._database.name, "was opened before. Make another SqlStore")
+            raise StoreError(self.name, "was opened before. Make another SqlStore")
         self._session.open(token)
         try:
-            self._load()
-            self._writer = Writer(self._session, self._root, self._database.name, self)
-            self._writer.start()
+            with collector.paused():
+                self._database.read(self._load)
+            writer = Writer(self._session, self._root, self.name, self)
+            writer.start()
         except BaseException as error:
-            self._writer = None
             self._session.close()
             self._database.close()
             if isinstance(error, RuntimeError):
-                raise StoreError(self._database.name, f"no thread could be started ({error})") from error
+                raise StoreError(self.name, f"no thread could be started ({error})") from error
             raise
+        self._writer = writer
         after_fork(self)
 
-    def _load(self) -> None:
-        def read(connection: Connection) -> tuple[float, float, JournalIndex, Loaded]:
-            wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
-            return wall, self._clock.now(), *load(connection, self._root)  # which takes its time
-
-        with collector.paused():
-            wall, now, self._index, loaded = self._database.read_much(read)
-        self._numbers, self._damaged = loaded.numbers, loaded.damaged
+    def _load(self, connection: Connection) -> None:
+        wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
+        now, latest = self._clock.now(), wall
+        for ended in (self._unfinished, self._finished, self._counted, self._parts, self._damaged):
+            ended.clear()
+        self._untold.clear()
+        for stream, owner, found in records.unfinished(connection, self._root):
+            if isinstance(found, StoreError):
+                self._damaged[stream] = found
+                self._untold.append(JournalDamaged(owner, stream, found))
+                continue
+            self._unfinished[stream] = Stream(owner, found)
+            latest = _later(latest, found[-1].at, wall)
+        for stream, owner, _, ended_at, last in records.finished(connection, self._root):
+            self._finished[stream] = Stream(owner, None, ended_at=ended_at, last=last)
+            latest = _later(latest, ended_at, wall)
+        for part in [name for name in (*self._unfinished, *self._finished) if whole_of(name) is not None]:
+            of = self._begun(part, self._unfinished.get(part) or self._finished[part])
+            if of.records is None and of.whole in self._unfinished:  # its supervisor may look at it again
+                of.records = records.read(connection, self._root, part, large=records.LARGE)
+        self._counted.update((name, None) for name, each in self._finished.items() if each.whole is None)
+        self._number = records.largest_number(connection, self._root)
         if not self._clock.manual:
-            self._epoch = loaded.begins(wall) - now
+            self._epoch = latest - now
 
     def time(self) -> float:
         """Seconds since 1970 by the store's clock, as it stood when this was opened; it goes on evenly from there.
 
-        It never says less than what the journals were told before, as long as that is not more than a day ahead: so a
-        clock that was set back, or that of another machine, does not make anybody wait for an hour.
+        It never says less than what the journals were told before, as long as that is not more than a day ahead.
         """
         return self._epoch + self._clock.now()
 
     def close(self, within_s: float = CLOSE_S) -> None:
-        """Write what is not written yet, and let go of the root. What is finished can be read all the same.
+        """Write what is not written yet, and let go of the root. It can be read all the same.
 
         Waits at most ``within_s`` seconds for a database that hangs. What cannot be written now is not kept: nobody was
         told that it is.
         """
-        if self._forked:
+        if self._is_forked:
             return
-        try:
-            if self._writer is not None:
-                self._writer.close(within_s)
-                self._post_left()
-        finally:
-            self._values.close(within_s)
-            self._database.close()
+        self._is_ending = True
+        if self._writer is not None:
+            for change in self._writer.close(within_s):
+                if change.statement is LEFT:
+                    what = f"could not keep an order about {change.stream} when the tree ended. Order it again"
+                    self.publish(OrderDamaged(self._root, change.stream, StoreError(self.name, what)))
+        self._database.close()
+
+    def forked(self) -> None:
+        """In the child of a fork: there is no writer here, and the lock of the root is the parent's."""
+        self._is_forked, self._lock = True, threading.RLock()
+        self._session.forked()
+        self._database.forked()
 
     def _require_ours(self) -> None:
-        if self._forked:
-            what = (
-                "was opened by the process that this one is a fork of. Open a store of its own here, for another root"
-            )
-            raise StoreError(self._database.name, what)
+        if self._is_forked:
+            what = "was opened by the process that this one is a fork of. Open a store of its own here"
+            raise StoreError(self.name, f"{what}, for another root")
 
     def _writes(self) -> Writer:
         self._require_ours()
         if self._writer is None:
-            raise StoreError(self._database.name, "is not open. Call open() first")
+            raise StoreError(self.name, "is not open. Call open() first")
         return self._writer
 
     @property
     def paused_s(self) -> float | None:
         """Seconds for which nothing could be written so far; None: it writes, or is not open."""
-        writer = self._writer
-        return None if writer is None else writer.paused_s
+        return None if self._writer is None else self._writer.paused_s
 
-    # -- what a Store does ---------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
@@ -194,39 +214,44 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
     def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
         """Begin many streams, in one transaction; returns those that did not exist."""
-        return self._lock.change(partial(self._create, self._writes(), tuple(firsts)))
+        writer = self._writes()
+        given = [(stream, owner, record, self._record(stream, 0, record)) for stream, owner, record in firsts]
+        with self._lock:
+            made: dict[str, Stream] = {}
+            changes: list[Change] = []
+            for stream, owner, record, change in given:
+                if stream in made or stream in self._damaged or self._find(stream) is not None:
+                    continue
+                self._number += 1
+                made[stream] = Stream(owner, [record])
+                begin = Change(BEGIN, stream, (self._root, stream, owner, self._number, None, None))
+                changes += (begin, change)
+            if changes:
+                writer.put(*changes)
+            for stream, begun in made.items():
+                self._unfinished[stream] = self._begun(stream, begun)
+        return list(made)
 
-    def _create(self, writer: Writer, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
-        changes: list[Change] = []
-        for stream, owner, record in firsts:
-            require_journalled(record)
-            if not self._index.knows(stream):
-                changes.append(self._created(stream, owner, record, follows=bool(changes)))
-        writer.put(*changes)
-        return [change.stream for change in changes]
-
-    def _created(self, stream: str, owner: str, record: Event, *, follows: bool) -> Change:
-        self._numbers += 1
-        whole = whole_of(stream, getattr(record, "parent", None), self._index.knows)
-        self._index.create(stream, owner, [record], whole)
-        change = Change(ChangeKind.CREATED, stream, number=self._numbers, owner=owner, whole=whole, record=record)
-        change.lane, change.follows = self._index.lane(stream), follows
-        return change
+    def _record(self, stream: str, number: int, record: Event) -> Change:
+        require_journalled(record)
+        kind, body = encode(record)
+        then = partial(self._large_kept, stream, number, record) if len(body) > records.LARGE and record.large else None
+        return Change(RECORD, stream, (self._root, stream, number, kind, body), then)
 
     def withdraw(self, stream: str) -> bool:
         """Take back a stream of one record that is not being written yet."""
         return self.withdraw_all((stream,))
 
     def withdraw_all(self, streams: Iterable[str]) -> bool:
-        """Take back streams of one record that are not being written yet: all of them, or none."""
-        return self._lock.change(partial(self._withdraw, self._writes(), set(streams)))
-
-    def _withdraw(self, writer: Writer, names: set[str]) -> bool:
-        are_new = all(len(self._index.journals.get(stream, ())) == 1 for stream in names)
-        if not are_new or not writer.withdraw(*names):
-            return False
-        for stream in names:
-            self._index.withdraw(stream)
+        """Take back streams that were created together and are not being written yet: all of them, or none."""
+        writer, names = self._writes(), set(streams)
+        with self._lock:
+            found = [self._unfinished.get(name) for name in names]
+            are_new = all(each is not None and each.records is not None and len(each.records) == 1 for each in found)
+            if not are_new or not writer.withdraw(names):
+                return False
+            for name in names:
+                super()._forget(name)
         return True
 
     def append(self, stream: str, record: Event) -> None:
@@ -234,135 +259,293 @@ class SqlStore(ListenerSide, ReadingSide, DurableStore):
 
         Raises:
             KeyError: there is no such stream.
-            StoreError: it is damaged.
+            StoreError: it is damaged, or was finished and cannot be read now.
         """
-        require_journalled(record)
         writer = self._writes()
-        if not self._lock.change(partial(self._append, writer, stream, record)):
-            end = self._index.ends.get(stream)
-            found = list(self.outline(stream))
-            self._lock.change(partial(self._go_on, writer, stream, record, end, found))
+        found = self._find(stream)
+        if found is None:
+            require_journalled(record)
+            raise KeyError(stream)
+        while found.records is None:
+            before = self._from_database(stream)
+            with self._lock:
+                if found.records is None:
+                    found.records = list(before)
+        if stream in self._unfinished:
+            change = self._record(stream, len(found.records), record)
+            with self._lock:
+                if stream in self._unfinished and change.row[2] == len(found.records):
+                    writer.put(change)
+                    found.records.append(record)
+                    return
+        self._append_slowly(writer, stream, record)
 
-    def _append(self, writer: Writer, stream: str, record: Event) -> bool:
-        """Add it; False where the stream is finished, or not there."""
-        if stream not in self._index.owners:
-            return False
-        records = self._index.journals[stream]
-        writer.put(Change(ChangeKind.ADDED, stream, number=len(records), record=record, lane=self._index.lane(stream)))
-        records.append(record)
-        return True
-
-    def _go_on(
-        self, writer: Writer, stream: str, record: Event, end: FinishedStream | None, found: list[Event]
-    ) -> None:
-        """Add it to one that was finished when ``end`` was looked up, and whose records were these."""
-        if stream not in self._index.owners:  # else somebody else was here
-            if end is None or self._index.ends.get(stream) is not end or stream in self._leaving:
+    def _append_slowly(self, writer: Writer, stream: str, record: Event) -> None:
+        """To one that goes on, or that somebody else appends to as well."""
+        with self._lock:
+            if stream in self._finished:
+                writer.put(Change(END, stream, (None, None, self._root, stream)))
+            found = self._go_on(stream)
+            if found.records is None:
                 raise KeyError(stream)
-            self._index.reopen(stream, self._index.journals.get(stream, found))
-            writer.put(Change(ChangeKind.REOPENED, stream, lane=self._index.lane(stream)))
-        self._append(writer, stream, record)
+            writer.put(self._record(stream, len(found.records), record))
+            found.records.append(record)
+
+    def finish(self, stream: str) -> None:
+        """Nothing more comes."""
+        self._writes()
+        super().finish(stream)
+
+    def _finish(self, stream: str) -> Stream | None:
+        """With the lock: queue the end before memory has it, and what is forgotten for it after."""
+        found = self._unfinished.get(stream)
+        if found is None or not found.records:
+            return None
+        last = found.records[-1]
+        kind, body = ("", "") if dropped_of(last) is not None else encode(last)
+        text = f"{kind} {body}" if kind and len(body) <= SHORT else None
+        found.ended_at = self.time()
+        row = (found.ended_at, text, self._root, stream)
+        self._writes().put(Change(END, stream, row, partial(self._end_kept, stream, found, found.ended_at)))
+        found.last = last if text else None
+        return super()._finish(stream)
+
+    def _end_of(self, ended: Stream) -> float:
+        return ended.ended_at
+
+    def remove(self, stream: str) -> None:
+        """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
+        self._writes()
+        super().remove(stream)
+
+    def _forget(self, stream: str) -> list[str]:
+        damaged = [name for name in self._damaged if name == stream or whole_of(name) == stream]
+        for name in damaged:
+            del self._damaged[name]
+        gone = [*super()._forget(stream), *(name for name in damaged if name != stream)]
+        self._writes().put(*(Change(None, name, (self._root, name)) for name in gone))
+        self._has_gaps = True
+        return gone
+
+    def _is_over(self, part: str) -> bool:
+        """Also of a team that the tree has no more: nobody goes on with what it has left behind."""
+        of, listener = self._unfinished.get(part), self.listener
+        return super()._is_over(part) or (of is not None and listener is not None and not listener.goes_on(of.owner))
 
     def flush(self) -> Reply | None:
         """None: everything is kept. Else it is being written."""
         return self._writes().flush()
 
-    def flush_streams(self, streams: Collection[str]) -> Reply | None:
-        """None: what these streams have by now is kept. Else it is being written."""
-        return self._writes().flush({self._index.lane(stream) for stream in streams})
+    # -- what the writer tells, on its own thread ----------------------------------------------------------
 
-    def standing(self, stream: str) -> StreamState | None:
-        """How a task's stream stands; at hand. None: there is none."""
+    def _large_kept(self, stream: str, number: int, record: Event) -> None:
+        """Let go of a large value: it is read when it is needed."""
+        with self._lock:
+            found = self._find(stream)
+            if found is not None and found.records and number < len(found.records) and found.records[number] is record:
+                found.records[number] = without_large(record, stream, number)
+
+    def _end_kept(self, stream: str, found: Stream, at: float) -> None:
+        """Let go of what has ended, unless it is a part of something that goes on: that one may look at it again."""
+        with self._lock:
+            for name in (stream, *self._parts.get(stream, ())):
+                each = self._finished.get(name)
+                is_this = each is found and found.ended_at == at
+                if each is not None and (is_this or each is not found) and each.whole not in self._unfinished:
+                    each.records = None
+
+    def spare_time(self) -> None:
+        """Look for commands of other processes, and for what is too old."""
+        now = monotonic()
+        if now >= self._next_age_look:
+            self._next_age_look = now + AGE_LOOK_S
+            with self._lock:
+                self._prune(self.time())
+            if self._has_gaps:
+                self._has_gaps = False
+                self._session.give_back()
+        if now >= self._next_poll or self._looks:
+            self._hear()
+            self._next_poll = now + POLL_S / 2
+
+    def _hear(self) -> None:
+        listener, looks = self.listener, len(self._looks)
+        if listener is not None:
+            while self._untold:
+                listener.publish(self._untold.pop(0))
+        for order in self._session.waiting(self._taken):
+            if isinstance(order, DamagedCommand):
+                self.publish(OrderDamaged(self._root, order.task, order.error))
+            elif listener is None or self._is_ending:
+                continue
+            else:
+                try:
+                    listener.order(order)
+                except Exception as error:  # noqa: BLE001 - a listener must not end the writer
+                    self.publish(InternalError(self._root, error))
+            self._taken.add(order.id)
+            if isinstance(order, DamagedCommand):
+                self._order_done(order.id)
+        for look in self._looks[:looks]:
+            look.complete()
+        del self._looks[:looks]
+
+    # -- commands of other processes -----------------------------------------------------------------------
+
+    def heard_orders(self) -> Reply:
+        """Completed when the listener was given every command that had been posted before this call."""
+        reply, writer = Reply(), self._writes()
+        self._looks.append(reply)
+        writer.wake()
+        return reply
+
+    def order_done(self, order: RemoteCommand) -> None:
+        """Note that a command of another process is done, or cannot be done."""
+        self._order_done(order.id)
+
+    def _order_done(self, number: int) -> None:
+        done = partial(self._taken.discard, number)
+        self._writes().put(Change(ORDER_DONE, "", (self._root, number), done))
+
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
+        """Keep an order for the process that goes on; this one hears of no more."""
+        self._is_ending = True
+        self._writes().put(Change(LEFT, task, (self._root, task, kind, to_json(body), at)))
+        return True
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def committed(self, seconds: float) -> None:
+        """Tell the listener of a commit."""
+        if self.listener is not None:
+            self.listener.committed(seconds)
+
+    def publish(self, event: Event) -> None:
+        """Something has happened."""
+        if self.listener is not None:
+            self.listener.publish(event)
+
+    def lost(self, error: StoreError) -> None:
+        """Nothing more will be written."""
+        for look in self._looks:
+            look.fail(error)
+        if self.listener is not None:
+            self.listener.lost(error)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records from the ``start``-th on, oldest first.
+
+        Raises:
+            StoreError: they are damaged; or what is not at hand cannot be read from the database.
+        """
+        found = self.outline(stream, start)
+        lacking = [number for number, record in enumerate(found, start) if dropped_of(record) is not None]
+        if not lacking:
+            return found
+        whole = self._some(stream, lacking)
+        return tuple(whole.get(number, record) for number, record in enumerate(found, start))
+
+    def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records, perhaps without what is large: at hand where the stream is not finished.
+
+        Raises:
+            StoreError: they are damaged; or it is finished, and the database cannot be read.
+        """
         self._require_ours()
-        return self._lock.look(partial(self._index.standing, stream))
+        if stream in self._damaged:
+            raise self._damaged[stream]
+        found = self._find(stream)
+        if found is None:
+            return ()
+        at_hand = found.records
+        return tuple(at_hand[start:]) if at_hand is not None else self._from_database(stream, start)
 
-    def remove(self, stream: str) -> None:
-        """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
-        self._lock.change(partial(self._remove, self._writes(), stream))
+    def _from_database(self, stream: str, start: int = 0) -> Sequence[Event]:
+        """The records of a stream that is finished; none of one that was removed meanwhile."""
+        try:
+            return tuple(self._database.read(partial(records.read, root=self._root, stream=stream, start=start)))
+        except DamagedJournalError:
+            if self._find(stream) is None:
+                return ()
+            raise
 
-    def _remove(self, writer: Writer, stream: str) -> None:
-        lane = self._index.lane(stream)
-        for name in self._index.remove(stream, self._goes_on):
-            writer.put(Change(ChangeKind.REMOVED, name, lane=lane))
+    def _some(self, stream: str, numbers: Collection[int]) -> dict[int, Event]:
+        """Whole records: those that are at hand, and the rest from the database."""
+        found = self._find(stream)
+        at_hand = dict(enumerate(found.records or ())) if found is not None else {}
+        whole = {number: at_hand[number] for number in numbers if number in at_hand and not dropped_of(at_hand[number])}
+        rest = {*numbers} - whole.keys()
+        look = partial(records.some, root=self._root, stream=stream, numbers=rest)
+        return whole | (self._database.read(look) if rest else {})
 
-    def streams(self, owner: str) -> list[str]:
-        """The streams of an owner that are not finished, oldest first."""
+    def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
+        """Read whole records by their numbers, on a thread of this store; a database that is away is waited for."""
         self._require_ours()
-        owners = self._lock.look(self._index.owners.copy)
-        return [name for name, of in owners.items() if of == owner]
+        reply, found = Reply(), self._find(stream)
+        at_hand = found.records if found is not None else None
+        if at_hand is not None and not any(map(dropped_of, at_hand)):
+            reply.complete({number: at_hand[number] for number in numbers})
+        else:
+            in_background(f"{self._root}-store-reads", partial(self._fetch, stream, numbers, reply))
+        return reply
+
+    def _fetch(self, stream: str, numbers: Collection[int], reply: Reply) -> None:
+        with self._fetching:
+            delay_s = FIRST_S
+            while not reply.done:
+                try:
+                    reply.complete(self._some(stream, numbers))
+                except StoreError as error:
+                    if isinstance(error, DamagedJournalError) or self._is_ending:
+                        reply.fail(error)
+                    threading.Event().wait(delay_s)
+                    delay_s = min(2 * delay_s, LONGEST_S)
+                except BaseException as caught:  # noqa: BLE001 - a bug must not leave anybody waiting for ever
+                    failed = StoreError(self.name, f"could not read ({type(caught).__name__})")
+                    failed.__cause__ = caught
+                    reply.fail(failed)
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        """The first record of each of these streams, in outline; of one that is gone or damaged there is none."""
+        self._require_ours()
+        known = {name: self._find(name) for name in streams}
+        found = {name: each.records[0] for name, each in known.items() if each is not None and each.records}
+        rest = [name for name, each in known.items() if each is not None and name not in found]
+        if rest:
+            found |= self._database.read(partial(records.firsts, root=self._root, names=rest))
+        return {name: found[name] for name in known if name in found}
+
+    def last(self, stream: str) -> Event | None:
+        """The last record of a stream, finished or not."""
+        self._require_ours()
+        found = self._find(stream)
+        if found is None:
+            return None
+        at_hand = found.records
+        if at_hand:
+            return at_hand[-1]
+        if isinstance(found.last, str):
+            found.last = records.decoded_last(found.last)
+        if found.last is None:
+            found.last = self._database.read(partial(records.last, root=self._root, stream=stream))
+        return found.last
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, oldest first, and whose each is."""
         self._require_ours()
-        return self._lock.look(self._index.owners.copy)
+        return super().owners()
 
-    def finished(self, owner: str) -> list[str]:
-        """Return the finished streams, the first that finished first."""
-        self._require_ours()
-        ends = self._lock.look(self._index.ends.copy)
-        return [name for name, end in ends.items() if end.owner == owner]
-
-    def finish(self, stream: str) -> None:
-        """Nothing more comes."""
-        self._lock.change(partial(self._finish, self._writes(), stream))
-
-    def _finish(self, writer: Writer, stream: str) -> None:
-        owner = self._index.owners.get(stream)
-        if owner is None:
-            return
-        last, lane = self._index.last(stream), self._index.lane(stream)
-        last = None if last is None or dropped_of(last) is not None else last
-        change = Change(ChangeKind.FINISHED, stream, record=last, at=self.time(), lane=lane)
-        self._index.finish(stream, FinishedStream(owner, change.at, change.record, change))
-        writer.put(change)
+    def standing(self, stream: str) -> StreamState | None:
+        """How a task's stream stands; at hand. None: there is none."""
+        return StreamState("", "damaged") if stream in self._damaged else super().standing(stream)
 
     def all_tasks(self) -> list[StoredTask]:
         """Every task in the database, finished or not, oldest first. Waits for the database."""
         self._require_ours()
-        return self._database.read(lambda connection: all_tasks(connection, self._root))
+        return self._database.read(partial(all_tasks, root=self._root))
 
-    # -- what the writer tells, in its own thread ----------------------------------------------------------
 
-    def kept(self, batch: Batch) -> None:
-        """Note that this is written: what has ended need not be at hand any more."""
-        if batch.ends or batch.large:
-            self._lock.change(partial(self._kept, batch))
-        self._done(batch.orders)
-
-    def _kept(self, batch: Batch) -> None:
-        for stream, number, record in batch.large:
-            self._index.large_kept(stream, number, record)
-        for stream, change in batch.ends.items():
-            self._index.end_kept(stream, change)
-
-    def spare_time(self, *, idle: bool) -> None:
-        """Look for commands of other processes, and for what is too old."""
-        now = monotonic()
-        self._listen(now)
-        excess = self._lock.look(partial(self._index.excess, self._keep))
-        if excess > (0 if idle else PRUNED_AT_ONCE) or (idle and now >= self._next_age_look):
-            self._prune()
-            self._next_age_look = now + AGE_LOOK_S
-
-    def _prune(self) -> None:
-        self._lock.change(self._leave)
-        if self._leaving:
-            self._session.prune(self._leaving)
-            self._lock.change(self._left)
-
-    def _leave(self) -> None:
-        found = self._index.surplus(self._keep, self.time(), PRUNED_AT_ONCE)
-        self._leaving = self._index.with_parts(found, self._goes_on)
-
-    def _left(self) -> None:
-        self._index.forget(self._leaving)
-        self._leaving = []
-
-    # -- in the child of a fork ----------------------------------------------------------------------------
-
-    def forked(self) -> None:
-        """Adapt to the child of a fork: there is no writer here, and the guard is the parent's."""
-        self._forked = True
-        self._lock = ChangeLock(self._root)
-        self._session.forked()
-        self._database.forked()
+def _later(latest: float, at: float, wall: float) -> float:
+    return max(latest, at) if at <= wall + MOST_AHEAD_S else latest

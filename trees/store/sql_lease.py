@@ -33,9 +33,8 @@ from sqlalchemy import Connection, bindparam, select, text, update
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from trees.store.database import Database, discard
 from trees.store.lease_store import LeaseState
-from trees.store.migrations import prepare
-from trees.store.process_lock import FileLock, lock_in_session
-from trees.store.schema import inserting, leases, take_token
+from trees.store.lock import FileLock, lock_in_session
+from trees.store.schema import inserting, leases, prepare, take_token
 
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping
@@ -192,7 +191,7 @@ class SqlLease:
     def _guarded(self, connection: Connection) -> bool:
         """Candidates have the guard of the root together; False where somebody has it alone."""
         if self._guard is None:
-            return lock_in_session(connection, self._root, shared=True)
+            return lock_in_session(connection, self._root, shared=True) is not None
         self._guard_taken = self._guard_taken or self._guard.acquire(shared=True)
         return self._guard_taken
 

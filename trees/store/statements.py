@@ -1,84 +1,187 @@
-"""Statements that a batch writes, in the words of both databases, for the driver itself.
+"""What the writer writes: changes of a store as rows, and one transaction of them, through the driver itself.
 
-A ``Statement`` has two forms. ``each`` takes one row at a time, its values by name. ``at_once`` is a part of one single
-statement for PostgreSQL (``in_one``): that looks at the fence, writes all rows of all parts, and is a transaction by
-itself. One round trip does what else takes five: begin, fence, rows, commit, and their answers. Rows come as JSON: one
-value whatever their number, so there is one statement to prepare for each combination of parts. Each part joins the
-fence, so none of them writes a row where that is lost; the fence stays locked until the rows are committed.
+Every transaction looks at the fencing token first, and writes nothing where that is not ours. On SQLite it goes row by
+row. On PostgreSQL it is one statement, and one round trip: it locks the token (``FOR SHARE``), and each part joins that
+row. The parts of one statement do not see what the others write, hence two rules. A stream that begins and ends in one
+transaction has its end from the beginning (``rows_of``). A stream that is deleted is not touched by anything else in
+that transaction (``trees.store.writer``).
 
-The parts of one statement do not see what the others write. So a row of a stream that begins and ends in one batch has
-its end from the beginning (``trees.store.batches``); the part that ends streams finds it only where it was there
-before.
-
-This module must never import a driver: whoever has a connection executes what it makes.
+Everything here may be written again with the same effect: where it is unknown whether a commit went through, the writer
+writes the same changes once more.
 """
 
 from __future__ import annotations
 
 import functools
-import re
-from typing import Final, NamedTuple
+import select
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from json.encoder import JSONEncoder
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class Statement(NamedTuple):
-    """One of what a batch writes."""
+    """One kind of write."""
 
+    columns: dict[str, str]
+    """Names and types of its values."""
     each: str
-    """For one row, with ``:name`` where a value belongs."""
-    columns: str
-    """Names and types of what it takes, beside the root."""
+    """For one row of SQLite."""
     at_once: str
-    """For the rows ``v`` of the root of ``fence``."""
+    """For the rows ``v`` and the root of ``fence`` of PostgreSQL."""
 
 
-def _insert(table: str, columns: dict[str, str], on_conflict: str) -> Statement:
-    names, end = ", ".join(columns), f"ON CONFLICT {on_conflict}"
-    values = ", ".join(f":{name}" for name in columns)
-    return Statement(
-        f"INSERT INTO {table} (root, {names}) VALUES (:root, {values}) {end}",  # noqa: S608 - words of ours
-        ", ".join(f"{name} {kind}" for name, kind in columns.items()),
-        f"INSERT INTO {table} (root, {names}) SELECT fence.root, v.* FROM fence, {{rows}} {end}",  # noqa: S608 - words of ours
-    )
+def _inserting(table: str, columns: dict[str, str], conflict: str = "") -> Statement:
+    columns = {"root": "text"} | columns
+    into = f"INSERT INTO {table} ({', '.join(columns)})"
+    places = ", ".join("?" * len(columns))
+    at_once = f"{into} SELECT v.* FROM fence, {{rows}} {conflict}"  # noqa: S608 - words of ours
+    return Statement(columns, f"{into} VALUES ({places}) {conflict}", at_once)
 
 
-STREAM: Final = _insert(
+def _deleting(table: str, column: str, kind: str = "text") -> Statement:
+    each = f"DELETE FROM {table} WHERE root = ? AND {column} = ?"  # noqa: S608 - words of ours
+    at_once = f"DELETE FROM {table} AS o USING fence, {{rows}} WHERE o.root = fence.root AND o.{column} = v.{column}"  # noqa: S608 - as above
+    return Statement({"root": "text", column: kind}, each, at_once)
+
+
+BEGIN: Final = _inserting(
     "regrow_streams",
-    {"id": "text", "owner": "text", "seq": "bigint", "finished_at": "float8", "whole": "text", "last": "text"},
-    "DO NOTHING",
+    {"id": "text", "owner": "text", "seq": "bigint", "finished_at": "float8", "last": "text"},
+    "ON CONFLICT DO NOTHING",
 )
-LARGE: Final = _insert("regrow_large", {"hash": "text", "body": "text", "pieces": "int"}, "DO NOTHING")
-RECORD: Final = _insert(
+RECORD: Final = _inserting(
     "regrow_records",
-    {"stream": "text", "n": "int", "kind": "text", "body": "text", "large": "text"},
-    "(root, stream, n) DO UPDATE SET kind = excluded.kind, body = excluded.body, large = excluded.large",
+    {"stream": "text", "n": "int", "kind": "text", "body": "text"},
+    "ON CONFLICT (root, stream, n) DO UPDATE SET kind = excluded.kind, body = excluded.body",
 )
 END: Final = Statement(
-    "UPDATE regrow_streams SET finished_at = :finished_at, last = :last WHERE root = :root AND id = :id",
-    "id text, finished_at float8, last text",
+    {"finished_at": "float8", "last": "text", "root": "text", "id": "text"},
+    "UPDATE regrow_streams SET finished_at = ?, last = ? WHERE root = ? AND id = ?",
     "UPDATE regrow_streams AS s SET finished_at = v.finished_at, last = v.last FROM fence, {rows}"
     " WHERE s.root = fence.root AND s.id = v.id",
 )
-ORDER: Final = Statement(
-    "DELETE FROM regrow_orders WHERE root = :root AND id = :id",
-    "id int",
-    "DELETE FROM regrow_orders AS o USING fence, {rows} WHERE o.root = fence.root AND o.id = v.id",
+"""Also of a stream that goes on: it has no end."""
+LEFT: Final = _inserting("regrow_orders", {"task": "text", "kind": "text", "body": "text", "at": "float8"})
+ORDER_DONE: Final = _deleting("regrow_orders", "id", "int")
+FORGET: Final = (
+    _deleting("regrow_records", "stream"),
+    _deleting("regrow_streams", "id"),
+    _deleting("regrow_orders", "task"),
 )
-FENCE: Final = "SELECT token FROM regrow_tokens WHERE root = ?"
-"""For SQLite, in a transaction that has its one write lock."""
+"""All of a stream, with the orders about it: they are not about the next task of its id."""
+Rows: TypeAlias = Mapping[str, list[tuple[Any, ...]]]
+_BY_EACH: Final = {each.each: each for each in (BEGIN, RECORD, END, LEFT, ORDER_DONE, *FORGET)}
 
 
-@functools.cache
-def by_name(statement: Statement) -> str:
-    """The form for one row as psycopg wants it."""
-    return re.sub(r":(\w+)", r"%(\1)s", statement.each)
+@dataclass(slots=True, eq=False)
+class Change:
+    """One change of a store that is to be written."""
+
+    statement: Statement | None
+    """None: its stream is deleted."""
+    stream: str
+    row: tuple[Any, ...]
+    """Values, in the order of the columns."""
+    then: Callable[[], object] | None = None
+    """Called when it is kept, on the thread that writes."""
+
+    @property
+    def size(self) -> int:
+        """About how many characters it writes."""
+        return len(self.row[4]) if self.statement is RECORD else 0
 
 
-@functools.cache
-def in_one(parts: tuple[Statement, ...]) -> str:
-    """All of these in one statement of PostgreSQL: takes root, token, and the rows of each; gives 1, or 0: no fence."""
-    fence = "fence AS (SELECT root FROM regrow_tokens WHERE root = %s AND token = %s FOR SHARE)"
-    written = [
-        f"part{n} AS ({part.at_once.format(rows=f'json_to_recordset(%s::json) AS v({part.columns})')})"
-        for n, part in enumerate(parts)
+def rows_of(changes: Iterable[Change]) -> Rows:
+    """The rows of one transaction, by the SQL of their statement."""
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    begun: dict[str, int] = {}
+    ends: dict[str, tuple[Any, ...]] = {}
+    for change in changes:
+        if change.statement is None:
+            for statement in FORGET:
+                rows.setdefault(statement.each, []).append(change.row)
+        elif change.statement is END:
+            ends[change.stream] = change.row
+        else:
+            found = rows.setdefault(change.statement.each, [])
+            if change.statement is BEGIN:
+                begun[change.stream] = len(found)
+            found.append(change.row)
+    for stream, row in ends.items():
+        at = begun.get(stream)
+        if at is None:
+            rows.setdefault(END.each, []).append(row)
+        else:
+            streams = rows[BEGIN.each]
+            streams[at] = (*streams[at][:4], *row[:2])
+    return rows
+
+
+# -- transactions ----------------------------------------------------------------------------------------------
+
+_FENCE: Final = "SELECT token FROM regrow_tokens WHERE root = ?"
+_JSON: Final = JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_MOST_PENDING: Final = 100
+
+
+def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
+    """Write to SQLite, row by row; False, and nothing is written: the token is not the one that counts any more.
+
+    Args:
+        raw: a connection of the driver that is in no transaction.
+        root: of all rows.
+        token: ours.
+        rows: what to write.
+        in_doubt: called just before the database may commit.
+    """
+    raw.execute("BEGIN IMMEDIATE")
+    found = raw.execute(_FENCE, (root,)).fetchone()
+    if found is None or found[0] != token:
+        raw.rollback()
+        return False
+    for statement, values in rows.items():
+        raw.executemany(statement, values)
+    in_doubt()
+    raw.commit()
+    return True
+
+
+def commit_at_once(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
+    """Write to PostgreSQL, in one statement; otherwise as ``commit_rows``."""
+    _require_open(raw)
+    given = [
+        _JSON([dict(zip(_BY_EACH[each].columns, row, strict=True)) for row in values]) for each, values in rows.items()
     ]
-    return f"WITH {', '.join([fence, *written])} SELECT count(*) FROM fence"  # noqa: S608 - words of ours
+    raw.autocommit = True
+    in_doubt()
+    (fences,) = raw.execute(_in_one(tuple(rows)), (root, token, *given), prepare=True).fetchone()
+    raw.autocommit = False
+    return bool(fences)
+
+
+def was_refused(error: BaseException) -> bool:
+    """True if the server of PostgreSQL itself has said no, and so has committed nothing."""
+    return getattr(getattr(error, "diag", None), "severity_nonlocalized", None) == "ERROR"
+
+
+@functools.cache
+def _in_one(parts: tuple[str, ...]) -> str:
+    """One statement that does all of these: takes root, token and the rows of each; gives 1, or 0: no fence."""
+    written = ["fence AS (SELECT root FROM regrow_tokens WHERE root = %s AND token = %s FOR SHARE)"]
+    for number, each in enumerate(parts):
+        statement = _BY_EACH[each]
+        columns = ", ".join(f"{name} {kind}" for name, kind in statement.columns.items())
+        rows = f"json_to_recordset(%s::json) AS v({columns})"
+        written.append(f"part{number} AS ({statement.at_once.format(rows=rows)})")
+    return f"WITH {', '.join(written)} SELECT count(*) FROM fence"  # noqa: S608 - words of ours
+
+
+def _require_open(raw: Any) -> None:
+    """Read what the server has sent meanwhile: where it has closed the connection, nothing is sent, nor in doubt."""
+    waiting = select.poll()
+    waiting.register(raw.pgconn.socket, select.POLLIN)
+    for _ in range(_MOST_PENDING):
+        if not waiting.poll(0):
+            return
+        raw.pgconn.consume_input()

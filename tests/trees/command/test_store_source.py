@@ -36,7 +36,7 @@ from trees.command.store_client import StoreClient
 from trees.command.store_source import StoreSource
 from trees.command.top.picture import Chosen, child_cells
 from trees.observe.source import SourceError
-from trees.store.process_lock import this_process
+from trees.store.lock import this_process
 
 __all__ = ["postgres", "postgres_url", "runtime"]
 pytestmark = pytest.mark.usefixtures("runtime")

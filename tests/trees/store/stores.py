@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from actors import Event
+from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model import task_events
 from trees import StoreError, Task, TaskHandle, TaskStatus, Tree
 from trees.store import SqlStore, open_store
-from trees.store.remote_commands import RemoteCommand
 
 PATIENCE_S = 60.0
 OWNER = "p"

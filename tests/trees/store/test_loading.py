@@ -340,17 +340,3 @@ def test_what_finished_first_is_first_when_it_is_opened_again(store_url: str) ->
         assert store.finished(OWNER) == ["a", "d", "c", "b"]
     finally:
         store.close()
-
-
-def test_a_time_that_is_none_counts_as_long_ago_and_all_others_keep_their_order(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'odd.db'}"
-    store = opened(url)
-    _finished(store, "a", "b", "c")
-    store.close()
-    _times(url, {"a": "7.0", "b": "'yesterday'", "c": "5.0"})
-
-    store = opened(url)
-    try:
-        assert store.finished(OWNER) == ["b", "c", "a"]
-    finally:
-        store.close()
