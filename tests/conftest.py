@@ -45,7 +45,7 @@ OF_THE_LIBRARY = {
     "trees.host.console.server.LEAVE_S": 20.0,
     "trees.host.console.stream.FAREWELL_S": 5.0,
     "trees.host.tree_health.WITHIN_S": 20.0,
-    "trees.ha.candidate.FIRST_ANSWER_S": PATIENT_S,
+    "trees.ha.leader.FIRST_ANSWER_S": PATIENT_S,
 }
 """How long the library waits for something that is alive and may get no time of the processor."""
 

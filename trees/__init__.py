@@ -53,8 +53,8 @@ from trees.declaration.command import Command
 from trees.declaration.process import Process
 from trees.declaration.ray import Ray
 from trees.declaration.specs import Backoff, Mailbox, SupervisorSpec, WorkerSpec
-from trees.ha.ha_settings import HA
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
+from trees.ha.settings import HA
 from trees.host.batch import Batch
 from trees.host.start import start, start_async
 from trees.host.task_handle import TaskHandle

@@ -237,7 +237,7 @@ def test_a_leader_that_cannot_reach_the_store_stops_and_the_standby_goes_on_when
         with pytest.raises(LeaseLostError, match="could not be renewed"):
             leader.wait(PATIENCE_S)
         keeper: Any = leader._leadership.keeper
-        assert ends[0] < keeper._candidate.sent + LEASE_S
+        assert ends[0] < keeper.sent + LEASE_S
         assert standby.role == "standby"
 
     assert standby.wait_for_role("leader", PATIENCE_S)

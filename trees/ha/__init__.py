@@ -1,18 +1,14 @@
 """One of several processes leads a tree, the others wait and take over: how a candidate stands, and what is guaranteed.
 
 ``start(TREE, store=URL, ha=HA(lease_s=10))`` makes a *candidate*. Which one leads is a row in the store that they
-share, the *lease* (``trees.store.sql_lease``): who, until when by the store's clock, and the *token*, a number that
-grows with every change of hands.
+share, the *lease* (``trees.store.lease``): who, until when by the store's clock, and the *token*, a number that grows
+with every change of hands. It works like the leader election of Kubernetes' client-go, with the times below.
 
-The states of a candidate::
+The life of a candidate::
 
-    standby --the lease is free, or ran out--> opening --> starting --> leading
-       |                                          |           |            |
-       |                                          |           |   asked to stop, or no renewal for 1/2 of the lease
-       |                                          |           |            v
-       |                                          +-----------+-------> stopping --no renewal for 3/4--> killed
-       |                                                      |            |                               |
-       +--asked to stop--------------------------------------------------> over <-------- all is down -----+
+    standby --the lease is free, or ran out--> opens the store --> starts the tree --> leads
+       |                                            |                    |               |
+       +--asked to stop------------------------> over <-- gives the lease back <-- the tree is down
 
 Times, as parts of the lease, counted from *before* the last renewal that succeeded was sent, on a local clock that goes
 on while the process or the machine sleeps:
@@ -33,8 +29,8 @@ What is guaranteed, and why:
   the lease even if clocks run apart.
 * **Nothing is started without the lease.** It is looked at where an attempt is given out, again where it begins, and
   before an undo or a step of a task. A process that was frozen finds its time over at its first look.
-* **No old leader writes.** Each transaction of its store looks at the token first, under a lock of the row. One that
-  finds another token keeps nothing, and its tree is killed.
+* **No old leader writes.** Each transaction of its store looks at the token first. One that finds another token keeps
+  nothing, and its tree is killed.
 * **Effects outside can be told apart.** A thread that Python cannot end may still be in the middle of something. So
   whatever an effect goes to should be told ``context.token`` and refuse one that is smaller than it has seen.
 * **Nothing is lost.** Who takes over reads the journals after it has the token, so after the last write of the old
@@ -44,8 +40,4 @@ What is guaranteed, and why:
 
 What it does not do: a process that is frozen in the middle of a write to SQLite holds the file's lock until it goes on
 or dies, and nobody can take over before that.
-
-To be read in this order: ``ha_settings`` (what a user writes), ``trees.store.lease_store`` (what is asked of a store;
-``trees.store.sql_lease`` does it), ``candidate`` (decides what is next), ``lease_keeper`` (does it), ``roles`` (what a
-``Tree`` says of it), ``assembly`` (puts them together).
 """

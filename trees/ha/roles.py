@@ -16,7 +16,7 @@ from trees.views.snapshot import Role
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
-    from trees.ha.lease_keeper import LeaseKeeper
+    from trees.ha.leader import Leader
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class NotLeaderError(ActorStoppedError):
 class Leadership:
     """The part of a ``Tree`` that knows who leads: its keeper, or without ``ha=`` the tree itself."""
 
-    def __init__(self, system: System, keeper: LeaseKeeper | None) -> None:
+    def __init__(self, system: System, keeper: Leader | None) -> None:
         self._system = system
         self.keeper = keeper
 

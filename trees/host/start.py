@@ -30,9 +30,9 @@ from actors.tasks.orchestration.task_runtime import attach
 from trees.declaration.build import build
 from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec
-from trees.ha.assembly import candidate, require_shared
-from trees.ha.ha_settings import HA
+from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
+from trees.ha.settings import HA
 from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
 from trees.host.store_binding import bind, busy_here, close_store, require_alone

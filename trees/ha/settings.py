@@ -21,10 +21,6 @@ REQUEST_AT, SHORTEST_REQUEST_S = 1 / 8, 0.2
 """After how long a request to the store counts as lost, so that the next one can be sent."""
 RETRY_AT = 1 / 40
 """How soon a request that failed is sent again."""
-FIRST_S = 2.0
-"""How long a process that has just been started tries again to reach a store that fails, before it gives up."""
-FIRST_ANSWER_S = 10.0
-"""How long the first answer of the store may take: until then it is connected to, created and migrated."""
 
 
 class HA(SpecModel, frozen=True, kw_only=False):
