@@ -42,9 +42,11 @@ from actors.tasks.model.task_errors import (
     TaskTimeoutError,
     UnknownTaskError,
 )
-from actors.tasks.planning.plan_schema import plan_schema
-from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.capability import CapabilityPlanner
+from actors.tasks.planning.keyword import KeywordPlanner
+from actors.tasks.planning.model_planner import ModelPlanner, plan_schema
+from actors.tasks.planning.planners import StaticPlan
+from actors.tasks.planning.settings import Tasks
 from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim

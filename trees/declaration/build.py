@@ -26,7 +26,7 @@ from actors.model.spec import (
 )
 from actors.tasks.model.executable import Executable
 from actors.tasks.orchestration.registry_feed import RegistryFeed
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 from actors.worker import process_recipe
 from trees.declaration import executables
 from trees.declaration.kinds import kind_of, parks, where

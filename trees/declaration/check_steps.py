@@ -15,9 +15,12 @@ from typing import Any, Final, NamedTuple
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.model_call import recognised_model, takes_schema_by_name
-from actors.tasks.planning.plan_validation import plan_problems
-from actors.tasks.planning.planners import CapabilityPlanner, KeywordPlanner, ModelPlanner, StaticPlan
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.capability import CapabilityPlanner
+from actors.tasks.planning.check import check_plan
+from actors.tasks.planning.keyword import KeywordPlanner
+from actors.tasks.planning.model_planner import ModelPlanner
+from actors.tasks.planning.planners import StaticPlan
+from actors.tasks.planning.settings import Tasks
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.validation.introspection import binds, names_of, signature_of
@@ -127,7 +130,8 @@ def _fixed(
     """Compare a plan with the workers that are declared. Where none is, they are yet to be added."""
     rows = rows_of(spec, kin)
     learns = any(isinstance(child, WorkerSpec) and _has_tools(child.execute) for child in spec.children)
-    for problem in plan_problems(planner.fixed, rows, at=at, max_subtasks=tasks.max_subtasks, budget=None):
+    problems, _ = check_plan(planner.fixed, rows, at=at, max_subtasks=tasks.max_subtasks)
+    for problem in problems:
         if learns and problem.path.endswith(".capability"):
             continue  # perhaps it is a tool of a server, which is known when that is up
         if rows or problem.path.endswith((".id", ".depends_on", at)):

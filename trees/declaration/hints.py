@@ -18,7 +18,7 @@ from actors.model.errors import Escalated, Problem
 from actors.tasks.execution.adapters import entry_of
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task_events import LadderPosition
-from actors.tasks.planning.plan_warnings import waiting_in_line
+from actors.tasks.planning.check import waiting_in_line
 from actors.tasks.planning.planners import StaticPlan
 from actors.worker import Worker
 from trees.declaration.check import kin_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from actors.tasks.journal.view import ladder_of_teams
 from actors.tasks.model.policy import Retry
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 from trees.declaration.check_tasks import ORCHESTRATOR
 from trees.declaration.kinds import kind_of, parks, where
 from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec

@@ -39,7 +39,7 @@ from actors.tasks.model.task_ids import MARK, is_part_of, whole_of
 from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
 from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
 from actors.tasks.orchestration.task_runtime import task_runtime_of
-from actors.tasks.planning.task_settings import ladder_of_teams
+from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.selection import lane_of, put_off_by
 
 if TYPE_CHECKING:

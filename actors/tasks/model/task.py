@@ -1,7 +1,7 @@
 """Tasks, the plans that they become, their subtasks, and the states that these go through.
 
 Comes in: what a user or a planner writes. Goes out: frozen records, each right by itself; whether a plan fits the tree
-is found by ``actors.tasks.planning.plan_validation``. This module must never import threads, a clock or Pykka.
+is found by ``actors.tasks.planning.check``. This module must never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations

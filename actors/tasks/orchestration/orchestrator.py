@@ -70,7 +70,7 @@ from actors.tasks.scheduling.worker_registry import RegistrySnapshot, WorkerChan
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
     from actors.runtime.system import System
-    from actors.tasks.planning.task_settings import Tasks
+    from actors.tasks.planning.settings import Tasks
 
 COMMAND_TRIES: Final = 4
 """Incarnations that may die of the same order, at the same point, before it is given up."""

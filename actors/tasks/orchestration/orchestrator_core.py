@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.orchestration.attempt_table import AttemptTable
 from actors.tasks.orchestration.messages import TimerFired
-from actors.tasks.planning.task_settings import Tasks, ladder_of_teams
+from actors.tasks.planning.settings import Tasks, ladder_of_teams
 from actors.tasks.recovery.retries import Facts
 from actors.tasks.scheduling.suspects import Suspects
 from actors.tasks.scheduling.worker_registry import WorkerRegistry

@@ -32,7 +32,7 @@ from actors.tasks.orchestration.left_orders import leave, take_back
 from actors.tasks.orchestration.messages import AttemptReported, CommandsWaiting, EffectFailed
 from actors.tasks.orchestration.outbox import Outbox
 from actors.tasks.orchestration.step_records import keep_step
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 from actors.tasks.results.report_cache import ReportCache
 from actors.tasks.scheduling.step_slots import Slots
 from actors.tasks.scheduling.worker_registry import WorkerChanged, WorkerRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.tasks.orchestration.orchestrator import Orchestrator
 from actors.tasks.orchestration.task_runtime import ORCHESTRATOR
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 
 
 def orchestrator_spec(settings: Tasks) -> ChildSpec:

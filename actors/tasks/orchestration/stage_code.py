@@ -17,7 +17,7 @@ from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.model.model_call import recognised_model, reporting, with_usage
 from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import Usage
-from actors.tasks.planning.planners import ModelPlanner
+from actors.tasks.planning.model_planner import ModelPlanner
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
 from actors.validation.introspection import is_async, signature_of

@@ -33,8 +33,8 @@ from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, Usage
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.stage_code import StageCode, code_of
-from actors.tasks.planning.keyword_planner import KeywordPlanner, known_of, left_out
-from actors.tasks.planning.plan_validation import check_plan, is_quick, resolved_plan
+from actors.tasks.planning.check import check_plan, resolved_plan
+from actors.tasks.planning.keyword import KeywordPlanner, known_of, left_out
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
 from actors.tasks.planning.replanning import ReplanFeedback, merged, new_of, replan_feedback, taken_ids
 from actors.tasks.recovery import stage_ends
@@ -101,7 +101,7 @@ class TaskStages:
         task = state.task
         args = (task, catalogue, self._plan_feedback(state))
         check = partial(self._checked, state)
-        if not is_inline(planner, task, catalogue):
+        if not is_inline(planner, task, rows):
             code = code_of(planner, "plan")
 
             def made(said: object) -> Checked | Unreadable:
@@ -124,11 +124,8 @@ class TaskStages:
             facts = self._results.facts(state)
             self._record(state, stage_ends.failed(state, "plan", failure, NO_USAGE, facts, is_pure=True))
             return
-        if is_quick(plan, rows):
-            checked = self._checked(state, plan, rows)
-            self._record(state, stage_ends.planned(state, checked, NO_USAGE, self._results.facts(state)))
-        else:
-            self._run(state, "plan", StageCode(lambda: plan), (), lambda said: check(_plain_plan(said)))
+        checked = self._checked(state, plan, rows)
+        self._record(state, stage_ends.planned(state, checked, NO_USAGE, self._results.facts(state)))
 
     def _plan_feedback(self, state: TaskState) -> str:
         refused = stage_ends.plan_feedback(state)
@@ -154,7 +151,7 @@ class TaskStages:
             problems, warnings = check_plan(
                 new,
                 rows,
-                task_id=state.id,
+                at=f"task {state.id}",
                 max_subtasks=settings.max_subtasks,
                 budget=budget.left(total_usage(state)) if budget is not None and is_again else budget,
                 ancestry=state.chain,

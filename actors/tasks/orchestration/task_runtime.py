@@ -33,7 +33,7 @@ from actors.tasks.orchestration.event_numbers import EventNumbers
 from actors.tasks.orchestration.orchestrator_port import ORCHESTRATOR, OrchestratorPort
 from actors.tasks.orchestration.stream_relay import StreamRelay
 from actors.tasks.orchestration.task_waits import WaitTable
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 
 if TYPE_CHECKING:
     from contextvars import Context as Variables

@@ -8,7 +8,7 @@ This module must never import threads, a clock or Pykka.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from actors.tasks.model.executable import ExecutableInfo
@@ -18,7 +18,6 @@ from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import listed, type_phrase, value_phrase
 
 UNITS: Final = ("tokens", "cost", "seconds")
-_NO_LIMIT: Final = Budget()
 MOST: Final = {"tokens": 1e15, "cost": MAX_SECONDS, "seconds": MAX_SECONDS}
 """By unit: no estimate is more."""
 
@@ -69,22 +68,14 @@ def _as_budget(said: object, worker: str) -> Budget | None:
     return Budget(**fit)
 
 
-class EstimateTotal:
-    """Estimates added up, unit by unit."""
-
-    def __init__(self) -> None:
-        self._units: dict[str, Any] = {}
-
-    def add(self, estimate: Budget | None) -> None:
-        """One more; None adds nothing."""
-        for unit in UNITS if estimate is not None else ():
+def total_of(estimates: Iterable[Budget]) -> Budget:
+    """Add up estimates, unit by unit. A unit that no estimate names has no sum."""
+    total: dict[str, Any] = {}
+    for estimate in estimates:
+        for unit in UNITS:
             if (amount := getattr(estimate, unit)) is not None:
-                self._units[unit] = self._units.get(unit, 0) + amount
-
-    def budget(self) -> Budget:
-        """The sum; None where nobody estimated a unit."""
-        # Each number was checked; only their sum may be more than one of them may be.
-        return copy_with(_NO_LIMIT, **self._units) if self._units else _NO_LIMIT
+                total[unit] = total.get(unit, 0) + amount
+    return copy_with(Budget(), **total)  # each number was checked, and their sum may be more than one of them may be
 
 
 def exceedances(estimate: Budget, budget: Budget | None) -> list[str]:

@@ -1,238 +1,203 @@
-"""The planners that are shipped, a fixed graph and a model, and what any planner may return.
-
-Those for words and for capabilities have files of their own: ``keyword_planner``, ``capability_planner``.
-
-Comes in: a task, the catalogue of those who are there, and what was wrong with the last plan. Goes out: a plan, which
-``actors.tasks.planning.plan_validation`` compares with the tree. Nothing here keeps anything between two plans. This
-module must never import threads, a clock or Pykka.
-"""
+"""What a planner may return, what it is told, and ``StaticPlan``. Nothing is kept between two plans. Pure."""
 
 from __future__ import annotations
 
-import inspect
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from pydantic import BaseModel
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.answer_text import json_in
 from actors.tasks.model.executable import Catalogue
-from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call, recognised_model
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.capability_planner import CapabilityPlanner
-from actors.tasks.planning.keyword_planner import KeywordPlanner
-from actors.tasks.planning.plan_schema import (
-    MOST_SLOTS,
-    fit_for_slots,
-    is_slots,
-    plan_of_slots,
-    plan_schema,
-    slot_names,
-)
-from actors.tasks.planning.planner_prompt import planner_prompt
+from actors.tasks.planning.capability import CapabilityPlanner
+from actors.tasks.planning.keyword import KeywordPlanner, free_id
 from actors.validation.validation_messages import type_phrase, value_phrase
-
-__all__ = ["CapabilityPlanner", "InvalidPlanError", "KeywordPlanner", "ModelPlanner", "StaticPlan", "as_plan"]
 
 
 class InvalidPlanError(ConfigError, ValueError):
-    """The answer of a model is no plan; ``problems`` and the text say why, in words that a model can be told."""
+    """What a planner returned is no plan. ``problems`` and the text say what was not understood."""
 
     def __str__(self) -> str:
         return "expected a plan:" + "".join(f"\n  {problem}" for problem in self.problems)
 
 
-# -- a fixed graph -----------------------------------------------------------------------------------------------
+# -- a plan as people and models write it --------------------------------------------------------------------------
 
-
-class StaticPlan:
-    """Planner with one graph for every task; subtasks without an instruction get the goal as theirs."""
-
-    def __init__(self, subtasks: Iterable[Subtask]) -> None:
-        given: Any = subtasks  # a plan takes any of them, and refuses what is none
-        self.fixed = Plan(given)
-
-    def __repr__(self) -> str:
-        return f"StaticPlan({', '.join(subtask.id for subtask in self.fixed.subtasks)})"
-
-    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it is fixed
-        """The plan."""
-        return self.fixed
-
-
-# -- a model -----------------------------------------------------------------------------------------------------
-
-
-class ModelPlanner:
-    """Asks a model for the plan.
-
-    Args:
-        call: ``call(prompt, schema) -> JSON``, sync or async: text, bytes or a dict, or ``(answer, Usage)``. ``schema``
-            is the JSON schema of a plan (``plan_schema``). Or a model: a pydantic-ai model, its name
-            (``"openai:gpt-..."``), a pydantic-ai ``Agent``, a chat model of LangChain.
-        slots: subtasks that a plan may have, as slots ``s1`` to ``sn`` in which a wrong plan cannot be written: for
-            small models. None: any plan.
-    """
-
-    def __init__(self, call: Any, *, slots: int | None = None) -> None:
-        whole = isinstance(slots, int) and not isinstance(slots, bool)
-        if slots is not None and not (whole and 1 <= slots <= MOST_SLOTS):
-            what = f"expected a number from 1 to {MOST_SLOTS}, got {value_phrase(slots)}"
-            raise ConfigError((Problem("ModelPlanner.slots", what, "Give the most subtasks that a plan may have."),))
-        self.call = as_call(call)
-        self.slots = slots
-
-    def __repr__(self) -> str:
-        more = "" if self.slots is None else f", slots={self.slots}"
-        return f"ModelPlanner({name_of_call(self.call)}{more})"
-
-    async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
-        """Return the model's answer, as a plan; raises ``InvalidPlanError`` where it is none."""
-        answer = self.ask(task, catalogue, feedback)
-        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
-
-    def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
-        """The first half of ``plan``: what the model is called with; its answer, or an awaitable of that.
-
-        Raises:
-            NoCapableWorkerError: there are slots, and nobody to fill in.
-        """
-        if self.slots is None:
-            told = None if recognised_model(self.call) is not None else plan_schema(catalogue)  # they are held to it
-            prompt = self.prompt(task, catalogue, feedback, told)
-        elif fit := fit_for_slots(catalogue):
-            prompt = planner_prompt(task, fit, feedback, slot_names(self.slots, feedback))
-        else:
-            raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
-        return ask(self.call, prompt, plan_schema(catalogue, self.slots, feedback))
-
-    @staticmethod
-    def read(answer: object) -> Plan:
-        """The second half: the answer as a plan."""
-        plan = as_plan(answer)
-        if code := tuple(problem for subtask in plan.subtasks for problem in _names_code(subtask)):
-            raise InvalidPlanError(code)
-        return plan
-
-    @staticmethod
-    def prompt(task: Task, catalogue: Catalogue, feedback: str = "", schema: dict[str, Any] | None = None) -> str:
-        """Return the text that the model is given; a ``schema`` of the plan stands in it."""
-        return planner_prompt(task, catalogue, feedback, schema=schema)
-
-
-# -- what a planner returned -------------------------------------------------------------------------------------
-
-_TOOLS_ONLY: Final = "There are only tools that need arguments, which slots have not. Add an agent that calls them"
-_HINT: Final = 'Answer with {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
-
-
+_HINT: Final = (
+    'Return a Plan, a list of Subtask or of names of workers, {"executors": ["a", "b"], "parallel": false} or '
+    '{"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
+)
+_FIELDS: Final = {"executors": {"executors", "parallel"}, "subtasks": {"subtasks"}}
+SLOT: Final = re.compile(r"s[0-9]{1,6}")
 _MOST_PROBLEMS: Final = 50
-"""Problems of one plan that a model is told, at most."""
+_MOST_SHOWN: Final = 40
+"""Characters of a text that is no JSON."""
 
 
 def as_plan(value: object) -> Plan:
-    """Return what a planner returned, as a plan: a ``Plan``, a list of subtasks, a dict, or the JSON of one.
+    """Return what a planner returned as a plan.
 
-    What is no ``Subtask`` is data, and names no code that would be imported (``undo="module:attr"``).
+    It may be a ``Plan``; a list of subtasks (``Subtask`` or dict) and of names of workers; ``{"subtasks": [...]}``;
+    ``{"executors": [names], "parallel": false}``; slots (``plan_schema``); or the JSON of one of these. A worker that
+    is only named gets the goal. Names run side by side, or one after the other if ``parallel`` is false. A dict may
+    not name code that would be imported (``undo="module:attr"``).
 
-    Raises ``InvalidPlanError`` with every problem of it, and ``TypeError`` for anything else.
+    Raises:
+        InvalidPlanError: with every problem of it.
     """
     if isinstance(value, Plan):
         return value
     if isinstance(value, (str, bytes, bytearray)):
         value = _parsed(value)
-    if is_slots(value):
-        value = plan_of_slots(value)
+    if _is_slots(value):
+        value = _plan_of_slots(value)
+    field, parallel = "subtasks", True
     if isinstance(value, Mapping):
-        odd = sorted(str(key) for key in value if key != "subtasks")
-        if odd or "subtasks" not in value:
-            what = f"has {len(odd)} fields that are not 'subtasks'" if odd else "has no 'subtasks'"
-            raise InvalidPlanError((Problem("plan", what, _HINT),))
-        value = value["subtasks"]
-        if not isinstance(value, (list, tuple)):
-            raise InvalidPlanError(
-                (Problem("plan.subtasks", f"expected a list of subtasks, got {type_phrase(value)}", _HINT),)
-            )
-    if not isinstance(value, (list, tuple)):
-        raise TypeError(
-            f"a planner returned {type_phrase(value)}. Return a Plan, a list of Subtask, or the JSON of a plan: "
-            "return Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
-        )
-    return _checked(value)
+        field, parallel = "executors" if "executors" in value else "subtasks", value.get("parallel", True)
+        if odd := [value_phrase(key) for key in value if key not in _FIELDS[field]]:
+            raise _invalid("plan", f"was not understood: a plan has no {', '.join(odd[:_MOST_PROBLEMS])}")
+        value = value.get(field)
+    if not isinstance(parallel, bool):
+        raise _invalid("plan.parallel", f"expected true or false, got {value_phrase(parallel)}")
+    if isinstance(value, (str, bytes, Mapping, BaseModel)) or not isinstance(value, Iterable):
+        raise _invalid("plan", f"expected a list of {field}, got {value_phrase(value)}")
+    return _plan_of(value, field, parallel=parallel)
 
 
-def _parsed(text: str | bytes | bytearray) -> object:
-    size = len(text)
-    try:
-        value = json_in(text)
-    except ValueError as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise InvalidPlanError((Problem("plan", f"{size} characters that are no JSON{where}", _HINT),)) from None
-    if not isinstance(value, (dict, list)):
-        raise InvalidPlanError((Problem("plan", f"the JSON of {type_phrase(value)}, not of an object", _HINT),))
-    return value
+def _invalid(at: str, what: str) -> InvalidPlanError:
+    return InvalidPlanError((Problem(at, what, _HINT),))
 
 
-def _checked(entries: list[Any] | tuple[Any, ...]) -> Plan:
+def _plan_of(entries: Iterable[Any], field: str, *, parallel: bool) -> Plan:
     problems: list[Problem] = []
-    made = []
+    made: list[Subtask] = []
+    times, taken = Counter[str](), set[str]()
     for n, entry in enumerate(entries):
-        if isinstance(entry, Subtask):
-            made.append(entry)
-        elif isinstance(entry, Mapping):
-            try:
-                made.append(_of_data(entry))
-            except ConfigError as error:
-                problems += [Problem(f"subtasks[{n}] {one.path}", one.what, one.hint) for one in error.problems]
-        else:
-            problems.append(Problem(f"subtasks[{n}]", f"expected a subtask, got {type_phrase(entry)}", _HINT))
+        try:
+            if isinstance(entry, str):
+                times[entry] += 1
+                name = free_id(entry, taken, times[entry])
+                made.append(Subtask(name, worker=entry, depends_on=[] if parallel else [one.id for one in made[-1:]]))
+            elif field == "executors":
+                raise _invalid("", f"expected the name of a worker, got {value_phrase(entry)}")
+            else:
+                made.append(entry if isinstance(entry, Subtask) else _of_data(entry))
+            taken.add(made[-1].id)
+        except ConfigError as error:
+            problems += [Problem(f"{field}[{n}] {one.path}".rstrip(), one.what, one.hint) for one in error.problems]
         if len(problems) >= _MOST_PROBLEMS:
-            left = len(entries) - 1 - n
-            problems += [Problem("plan", f"{left:,} more subtasks were not read", _HINT)] if left else []
+            problems.append(Problem("plan", "the rest of it was not read", "Correct these first."))
             break
     if problems:
         raise InvalidPlanError(tuple(problems))
     return Plan(made)
 
 
-def _of_data(entry: Mapping[Any, Any]) -> Subtask:
-    """Data may come from a model, whoever hands it on; a planner's own code gives a ``Subtask``."""
-    subtask = _subtask(entry)
-    if code := _names_code(subtask):
-        raise ConfigError(code)
-    return subtask
-
-
-def _names_code(subtask: Subtask) -> tuple[Problem, ...]:
-    """Refuse an import string in a text: it must not choose what is imported and called."""
-    if subtask.undo is None or ":" not in subtask.undo:
-        return ()
-    hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
-    return (Problem(f"{subtask.id}.undo", "a model may name no code", hint),)
-
-
-def _subtask(entry: Mapping[Any, Any]) -> Subtask:
-    """A field that is null counts as not given."""
+def _of_data(entry: object) -> Subtask:
+    """Make a subtask of a dict. A field that is null counts as not given."""
+    if not isinstance(entry, Mapping):
+        raise _invalid("", f"expected a subtask or the name of a worker, got {type_phrase(entry)}")
     data = {str(name): value for name, value in entry.items() if value is not None}
     for name in ("budget", "estimate"):
         if isinstance(data.get(name), Mapping):
             data[name] = Budget(**{str(unit): amount for unit, amount in data[name].items()})
-    return Subtask(**data)
+    subtask = Subtask(**data)
+    refuse_code(subtask)
+    return subtask
 
 
-SHIPPED: Final[frozenset[type]] = frozenset({KeywordPlanner, CapabilityPlanner, StaticPlan})
+def refuse_code(subtask: Subtask) -> None:
+    """Refuse an import string in data, which may come from a model: a model must not choose what is called.
 
-
-_MOST_INLINE: Final = 50_000
-"""Characters of the goal times workers: a few hundredths of a second."""
-
-
-def is_inline(planner: object, task: Task | None = None, catalogue: Catalogue = ()) -> bool:
-    """True for those of ours that run no code of others and are quick: they need no worker of their own.
-
-    A task and a catalogue that are so large that matching them takes long make it False.
+    Raises:
+        InvalidPlanError: ``undo`` names code.
     """
-    if type(planner) not in SHIPPED or (isinstance(planner, CapabilityPlanner) and planner.needs is not None):
+    if subtask.undo is not None and ":" in subtask.undo:
+        hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
+        raise InvalidPlanError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
+
+
+def _parsed(text: str | bytes | bytearray) -> object:
+    try:
+        value = json_in(text)
+    except ValueError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        what = f"{len(text)} characters that are no JSON{where}: {text[:_MOST_SHOWN]!r}"
+        raise _invalid("plan", what) from None
+    if not isinstance(value, (dict, list)):
+        raise _invalid("plan", f"the JSON of {type_phrase(value)}, not of an object or a list")
+    return value
+
+
+def _is_slots(value: object) -> bool:
+    """Whether a value is an object of objects, or nulls, by the names of slots."""
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(
+            SLOT.fullmatch(str(name)) and (each is None or isinstance(each, Mapping)) for name, each in value.items()
+        )
+    )
+
+
+def _plan_of_slots(value: Any) -> dict[str, Any]:
+    """Return the plan of slots that were filled in, as data. No subtask needs a slot that is empty."""
+    filled = {str(name): slot for name, slot in value.items() if slot is not None}
+    subtasks = []
+    for name, slot in filled.items():
+        needs = slot.get("needs") or []
+        if isinstance(needs, (list, tuple)):
+            empty = {str(name) for name in value} - filled.keys()
+            needs = [need for need in dict.fromkeys(map(str, needs)) if need not in empty]
+        fields = {str(field): each for field, each in slot.items() if field not in {"needs", "id"}}
+        subtasks.append({**fields, "id": name, "depends_on": needs})
+    return {"subtasks": subtasks}
+
+
+# -- a fixed graph -----------------------------------------------------------------------------------------------
+
+
+class StaticPlan:
+    """Planner with one graph for every task. Subtasks without an instruction get the goal as theirs.
+
+    Args:
+        subtasks: subtasks, names of workers, or any other form of a plan (``{"executors": [...], "parallel": false}``).
+
+    Raises:
+        ConfigError: it is no plan.
+    """
+
+    def __init__(self, subtasks: Iterable[Subtask | str] | Mapping[str, Any] | Plan) -> None:
+        self.fixed = as_plan(subtasks)
+
+    def __repr__(self) -> str:
+        return f"StaticPlan({', '.join(subtask.id for subtask in self.fixed.subtasks)})"
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it is fixed
+        """Return the plan."""
+        return self.fixed
+
+
+# -- which planners are quick --------------------------------------------------------------------------------------
+
+_MOST_MATCHED: Final = 50_000
+"""Characters of the goal times workers: a few hundredths of a second."""
+_MOST_CHECKED: Final = 500
+"""Subtasks and dependencies: a few milliseconds."""
+
+
+def is_inline(planner: object, task: Task, rows: Catalogue) -> bool:
+    """Whether planning and the check of the plan run no code of users and take no time: a loop may run both."""
+    if any(callable(row.estimate) for row in rows):
         return False
-    return isinstance(planner, StaticPlan) or task is None or len(task.goal) * (len(catalogue) + 1) <= _MOST_INLINE
+    if type(planner) is StaticPlan:
+        subtasks = planner.fixed.subtasks
+        is_small = len(subtasks) + sum(len(one.depends_on) for one in subtasks) <= _MOST_CHECKED
+        return is_small and not any(":" in (one.undo or "") for one in subtasks)
+    is_ours = type(planner) is KeywordPlanner or (type(planner) is CapabilityPlanner and planner.needs is None)
+    return is_ours and len(task.goal) * (len(rows) + 1) <= _MOST_MATCHED

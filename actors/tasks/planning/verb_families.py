@@ -1,7 +1,4 @@
-"""Families of verbs of work: which words ask for one kind of work, as ``implement`` and ``write`` do.
-
-This module must never import anything of the library.
-"""
+"""Families of verbs: which words ask for the same kind of work, as ``implement`` and ``write`` do."""
 
 from __future__ import annotations
 
@@ -9,36 +6,34 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 VerbFamilies: TypeAlias = Mapping[str, Sequence[str]]
-"""Name of a family -> its verbs, in any form; two words where it takes two (``look up``)."""
+"""Name of a family -> its verbs, in any form. A verb may have two words (``look up``)."""
 
-VERB_FAMILIES: Final[VerbFamilies] = {
-    "make": (
-        *("implement", "write", "build", "generate", "code", "create", "develop", "program", "compose", "draft"),
-        *("produce", "construct"),
-    ),
-    "design": ("design", "sketch", "lay out"),
-    "review": ("review", "check", "verify", "audit", "validate", "proofread", "critique", "look over", "go over"),
-    "research": ("research", "investigate", "compare", "explore", "study", "survey", "look into", "find out"),
-    "search": ("search", "find", "look up", "look for", "locate", "look"),
-    "fetch": ("fetch", "retrieve", "download", "collect", "gather", "import", "load", "scrape", "crawl"),
-    "analyse": ("analyse", "measure", "inspect", "evaluate", "assess", "examine", "look at"),
-    "test": ("test", "try out", "benchmark"),
-    "fix": ("fix", "repair", "debug", "correct", "patch", "mend"),
-    "change": ("change", "update", "modify", "edit", "revise", "refactor", "rewrite", "extend", "migrate", "upgrade"),
-    "summarise": ("summarise", "condense", "digest", "sum up", "recap"),
-    "document": ("document", "describe", "explain", "annotate"),
-    "translate": ("translate", "localise"),
-    "convert": ("convert", "transform", "export", "reformat"),
-    "draw": ("draw", "plot", "chart", "visualise", "render", "illustrate"),
-    "clean": ("clean", "tidy", "normalise", "deduplicate"),
-    "remove": ("remove", "delete", "erase"),
-    "deploy": ("deploy", "release", "publish", "ship", "launch", "roll out"),
-    "install": ("install", "configure", "provision", "set up"),
-    "monitor": ("monitor", "watch", "observe", "track"),
-    "send": ("send", "mail", "email", "notify", "post"),
-    "plan": ("plan", "schedule", "organise"),
-    "buy": ("buy", "purchase", "order"),
-    "book": ("book", "reserve"),
-    "pay": ("pay", "charge", "bill"),
+_TABLE: Final = {
+    "make": "implement, write, build, generate, code, create, develop, program, compose, draft, produce, construct",
+    "design": "design, sketch, lay out",
+    "review": "review, check, verify, audit, validate, proofread, critique, look over, go over",
+    "research": "research, investigate, compare, explore, study, survey, look into, find out",
+    "search": "search, find, look up, look for, locate, look",
+    "fetch": "fetch, retrieve, download, collect, gather, import, load, scrape, crawl",
+    "analyse": "analyse, measure, inspect, evaluate, assess, examine, look at",
+    "test": "test, try out, benchmark",
+    "fix": "fix, repair, debug, correct, patch, mend",
+    "change": "change, update, modify, edit, revise, refactor, rewrite, extend, migrate, upgrade",
+    "summarise": "summarise, condense, digest, sum up, recap",
+    "document": "document, describe, explain, annotate",
+    "translate": "translate, localise",
+    "convert": "convert, transform, export, reformat",
+    "draw": "draw, plot, chart, visualise, render, illustrate",
+    "clean": "clean, tidy, normalise, deduplicate",
+    "remove": "remove, delete, erase",
+    "deploy": "deploy, release, publish, ship, launch, roll out",
+    "install": "install, configure, provision, set up",
+    "monitor": "monitor, watch, observe, track",
+    "send": "send, mail, email, notify, post",
+    "plan": "plan, schedule, organise",
+    "buy": "buy, purchase, order",
+    "book": "book, reserve",
+    "pay": "pay, charge, bill",
 }
-"""The table that ``KeywordPlanner`` uses where it is given none."""
+VERB_FAMILIES: Final[VerbFamilies] = {name: tuple(verbs.split(", ")) for name, verbs in _TABLE.items()}
+"""The table of ``KeywordPlanner``, unless it is given another one."""

@@ -35,7 +35,7 @@ from actors.tasks.model.event_base import Draft, draft
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task import SUCCEEDED, SubtaskStatus, TaskStatus
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 from actors.tasks.recovery.endings import exceeded
 from actors.tasks.results.review import as_verdict, findings
 

@@ -18,7 +18,7 @@ from actors.tasks.model.report import Report
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import TaskFailedError, TeamFailedError
 from actors.tasks.planning.planners import StaticPlan
-from actors.tasks.planning.task_settings import Tasks
+from actors.tasks.planning.settings import Tasks
 from actors.tasks.recovery.next_step import missing
 
 _OF_THE_REQUEST: Final = frozenset({"budget", "cancel", "review"})

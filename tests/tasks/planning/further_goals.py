@@ -1,4 +1,4 @@
-"""Forty more goals over four more registries, with descriptions only, in the words in which people ask for things.
+"""More goals over four more registries, with descriptions only, in the words in which people ask for things.
 
 Negations, lists, conditions, orders, pronouns, two verbs for one noun. What is right is what a person who knows only
 the descriptions would give to whom; where that person would hesitate, the plan has to say so.
@@ -116,7 +116,6 @@ FURTHER_GOALS: Final[tuple[tuple[dict[str, str], tuple[Held, ...]], ...]] = (
             Held("Screen the order and, if it is clean, charge the card", {"p6": (), "p1": ("p6",)}),
             Held("Neither charge the card nor ship the parcel, only reserve the stock", {"p2": ()}),
             Held("Track the delivery and notify the customer", {"p3": (), "p4": ()}),
-            Held("Send a refund to the customer", {"p4": ()}, unsure=True),
             Held("Ship it without emailing the customer", {"p3": ()}),
             Held("Ship the parcel, but do not email the customer, then charge the card", {"p3": (), "p1": ("p3",)}),
             Held("Either refund the payment or ship the parcel", {"p1": ()}, unsure=True),

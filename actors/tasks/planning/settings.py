@@ -12,7 +12,7 @@ from pydantic import Field, PlainValidator
 
 from actors.tasks.model.model_call import recognised_model
 from actors.tasks.model.policy import Failover, Ladder, LadderField, Retry, Rung
-from actors.tasks.planning.planners import KeywordPlanner
+from actors.tasks.planning.keyword import KeywordPlanner
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error, value_phrase

@@ -14,7 +14,7 @@ from typing import Any
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.keyword_planner import clauses, mentioned, places
+from actors.tasks.planning.keyword import clauses, free_id, name_stems
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase
 
@@ -85,14 +85,13 @@ def _planned(task: Task, needed: list[str], catalogue: Catalogue) -> Plan:
 
 
 def _mentioned(goal: str, known: list[str]) -> list[str]:
-    """Capabilities that stand in the goal; ``review`` does not, where it does so only as a part of ``review-sql``."""
-    where_of = places(word for clause in clauses(goal) if not clause.no for word in clause.words)
-    found: dict[frozenset[int], str] = {}
-    for capability in known:
-        if where := mentioned(capability, where_of):
-            found.setdefault(where, capability)
-    whole = [where for where in found if not any(where < other for other in found)]
-    return [found[where] for where in sorted(whole, key=min)]
+    """Return the capabilities that stand in the goal. ``review`` does not, if it is only a part of ``review-sql``."""
+    where: dict[str, int] = {}
+    for word in [word for one in clauses(goal) if not one.negation for word in one.words]:
+        where.setdefault(word, len(where))
+    found = {words: name for name in reversed(known) if (words := name_stems(name)) and words <= where.keys()}
+    whole = [words for words in found if not any(words < other for other in found)]
+    return [found[words] for words in sorted(whole, key=lambda words: min(where[word] for word in words))]
 
 
 def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str]]]:
@@ -132,8 +131,7 @@ def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue:
         able = [other for other in catalogue if mine[0] in other.capabilities]
         shared = len(mine) == 1 and len(able) > 1
         name = mine[0] if (shared or tool is not None) and is_id(mine[0]) else row.id
-        while name in made:
-            name += "-2"
+        name = free_id(name, made)
         worker, capability = (None, mine[0]) if shared else (row.id, None)
         whoever = able if shared else [row]
         made[name] = _Part(

@@ -1,0 +1,578 @@
+"""The keyword planner: cuts a goal into clauses and gives each clause to the worker that shares most words with it.
+
+It gets a task and the catalogue of workers, and returns a plan with notes (``Plan.warnings``). What it reads, and what
+it does not read, is listed in ``actors/tasks/README.md``. This module is pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from actors.model.errors import Problem
+from actors.tasks.model.executable import Catalogue, ExecutableInfo
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.verb_families import VERB_FAMILIES
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import value_phrase
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# -- words -------------------------------------------------------------------------------------------------------
+
+_GRAMMAR: Final = _set("""
+    a about after again all also although an and any are as at be because been before both but by can cannot could d did
+    does don done each either else everything except finally first for forget from had has have he her here hesitate his
+    how i if in instead into is it its just lastly later let like ll m may me must my neither never next no nor not
+    nothing of off on once only onto or otherwise our out over own please re s shall she should so some such t than that
+    the their them then there these they this those through to too under unless until up us ve very was we were what
+    when where whether which while who will with without would you your
+""")
+"""Words that never say which worker is meant."""
+_LIGHT: Final = _set("""
+    agent assistant do executor get give go handler help helper make need new run task thing tool use want work worker
+""")
+"""Words that say which worker is meant only if its name has no other words."""
+_NO_VERBS: Final = _GRAMMAR | _LIGHT
+_WORD: Final = re.compile(r"[A-Z]{2,}s?(?![a-z])|[^\W\d_][^\W\d_A-Z]*|\d+")
+_ENDING: Final = re.compile(
+    r"(?<=...)(?:[iy][sz](?:ation|ing|ed|er|e|is|t)|at(?:ion|ing|ed|or|e)|ification|ment|ing|ion|ity|ery|ed|er|or|al"
+    r"|[eyi]|(?<![su])s)$"
+)
+_IRREGULAR: Final = {
+    "bought": "buy",
+    "built": "build",
+    "drawn": "draw",
+    "found": "find",
+    "sent": "send",
+    "wrote": "write",
+    "written": "write",
+}
+
+
+@lru_cache(maxsize=8192)
+def stem(word: str) -> str:
+    """Return what the forms of an English word have in common: ``test`` for tests, tested, testing and tester."""
+    word = _IRREGULAR.get(word.casefold(), word.casefold())
+    while (root := _ENDING.sub("", word)) != word:
+        word = root
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004 - "plann", not "see"
+
+
+def stems(text: str, *, light: bool = False) -> list[str]:
+    """Return the stems of the words that mean something, in their order; ``fetch_pages`` has two words."""
+    ignored = _GRAMMAR if light else _NO_VERBS
+    return [stem(word) for word in _WORD.findall(text) if word.casefold() not in ignored]
+
+
+_Families = Mapping[str, frozenset[str]]
+"""Stem of a verb -> the families that have it."""
+
+
+def free_id(name: str, taken: Collection[str], number: int = 1) -> str:
+    """Return a name that is not taken: ``search``, ``search-2``, ``search-3``; the first one tried has ``number``."""
+    while (found := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return found
+
+
+def verb_of(text: str, families: _Families) -> tuple[str, str]:
+    """Return the first word that means something, and its stem; both words of a verb that has two (``look up``)."""
+    words = _WORD.findall(text)
+    at = next((n for n, word in enumerate(words) if word.casefold() not in _NO_VERBS), 0)
+    two = words[at : at + 2]
+    key = " ".join(map(stem, two))
+    return (" ".join(two), key) if key in families else (words[at], stem(words[at]))
+
+
+def name_stems(name: str) -> frozenset[str]:
+    """Return the stems of a name. Light words count only if the name has no others."""
+    return frozenset(stems(name) or stems(name, light=True))
+
+
+# -- clauses -----------------------------------------------------------------------------------------------------
+
+_CUT: Final = re.compile(
+    r"(?P<then>(?:(?:\A|\n|(?<=[.:;,!?]\s))[ \t]{0,9}(?:step )?\(?\d{1,3}[.):]+|(?<=\s)\(?\d{1,3}\))\s"
+    r"|\b(?:then|after (?:that|this)|followed by)\b|[-=]>|\u2192)"
+    r"|(?P<stop>(?<![.;:!?])[.;:!?]+(?=\s|\Z)|(?:\A|\n)[ \t]{0,9}[-*\u2022]\s|\n|(?<=\s)[-\u2013\u2014]\s)"
+    r"|(?P<or>\bn?or\b)|(?P<and>\b(?:and|plus|as well as)\b|(?<=\s)[&/](?=\s))|(?P<comma>,(?=\s|\Z))"
+    r"|(?=\b(?:but|without|except|instead of|rather than|before|after|once|as soon as)\b)",
+    re.IGNORECASE,
+)
+"""What separates two clauses."""
+_QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
+_LEAD: Final = re.compile(
+    r"\W*(?:(?:but|and|so|please|only|just)\W+)*(?:(?P<then>finally|lastly|next|later|afterwards?)"
+    r"|(?P<after>once|when|after|as soon as)|(?P<before>before)|(?P<first>first)|(?P<cond>if|unless))\b",
+    re.IGNORECASE,
+)
+"""First words of a clause that say when it is done."""
+_NEGATED: Final = re.compile(
+    r"\W*(?:(?:but|and|so|please|also|only|just|you|nor)\W+)*(?:(?P<skip>skip|avoid)|(?P<weak>no|not|neither)"
+    r"|(?:do not|don['\u2019]?t|never|without|except|instead of|rather than|(?!no\b)\w+ nothing))\b"
+    r"(?! (?:forget|hesitate|only|just)\b)"
+    r"|.*\b(?:must|should|may)(?: not|n['\u2019]t| never)\b"
+    r"|.*\b(?:is|are) (?:forbidden|unnecessary|not (?:to be|needed|necessary|allowed))\b",
+    re.IGNORECASE,
+)
+"""A clause that says what is not to be done."""
+_HAS_NEGATION: Final = re.compile(
+    r"\b(?:cannot|not|never|no|\w+n['\u2019]t)\b(?! (?:forget|hesitate|only|just)\b)", re.IGNORECASE
+)
+_BACK: Final = re.compile(r"\b(?:[Ii]t|[Tt]hem|[Tt]his|[Tt]hese|[Tt]hose|[Rr]esults?|[Ff]indings)\b")
+_ORDERS: Final = re.compile(
+    r"\W*(?:please )?\w+ (?:the|an?|my|our|your|his|her|its|their|this|that"
+    r"|these|those|some|any|all|it|them|me|us|for|to|on|in|at|with|into|from)\b",
+    re.IGNORECASE,
+)
+"""A clause that begins like an order: ``bake a cake``."""
+_NOUN: Final = re.compile(r"\W*(?:the|an?|my|our|your|its|their|all|any|some|every)\b", re.IGNORECASE)
+_OTHERWISE: Final = re.compile(r"\W*(?:otherwise|else)\b", re.IGNORECASE)
+_AROUND: Final = " \t\r\n,;:"
+
+
+@dataclass(slots=True, eq=False)
+class Clause:
+    """A part of a goal that asks for one thing."""
+
+    start: int
+    end: int
+    said: str
+    """Its text, without the words of order at its beginning."""
+    joint: str
+    """What separates it from the clause before it: then, stop, or, and, comma, or nothing."""
+    lead: str
+    """Which word at its beginning says when it is done: then, after, before, first, cond, or nothing."""
+    words: list[str]
+    """Stems of its words, but for those of grammar."""
+    after: bool
+    """True if it waits for all that stands before it in the goal."""
+    negation: str = ""
+    """How it says that something is not to be done: ``no``, ``skip``, ``weak``, ``carried``. Empty: it does not."""
+    verb: str = ""
+    """Stem of the word that says what is to be done."""
+    first: str = ""
+    """This word as it is written."""
+    is_own: bool = False
+    """Whether it is known to be a verb."""
+    takes: bool = False
+    """Whether it is the verb of the clause before it."""
+    back: bool = False
+    """True if it speaks of something before it: it waits for all that."""
+    object: str = ""
+    """What a verb alone is done to, as the next clause says it: ``write and test the parser``."""
+    worker: str | None = None
+    """None: its text stays with a neighbour."""
+    capability: str = ""
+    """Set if several workers have it: the least busy one of them gets the subtask."""
+    tool: str | None = None
+
+    @property
+    def is_work(self) -> bool:
+        """False for what is not to be done, for a condition, and for the second half of a choice."""
+        return not self.negation and self.lead != "cond" and self.joint != "or"
+
+    @property
+    def goes_on(self) -> bool:
+        """True if only a comma or ``and`` stands between it and the clause before it."""
+        return self.joint in {"comma", "and"} and not self.lead
+
+
+def refers_back(text: str) -> bool:
+    """Whether a text speaks of something before it: ``it``, ``the results``."""
+    return bool(_BACK.search(text))
+
+
+def clauses(goal: str) -> list[Clause]:
+    """Cut a goal at punctuation, ``and`` and words of order, and mark what is not to be done."""
+    found: list[Clause] = []
+    masked = _QUOTED.sub(lambda match: "x" * len(match.group()), goal)
+    start, joints, order = 0, set[str](), ""
+    for match in [*_CUT.finditer(masked), None]:
+        end = len(goal) if match is None else match.start()
+        lead = _LEAD.match(goal[start:end])
+        kind = (lead.lastgroup or "") if lead else ""
+        said = goal[start + (lead.end() if lead else 0) : end]
+        if words := stems(said, light=True):
+            joint = next((each for each in ("then", "stop", "or", "and", "comma") if each in joints), "")
+            kind = kind or order
+            after, back = "then" in {joint, kind}, refers_back(said)
+            found.append(Clause(start, end, said, joint, kind, words, after=after, back=back))
+            joints, order = set(), ""
+        elif kind:  # nothing but words of order, such as "once that is done," or "before that,"
+            order = {"after": "then", "before": "first"}.get(kind, kind)
+        if match is not None:
+            joints.add(match.lastgroup or "")
+            start = match.end()
+    _negate(found, goal)
+    return found
+
+
+def _negate(found: list[Clause], goal: str) -> None:
+    """Mark the clauses that say what is not to be done. ``or`` carries that on over a list, ``and`` over one clause."""
+    before = ""
+    for one, is_listed in zip(found, _listed_with_or(found), strict=True):
+        if match := _NEGATED.match(goal, one.start, one.end):
+            one.negation = match.lastgroup or "no"
+        elif before and is_listed:
+            one.negation = before
+        elif before and before != "skip" and one.joint == "and" and not one.lead:
+            one.negation = "carried"
+        before = one.negation
+    if not any(one.is_work for one in found):  # "No parcel has come" tells a fact
+        for one in found:
+            one.negation = "" if one.negation == "weak" else one.negation
+
+
+def _listed_with_or(found: list[Clause]) -> list[bool]:
+    """Return for each clause whether it goes on a list that ends with ``or``: ``test, review or deploy``."""
+    listed: list[bool] = []
+    for one in reversed(found):
+        listed.append(one.joint == "or" or (one.joint == "comma" and bool(listed) and listed[-1]))
+    return listed[::-1]
+
+
+# -- workers -----------------------------------------------------------------------------------------------------
+
+_ENOUGH: Final = 2.0
+"""Points that a worker needs to be given a clause."""
+_CLOSE: Final = 0.7
+"""Share of the most points from which another worker fits nearly as well."""
+_BY_FAMILY: Final = 4.0
+"""Points for a verb of the same family."""
+_SEGMENT: Final = re.compile(r"[.,:;!?()\n]+\s*|\b(?:and|or)\b|[&/]")
+
+
+class _Profile:
+    """The words of one worker, and of the members of a team."""
+
+    def __init__(self, row: ExecutableInfo, families: _Families) -> None:
+        self.row = row
+        self.names = [(name_stems(row.id), ""), *((name_stems(each), each) for each in sorted(row.capabilities))]
+        self.names += [(name_stems(name), "") for one in row.members for name in (one.id, *one.capabilities)]
+        self.verbs, self.said = set[str](), set[str]()
+        for text in (row.description, *(one.description for one in row.members)):
+            self._describe(text, families)
+        self.families = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
+
+    def _describe(self, text: str, families: _Families) -> None:
+        """Take up a description. Its clauses begin with verbs, which all have the form of the first: ``Writes``."""
+        form: str | None = None
+        for part in _SEGMENT.split(text):
+            if words := stems(part):
+                written, verb = verb_of(part, families)
+                if form is None:
+                    form = next((each for each in ("s", "ing") if written.endswith(each)), "")
+                if verb in families or (form and written.endswith(form)):
+                    self.verbs.add(verb)
+                    words = words[1:]
+                self.said.update(words)
+
+
+class _Offer(NamedTuple):
+    """How well a worker fits a clause, in points."""
+
+    row: ExecutableInfo
+    capability: str
+    """The capability whose name counted, if one did."""
+    name: float
+    verb: float
+    noun: float
+
+    @property
+    def points(self) -> float:
+        return self.name + self.verb + self.noun
+
+
+class _Index:
+    """All workers by their words."""
+
+    def __init__(self, rows: Catalogue, families: _Families) -> None:
+        self.families = families
+        self.workers = [_Profile(row, families) for row in rows]
+        self.verbs = families.keys() | {verb for each in self.workers for verb in each.verbs}
+        self.backups = {row.backup for row in rows}
+
+    def offers(self, one: Clause) -> list[_Offer]:
+        """Return the workers that fit a clause, the best one first."""
+        found = [offer for each in self.workers if (offer := self._offer(each, one)).points >= _ENOUGH]
+        return sorted(found, key=lambda offer: (-offer.points, offer.row.id in self.backups, offer.row.load))
+
+    def _offer(self, each: _Profile, one: Clause) -> _Offer:
+        kinds = self.families.get(one.verb, frozenset())
+        name, capability = max(((self._name(name, one, kinds), of) for name, of in each.names), key=itemgetter(0))
+        verb = 6.0 if one.verb in each.verbs else _BY_FAMILY if kinds & each.families else 0.0
+        verb = verb or 2.5 * (one.verb in each.said)
+        nouns = [word for word in one.words if word not in one.verb.split()]
+        known = [word for word in nouns if word in each.said or word in each.verbs]
+        worth = 3.0 if kinds and verb < _BY_FAMILY else 5.0
+        noun = worth * (1 if known[0] == nouns[0] else 0.6) + 0.1 * len(known) if known else 0.0
+        return _Offer(each.row, capability, name, verb, noun)
+
+    def _name(self, name: frozenset[str], one: Clause, kinds: frozenset[str]) -> float:
+        """Return the points of a name: most for the verb of the clause, less for a noun that is a verb elsewhere."""
+        found = []
+        for word in name:
+            if word == one.verb:
+                found.append(12.0)
+            elif kinds & self.families.get(word, frozenset()):
+                found.append(9.0)
+            elif word in one.words:
+                found.append(5.0 if kinds and word in self.families else 8.0)
+        return (max(found) + len(found) - 1) * len(found) / len(name) if found else 0.0
+
+
+# -- what each clause asks for -------------------------------------------------------------------------------------
+
+
+def _find_verbs(parts: list[Clause], index: _Index) -> None:
+    """Find the verb of each clause. A clause without a verb, or without an object, takes that of its neighbour."""
+    for n, one in enumerate(parts):
+        one.first, one.verb = verb_of(one.said, index.families)
+        one.is_own = not _NOUN.match(one.said) and (one.verb in index.verbs or bool(_ORDERS.match(one.said)))
+        if not one.is_own and one.goes_on and n and parts[n - 1].is_work:
+            one.first, one.verb, one.takes = parts[n - 1].first, parts[n - 1].verb, True
+    for after, one in pairwise(parts[::-1]):
+        is_bare = one.is_own and one.is_work and not one.back and len(one.words) == len(one.verb.split())
+        if is_bare and after.goes_on and after.is_own and after.is_work:
+            one.object = after.object or after.said.strip().partition(" ")[2]
+            one.words = [*one.words, *(word for word in after.words if word != after.verb)]
+            after.back = True
+
+
+def _in_order(parts: list[Clause]) -> list[Clause]:
+    """Return the clauses that have a worker in the order in which they are done; ``after`` begins a new stage."""
+    order: list[Clause] = []
+    waits = is_before = False
+    for one in parts:
+        opens = not order or one.joint in {"stop", "then"}
+        if one.worker is None:
+            waits = waits or one.lead == "cond" or (one.lead == "after" and opens)
+            continue
+        one.after, waits = one.after or waits, False
+        if order and (is_before or one.lead == "first" or (one.lead == "after" and not opens)):
+            later = order[-1]  # "deploy it after testing", "deploy, but first test", "before deploying, test"
+            order.insert(-1, one)
+            one.after, later.after, is_before = later.after, True, False
+        else:
+            order.append(one)
+            one.after = one.after or (one.lead == "before" and not opens)
+            waits, is_before = one.lead == "after", one.lead == "before" and opens
+    return order
+
+
+def _texts(goal: str, parts: list[Clause]) -> Iterator[str]:
+    """Yield for each clause with a worker what it is told: its text, and that of the clauses after it without one."""
+    begins = 0
+    given = [n for n, one in enumerate(parts) if one.worker is not None]
+    for n, following in pairwise([*given, len(parts)]):
+        ends = following
+        while ends - 1 > n and following < len(parts) and parts[ends - 1].lead == "cond":
+            ends -= 1  # a condition is read by the worker that it decides for
+        text = goal[parts[begins].start : parts[ends - 1].end].strip(_AROUND)
+        taken = f"{parts[n].first} " if parts[n].takes else ""
+        yield f"{taken}{text} {parts[n].object.strip(_AROUND)}".rstrip()
+        begins = ends
+
+
+def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
+    """Make the subtasks: one for each worker in each stage, and one for each clause that speaks of what came before."""
+    texts = dict(zip((id(one) for one in parts if one.worker is not None), _texts(goal, parts), strict=True))
+    made: dict[str, Subtask] = {}
+    stage: list[str] = []
+    earlier: list[str] = []
+    for one in _in_order(parts):
+        if one.after and stage:
+            earlier, stage = stage, []
+        worker, capability = (None, one.capability) if one.capability else (one.worker, None)
+        who = (worker, capability, one.tool)
+        same = next(
+            (made[each] for each in stage if (made[each].worker, made[each].capability, made[each].tool) == who), None
+        )
+        if same is not None and not one.back:
+            made[same.id] = same.model_copy(update={"instruction": f"{same.instruction}, {texts[id(one)]}"})
+            continue
+        name = one.capability if field_types.is_id(one.capability) else str(one.worker)
+        name += "." + re.sub(r"[^A-Za-z0-9_.-]", "_", one.tool) if one.tool else ""
+        name = free_id(name, made)
+        needs = list(made) if one.back else earlier
+        made[name] = Subtask(
+            name, texts[id(one)], worker=worker, capability=capability, depends_on=needs, tool=one.tool
+        )
+        stage.append(name)
+    if len(made) == 1:
+        return [each.model_copy(update={"instruction": goal}) for each in made.values()]
+    return list(made.values())
+
+
+# -- the planner -------------------------------------------------------------------------------------------------
+
+_SEVERAL: Final = 2
+_MOST_LISTED: Final = 20
+_MOST_CHARS: Final = 80
+_REMEDY: Final = (
+    "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
+    "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
+    "as ModelPlanner(call) or StaticPlan([...])"
+)
+
+
+class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
+    """Gives each clause of the goal to the worker that shares most words with it, and notes its doubts in the plan.
+
+    Clauses run side by side, unless the goal orders them (``then``, ``but first``, a numbered list) or one of them
+    speaks of what came before (``review it``). ``do not deploy`` is no work; that is a hint, not a guard. The only
+    worker of a supervisor gets every goal as it is.
+
+    Args:
+        keywords: word or phrase -> id of a worker. Workers are then known by these words and their ids alone. None:
+            by their ids, capabilities and descriptions.
+        default: id of the worker that gets what matches no worker, and what fits several alike. None: such a clause
+            stays with the one before it, and a goal that matches no worker is refused.
+        families: verbs that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
+
+    Raises:
+        ConfigError: an argument has another form.
+    """
+
+    keywords: dict[str, field_types.Id] | None = None
+    default: field_types.Id | None = None
+    families: dict[str, list[str] | tuple[str, ...]] | None = None
+
+    @classmethod
+    def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
+        hint, words = "Use a word that means something.", data.get("keywords")
+        never = [word for word in words if not name_stems(str(word))] if isinstance(words, Mapping) else []
+        return [Problem("KeywordPlanner.keywords", f"{value_phrase(word)} can never match", hint) for word in never]
+
+    def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
+        """Return the plan of a goal.
+
+        Raises:
+            NoCapableWorkerError: no worker matches, or the goal says only what is not to be done.
+        """
+        only = catalogue[0].id if len(catalogue) == 1 and catalogue[0].is_only else None
+        if only is not None and len(catalogue[0].tools or ()) < _SEVERAL:
+            return Plan([Subtask(only, task.goal, worker=only)])
+        index, parts = self._index(catalogue), clauses(task.goal)
+        _find_verbs(parts, index)
+        notes = self._give(parts, index)
+        if any(one.worker for one in parts):
+            return Plan(_subtasks(task.goal, parts), notes)
+        if parts and not any(one.is_work for one in parts):
+            hint = "The goal says only what is not to be done. Say what is to be done"
+            raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=hint)
+        if (worker := self.default or only) is None:
+            raise _nobody(task, catalogue)
+        note = f"no word of the goal means a worker: {worker} has it"
+        return Plan([Subtask(worker, task.goal, worker=worker)], [note])
+
+    def _index(self, catalogue: Catalogue) -> _Index:
+        families: dict[str, frozenset[str]] = {}
+        for name, verbs in (VERB_FAMILIES if self.families is None else self.families).items():
+            for verb in verbs:
+                key = " ".join(map(stem, _WORD.findall(verb)))
+                families[key] = families.get(key, frozenset()) | {name}
+        if self.keywords is not None:
+            of = {
+                id_: frozenset(word for word, each in self.keywords.items() if each == id_)
+                for id_ in self.keywords.values()
+            }
+            known = [
+                replace(row, capabilities=of[row.id], description="", members=()) for row in catalogue if row.id in of
+            ]
+            catalogue = tuple(known)
+        return _Index(catalogue, families)
+
+    def _give(self, parts: list[Clause], index: _Index) -> list[str]:
+        """Find the worker of each clause, and return the doubts."""
+        notes: list[str] = []
+        before: Clause | None = None
+        for n, one in enumerate(parts, 1):
+            if doubt := self._give_one(one, index, before.worker if before else None):
+                notes.append(f"clause {n} ({one.first!r} ...) {doubt}.")
+            if before and one.goes_on and not one.back and (one.worker, one.tool) == (before.worker, before.tool):
+                one.worker = None  # it goes on with what its worker is told already
+            before = one if one.worker else before
+        more = len(notes) - _MOST_LISTED
+        return notes if more <= 0 else [*notes[:_MOST_LISTED], f"{more} more clauses are as doubtful"]
+
+    def _give_one(self, one: Clause, index: _Index, before: str | None) -> str:
+        """Find the worker of one clause, and return what is doubtful about it."""
+        stays = f"it stays with {before or 'the clause after it'}"
+        if one.negation or one.lead == "cond":
+            return f"is read as not to be done, like the clause before it: {stays}" * (one.negation == "carried")
+        offers = index.offers(one)
+        if one.joint == "or":
+            is_other = bool(offers) and offers[0].row.id != before
+            return f"is one half of a choice, and a plan makes none: {stays}" * is_other
+        if offers:
+            return self._take(one, offers, index)
+        one.worker = self.default if one.is_own else None
+        has = f"{self.default}, the default, has it" if one.worker else stays
+        return f"matches nobody: {has}" * (one.is_own or not one.goes_on)
+
+    def _take(self, one: Clause, offers: list[_Offer], index: _Index) -> str:
+        """Give a clause to the worker that fits best, and return what is doubtful about that."""
+        best, *others = offers
+        one.worker, has = best.row.id, best.row.id
+        if best.capability and any(best.capability in other.row.capabilities for other in others):
+            one.capability = best.capability
+        elif len(tools := best.row.tools or ()) >= _SEVERAL:
+            rows = [
+                replace(best.row, id=each.name, description=each.description, capabilities=frozenset())
+                for each in tools
+            ]
+            named = _Index(tuple(rows), index.families).offers(one)
+            one.tool = named[0].row.id if named else None
+        rivals = [
+            other.row.id
+            for other in others
+            if other.row.id != best.row.backup
+            and one.capability not in other.row.capabilities
+            and (other.points >= _CLOSE * best.points or (other.noun and not best.noun and not best.name))
+        ]
+        if rivals and self.default and others[0].points == best.points:
+            one.worker, one.capability, one.tool, has = self.default, "", None, f"{self.default}, the default,"
+        if rivals:
+            return f"fits {best.row.id} and {' and '.join(rivals[:3])} nearly alike: {has} has it"
+        if not best.name + best.verb and one.verb in index.families:
+            return f"is for a kind of work that no description= names: {has} has it"
+        if _OTHERWISE.match(one.said):
+            return f"is for the other case, and a plan makes no choice: {has} has it"
+        return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
+
+
+def _nobody(task: Task, catalogue: Catalogue) -> NoCapableWorkerError:
+    known = known_of(catalogue)
+    listed = [f"{name}: {row.description[:_MOST_CHARS]!r}" for name, row in zip(known, catalogue, strict=True)]
+    listed = [*listed[:_MOST_LISTED], *([f"{len(listed) - _MOST_LISTED} more"] if len(listed) > _MOST_LISTED else [])]
+    hint = f"Its words are compared with those of {'; '.join(listed)}. {_REMEDY}" if listed else ""
+    return NoCapableWorkerError((), known, task=task.id or "?", hint=hint)
+
+
+def known_of(catalogue: Catalogue) -> tuple[str, ...]:
+    """Return the ids of the workers, each with its capabilities."""
+    return tuple(
+        f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id for row in catalogue
+    )
+
+
+def left_out(rows: Sequence[ExecutableInfo]) -> str:
+    """Return which workers take no work for now, and how they are brought back."""
+    said = [f"{row.id} ({'not up yet' if row.is_missing else row.state})" for row in rows[:_MOST_LISTED]]
+    more = f" and {len(rows) - _MOST_LISTED} more" if len(rows) > _MOST_LISTED else ""
+    paths = [row.path for row in rows if row.state in {"parked", "stopped"}]
+    hint = f" tree.restart_child({paths[0]!r}) brings it back." if paths else ""
+    return f"Not counted: {', '.join(said)}{more}.{hint}"
