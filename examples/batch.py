@@ -44,7 +44,10 @@ MOST_BYTES = 2_000_000
 SHOWN = 10
 EVERY_S = 2.0
 KINDS = ("raise", "hang", "huge", "segfault", "spin")
-BUGS = {b"# segfault": lambda: ctypes.string_at(0), b"# spin": lambda: re.match(r"(a+)+b", "a" * 100)}
+BUGS: dict[bytes, Callable[[], object]] = {
+    b"# segfault": lambda: ctypes.string_at(0),
+    b"# spin": lambda: re.match(r"(a+)+b", "a" * 100),
+}
 """Stand for bugs of a library in C, by what a document begins with that hits them. The second keeps the GIL."""
 DECISIONS = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.match_case)
 

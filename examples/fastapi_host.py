@@ -215,7 +215,7 @@ async def events(
 @app.post("/escalations/{id}")
 async def respond(id: str, said: Said, tree: Annotated[Tree, Depends(the_tree)]) -> dict[str, str]:
     """Answer a question; 409 where it is not open any more."""
-    answers = {
+    answers: dict[str, Approve | Edit | Respond | Reject] = {
         "approve": Approve(),
         "edit": Edit(said.text),
         "respond": Respond(said.text),

@@ -126,7 +126,7 @@ def _read(messages: list[ModelMessage], results: list[ToolReturnPart]) -> Iterat
 
 def telling(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
     """Answer with the first line of every result that the prompt has."""
-    prompt = str(messages[-1].parts[-1].content)  # type: ignore[union-attr]
+    prompt = str(getattr(messages[-1].parts[-1], "content", ""))
     found = re.findall(r"^## (\w+)\n\n(.+)$", prompt, re.MULTILINE)
     return ModelResponse([TextPart("\n".join(f"{id_}: {line}" for id_, line in found) or prompt[:100])])
 
@@ -313,7 +313,9 @@ def research(inputs: dict[str, str], web: int | None = None) -> Report:
         if web is not None:
             print(f"open {running.serve(web, content=True).url}\n", flush=True)
         if inputs.get("kill") == "model" and inputs.get("model") == "local":
-            os.kill(running.child("research/model").pid, signal.SIGKILL)
+            pid = running.child("research/model").pid
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
         handle = running.submit(Task(GOAL))
         tell(handle)
         report = handle.result()

@@ -197,6 +197,7 @@ def quiet() -> Iterator[None]:
 
 
 PARSE = WorkerSpec(id="parse", actor=Parser, pool=PARSERS)
+DISPATCH: dict[str, Process | Ray] = {"process": Process(), "ray": Ray(num_cpus=1 / PARSERS)}
 ELSEWHERE = {
     place: WorkerSpec(
         id="parse",
@@ -206,7 +207,7 @@ ELSEWHERE = {
         dispatch=dispatch,
         start_timeout_s=120.0,  # a cluster that is busy, or grows by a node, takes long to start an actor
     )
-    for place, dispatch in {"process": Process(), "ray": Ray(num_cpus=1 / PARSERS)}.items()
+    for place, dispatch in DISPATCH.items()
 }
 TREE = SupervisorSpec(
     id="scan",
