@@ -50,6 +50,9 @@ def log_to_host(send: Callable[..., object], levels: Mapping[str, int]) -> None:
     logger.remove()
     logger.add(sink, level=0, format="{message}", catch=True)
     logging.root.handlers[:] = [_Relay(send)]
+    for each in logging.root.manager.loggerDict.copy().values():
+        if isinstance(each, logging.Logger):  # what its module has set up as it was imported: the host has the same
+            each.handlers[:], each.propagate = [], True
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
 

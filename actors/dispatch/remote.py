@@ -47,9 +47,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from actors.messaging.envelope import PackedMessage
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, Escalated, Failed, Later, Rejected, Signal
+from actors.model.log_lines import Place, place_of_error
 from actors.model.process_errors import NotPicklableError, RemoteError, RemoteTraceback
 from actors.model.raised import StandIn, cause_of, frames_of, is_a, is_exception, origins_of, with_cause
 from actors.validation.introspection import type_name
+from actors.validation.stack_text import exception_text
 
 Parts: TypeAlias = "list[Any]"
 """Pickle and the buffers that belong to it: whatever has the bytes."""
@@ -122,6 +124,8 @@ class PackedError(NamedTuple):
     """Pickle of its class, by name."""
     meaning: bytes | None = None
     """Pickle of a signal of ours that says as much, where its own class is one of the user's."""
+    place: Place | None = None
+    """Place of the user's code that raised it."""
 
 
 class Packed(PackedMessage):
@@ -188,7 +192,7 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
     except BaseException as second:  # noqa: BLE001 - it is the user's code
         text = f"<no text: its own code raised {type_name(type(second))}>"
     try:
-        frames = "".join(traceback.format_exception(type(error), error, frames_of(error))).rstrip()
+        frames = exception_text(error, frames_of(error)).rstrip()
     except BaseException:  # noqa: BLE001 - the same
         frames = "".join(traceback.format_tb(frames_of(error))).rstrip()
     pickled = _pickled(lambda: error)
@@ -197,7 +201,9 @@ def pack_error(error: BaseException, *, depth: int = CAUSES) -> PackedError:
     stopped = _stopped_below(error) if depth and told is None else None
     is_whole = pickled is not None and any(type(error) is kind for kind, *_ in _MEANINGS)
     meaning = _meaning_of(error, text) if is_a(error, Signal) and not is_whole else None
-    return PackedError(pickled, name, text, frames, told, stopped, _pickled(lambda: type(error)), meaning)
+    place = place_of_error(error, "")
+    kind = _pickled(lambda: type(error))
+    return PackedError(pickled, name, text, frames, told, stopped, kind, meaning, place if place.line else None)
 
 
 def _meaning_of(error: Any, text: str) -> bytes | None:
@@ -263,7 +269,7 @@ def _unpickled(pickled: bytes | None) -> object:
 
 def _traceback_of(packed_error: PackedError) -> RemoteTraceback:
     """Return the traceback of an error; what that stems from stands behind it, and in its text, so it is shown once."""
-    told = RemoteTraceback(packed_error.frames)
+    told = RemoteTraceback(packed_error.frames, packed_error.place)
     if packed_error.stopped is not None:
         told.__context__, told.__suppress_context__ = rebuilt(packed_error.stopped), True
     return told

@@ -16,6 +16,8 @@ LOGGED_TIME: Final = {SHOWN: "time of day"}
 """Metadata of a field in seconds since 1970."""
 LOGGED_ERROR: Final = {SHOWN: "error"}
 """Metadata of a field with the text of an error, also where it is in no repr."""
+LOGGED_PLACE: Final = {SHOWN: "at", KEPT: False}
+"""Metadata of a field with a place in code, at the end of the line; no journal keeps it."""
 IN_BRIEF: Final = {SHOWN: "in brief"}
 """Metadata of a field with an exception whose traceback an event before this one has: type and text on the line."""
 

@@ -14,6 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from loguru import logger
 
+from actors.model.process_errors import RemoteTraceback
+from actors.model.raised import cause_of, frames_of
+
 NAME: Final = "regrow"
 _OURS: Final = {"actors", "trees"}
 _LIBRARIES: Final = tuple({sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -125,6 +128,14 @@ def from_users(frames: TracebackType | None) -> TracebackType | None:
     """Return a traceback from the first frame on that is users' code; None: there is no such frame."""
     first = of_users(entries_of(frames))
     return first[0] if first else None
+
+
+def place_of_error(error: BaseException, otherwise: str, frames: TracebackType | None = None) -> Place:
+    """Return the place of users' code that raised an error, in whatever process. ``otherwise`` names it without one."""
+    cause = cause_of(error)
+    if isinstance(cause, RemoteTraceback) and cause.place is not None:
+        return Place(*cause.place)
+    return place_of(frames or frames_of(error), otherwise)
 
 
 def place_of(frames: TracebackType | None, otherwise: str) -> Place:

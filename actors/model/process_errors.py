@@ -99,9 +99,11 @@ class RemoteError(ActorsError, StandIn):
 class RemoteTraceback(Exception):  # noqa: N818 - it is no error, but where one was born
     """Frames of an exception in the process that raised it, as text: the ``__cause__`` of that exception here."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, place: tuple[str, str, str, int] | None = None) -> None:
         super().__init__(text)
         self.text = text
+        self.place = place
+        """Module, file, function and line of the user's code that raised it there."""
 
     def __str__(self) -> str:
         return f"\n\n{self.text}"

@@ -11,7 +11,7 @@ from actors.model.clock import local
 from actors.model.errors import Failed, StartError
 from actors.model.event_metadata import OUT_OF, SHOWN
 from actors.model.events import Event, InternalError, RequestFailed
-from actors.model.log_lines import Line, from_users, place_of, write
+from actors.model.log_lines import Line, from_users, place_of, place_of_error, write
 from actors.model.raised import cause_of, frames_of, is_a
 from actors.validation.error_text import described, in_brief, is_secret
 
@@ -29,9 +29,10 @@ def line_of(event: Event, errors: ErrorsInLog = "text") -> Line:
     """
     text, error, brief, frames = _told(event, errors)
     if error is None:
-        return Line(text, place_of(None if brief is None else frames_of(brief), event.name), worker=event.subject)
+        place = place_of(None, event.name) if brief is None else place_of_error(brief, event.name)
+        return Line(text, place, worker=event.subject)
     frames = frames or frames_of(error)
-    place = place_of(frames, event.name)
+    place = place_of_error(error, event.name, frames)
     if is_a(error, StartError) and error.hint and cause_of(error) is None:
         return Line(text, place, worker=event.subject)  # it says what to do, and its frames are ours
     if is_a(event, RequestFailed) or is_a(error, Failed):
@@ -65,6 +66,8 @@ def _told(event: Event, errors: ErrorsInLog) -> tuple[str, Any, Any, Any]:
             continue
         elif name == "stack":
             facts.append(f"\n{value}")
+        elif shown == "at":
+            why += [f"at {value}"] if value else []
         elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
             fact = _fact(value, shown)
             facts += [f"{name}={fact}"] if fact else []

@@ -14,6 +14,7 @@ from types import CodeType, TracebackType
 from typing import Any, Final, TypeAlias
 
 from actors.model.log_lines import entries_of, from_users
+from actors.model.process_errors import RemoteTraceback
 from actors.model.raised import cause_of, context_of, frames_of, members_of
 
 MOST_PLACES = 1024
@@ -36,7 +37,9 @@ def exception_text(error: BaseException, frames: TracebackType | None, *, is_who
         frames: of the error, where they are not in it any more.
         is_whole: with the frames of this library that come first.
     """
-    own = _shown(frames or frames_of(error), is_whole=is_whole)
+    own, cause = _shown(frames or frames_of(error), is_whole=is_whole), cause_of(error)
+    if own is None and isinstance(cause, RemoteTraceback):  # it was raised in a process, and by nobody here
+        return f"{cause.text}\n"
     alone = _alone(error)
     if alone is not None:
         stack = None if own is None else stack_of(own)

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from pydantic_core import PydanticSerializationError
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
+from actors.model.log_lines import place_of_error
 from actors.model.process_errors import NotPicklableError, RemoteTraceback
 from actors.model.raised import cause_of, is_a, kind_of
 from actors.tasks.model.outcome import (
@@ -68,7 +69,9 @@ def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
     outcome = _error_facts(error, crashed=crashed)
     if not isinstance(outcome, Failure):
         return outcome
-    return replace(outcome, told=text_of(outcome.error), types=_types(error))
+    place = place_of_error(error, "")
+    where = f"{place.file}:{place.line}" if place.line else ""
+    return replace(outcome, told=text_of(outcome.error), types=_types(error), where=where)
 
 
 def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PLR0911 - a table

@@ -108,6 +108,8 @@ class Failure:
     """The text of an error that user code raised: made once, where that code runs. Empty: made of ``error``."""
     types: tuple[type[BaseException], ...] = ()
     """The type of such an error, and that of the error within it; with them a ladder can do without the error."""
+    where: str = ""
+    """File and line of the user's code that raised such an error: ``tasks.py:12``; empty: it has none."""
 
     @property
     def text(self) -> str:

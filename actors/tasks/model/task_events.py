@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar
 
-from actors.model.event_metadata import LOGGED_ERROR, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import AttemptEvent, SubtaskEvent, TaskEvent
@@ -272,6 +272,8 @@ class SubtaskRetrying(AttemptEvent):
     """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
     keeps_steps: bool = field(default=False, metadata=UNLOGGED)
     """True where it was put off and its steps stand: the next attempt of the same worker goes on after them."""
+    where: str = field(default="", repr=False, metadata=LOGGED_PLACE)
+    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
 
 @record(frozen=True, slots=True)
@@ -288,6 +290,8 @@ class SubtaskFailed(AttemptEvent):
     counted: bool = field(default=False, metadata=UNLOGGED)
     max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
     """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
+    where: str = field(default="", repr=False, metadata=LOGGED_PLACE)
+    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
 
 @record(frozen=True, slots=True)

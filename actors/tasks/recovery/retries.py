@@ -159,11 +159,12 @@ def climbed(
         due = facts.now + decision.delay_s
         again = _again(node, end, failure.kind.value, failure.text, due, decision.standing, feedback=feedback)
         following = _number_of(node, failure.kind.value) + 1
-        return again.with_fields(max_attempts=ladder.last_attempt(rungs, decision.standing, following))
+        most = ladder.last_attempt(rungs, decision.standing, following)
+        return again.with_fields(max_attempts=most, where=failure.where)
     if isinstance(decision, ladder.AskPerson):
         return _escalated(state, node, failure, end, decision, facts)
     most = ladder.last_attempt(rungs, standing, _last_number(node, end))
-    return given_up(node, failure, end).with_fields(max_attempts=most)
+    return given_up(node, failure, end).with_fields(max_attempts=most, where=failure.where)
 
 
 def goes_on_with(following: Draft, node: SubtaskState) -> bool:

@@ -266,3 +266,22 @@ if __name__ == "__main__":
 
 def test_what_a_worker_in_a_process_logs_reaches_the_handlers_of_its_program(tmp_path: Path) -> None:
     assert ran(tmp_path, LOGS, PYTHONWARNINGS="always").split() == ["ok", "1"]
+
+
+def test_handlers_that_a_module_gives_its_own_logger_write_each_record_once_and_in_the_host(tmp_path: Path) -> None:
+    code = """
+class Show(logging.Handler):
+    def emit(self, record):
+        print("host" if os.getpid() == HOST else "process", record.getMessage(), flush=True)
+HOST = int(os.environ.setdefault("HOST_OF_TEST", str(os.getpid())))
+log = logging.getLogger("my.app")
+log.addHandler(Show())
+log.propagate = False
+log.setLevel(logging.INFO)
+def work(message):
+    log.info("done")
+if __name__ == "__main__":
+    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=work, dispatch="process")])) as tree:
+        tree.ref("p/w").ask(0, timeout=30)
+"""
+    assert ran(tmp_path, code).splitlines() == ["host done"]

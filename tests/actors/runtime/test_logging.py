@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from loguru import logger
 from actors import Failed
 from actors.logging import to_stdlib
 from actors.testing import settle
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from trees import Retry, StaticPlan, Subtask, SupervisorSpec, TaskFailedError, Tasks, Tree, WorkerSpec, start
 
 
 class Kept(logging.Handler):
@@ -103,6 +104,40 @@ def test_loguru_is_told_the_place_and_the_traceback_of_users_code_too(sink: io.S
     assert f"WARNING|{__name__}|handle|{RAISED_AT}|p/w: ChildExited" in text
     below = text.partition("Traceback (most recent call last):\n")[2].splitlines()
     assert below[0].strip().startswith(f'File "{__file__}", line {RAISED_AT}')
+
+
+def test_a_line_about_a_worker_in_a_process_has_the_place_there_and_the_traceback_from_there_on(kept: Kept) -> None:
+    worker = WorkerSpec(id="w", handle=handle, dispatch="process")
+    with start(SupervisorSpec(id="p", children=[worker])) as tree:
+        with pytest.raises(ValueError, match="broken"):
+            tree.ref("p/w").ask("broken")
+        crash(tree)
+    failed = next(each for each in kept.records if "RequestFailed" in each.getMessage())
+    exited = next(each for each in kept.records if "ChildExited reason=crashed" in each.getMessage())
+    assert failed.getMessage().endswith(f" at {__file__}:{RAISED_AT}")
+    for line in (failed, exited):
+        assert (line.pathname, line.funcName, line.lineno) == (__file__, "handle", RAISED_AT)
+    below = logging.Formatter().format(exited).partition("Traceback (most recent call last):\n")[2]
+    assert below.strip().startswith(f'File "{__file__}", line {RAISED_AT}')
+    assert f"{os.sep}actors{os.sep}execution" not in below
+
+
+def work(_: object, __: object) -> None:
+    raise ValueError("broken")
+
+
+@pytest.mark.parametrize("dispatch", ["auto", "process"])
+def test_the_line_of_an_attempt_that_failed_says_where(kept: Kept, dispatch: Any) -> None:
+    again = [Retry(max_attempts=2, initial_s=0.001, jitter=0.0)]
+    worker = WorkerSpec(id="w", execute=work, dispatch=dispatch)
+    tasks = Tasks(planner=StaticPlan([Subtask("w")]), on_failure=again)
+    with start(SupervisorSpec(id="p", tasks=tasks, children=[worker])) as tree, pytest.raises(TaskFailedError):
+        tree.run("work")
+    warned = [
+        each.getMessage() for each in kept.records if each.levelname == "WARNING" and "subtask=" in each.getMessage()
+    ]
+    assert [each.split()[1] for each in warned] == ["SubtaskRetrying", "SubtaskFailed"], warned
+    assert all(each.endswith(f" at {__file__}:{work.__code__.co_firstlineno + 1}") for each in warned), warned
 
 
 @pytest.mark.parametrize(("message", "kind"), [("failed", Failed), ("expected", LookupError)])
