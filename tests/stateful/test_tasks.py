@@ -167,6 +167,7 @@ class Hold:
         self.task = self.unit.partition("/")[0]
         self.key: str = context.idempotency_key
         self.attempt: int = context.attempt
+        self.plan: int = context.inputs.get("plan", 0)
         self.is_busy, self.has_asked = True, False
         self.asked: set[str] = set()
         self.steps: Counter[str] = Counter()
@@ -197,6 +198,8 @@ class World:
         self.limit = 1
         self.groups = False
         """Whether a crash restarts all."""
+        self.threads_end = False
+        """True while threads are given up: another attempt may begin before the model knows it."""
         self.limited: set[str] = set()
         """Subtasks that may run for a time only."""
         self.holds: list[Hold] = []
@@ -224,6 +227,8 @@ class World:
         self.last_worker: dict[str, str] = {}
         self.steps: set[tuple[object, ...]] = set()
         """Steps that were acknowledged."""
+        self.plans = 0
+        """Plans that were made for teams. A team that is tried again makes another one, and its members begin anew."""
         self.used: Counter[str] = Counter()
         self.reviews: Counter[str] = Counter()
         self.journals: dict[str, list[TaskEvent]] = defaultdict(list)
@@ -287,7 +292,8 @@ class World:
 
     def may_be_lost(self, hold: Hold) -> bool:
         """Whether its thread may have been given up without the model knowing it yet."""
-        return hold.is_sync and (self.groups or self.has_limit(hold) or hold.task in self.doomed)
+        is_ending = self.groups or self.threads_end or self.has_limit(hold) or hold.task in self.doomed
+        return hold.is_sync and is_ending
 
     def most(self, of_team: bool) -> int:
         return TEAM_SLOTS if of_team else self.limit
@@ -348,7 +354,7 @@ class World:
         name = f"step-{keep}"
         hold.steps[name] += 1
         turn = (hold.key, hold.worker, self.turn[hold.unit]) if keep == "attempt" else ()
-        known = (hold.unit, *turn, name, hold.steps[name])
+        known = (hold.unit, hold.plan, *turn, name, hold.steps[name])
 
         def made() -> str:
             with self.changed:
@@ -462,13 +468,16 @@ class World:
     def plan_of_team(self, task: Any, _: Any, __: Any) -> Plan:
         unit, members = task.inputs["unit"], task.inputs.get("members", 1)
         id_ = unit.partition("/")[2].replace(">", ".")
+        with self.changed:
+            self.plans += 1
+            number = self.plans
         return Plan(
             [
                 Subtask(
                     f"{id_}-{at}",
                     worker="xy"[at % 2],
                     depends_on=[f"{id_}-0"] if at == 2 else [],
-                    inputs={"unit": f"{unit}-{at}"},
+                    inputs={"unit": f"{unit}-{at}", "plan": number},
                     on_failure=LADDERS["retry" if at == 0 else "none"],
                 )
                 for at in range(members)
@@ -756,11 +765,13 @@ class TaskModel(RuleBasedStateMachine):
 
     @rule(child=st.sampled_from(["orchestrator", "a", "b", "c", "p", "team", "team/x", "team/orchestrator"]))
     def terminate(self, child: str) -> None:
+        self.world.threads_end = child == "b"
         with suppress(ChildError, UnknownPathError, ActorStoppedError):
             self.host.terminate_child(f"r/{child}")
             self.down.add(child)
             if child == "b":
                 self.lose_threads()
+        self.world.threads_end = False
 
     @precondition(lambda self: self.down)
     @rule(pick=st.integers(0, 9))

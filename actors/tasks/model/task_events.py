@@ -272,7 +272,7 @@ class SubtaskRetrying(AttemptEvent):
     """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
     keeps_steps: bool = field(default=False, metadata=UNLOGGED)
     """True where it was put off and its steps stand: the next attempt of the same worker goes on after them."""
-    where: str = field(default="", repr=False, metadata=LOGGED_PLACE)
+    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
     """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
 
@@ -290,7 +290,7 @@ class SubtaskFailed(AttemptEvent):
     counted: bool = field(default=False, metadata=UNLOGGED)
     max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
     """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
-    where: str = field(default="", repr=False, metadata=LOGGED_PLACE)
+    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
     """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
 
