@@ -951,6 +951,8 @@ class TaskModel(RuleBasedStateMachine):
                 done.add(event.subtask)
             elif isinstance(event, Compensated):
                 done.discard(event.subtask)
+                if event.error:  # a person gave it up: what was done in a team, too
+                    done = {id_ for id_ in done if not id_.startswith(f"{event.subtask}-")}
             elif isinstance(event, Compensating):
                 above = {id_ for id_ in done if event.subtask in self.needs_of(name, id_)}
                 if above:
