@@ -8,6 +8,7 @@ may return anything that has such attributes, and mean it: of a function only wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -89,9 +90,10 @@ def _unwrapped_in(done: Done) -> Done:
     found = unwrap_returned(done.value)
     if found is done.value:
         return done
-    said = found if type(found) is Done else Done(found)
+    if type(found) is not Done:
+        return replace(done, value=found)
     says_nothing = type(done.usage) is Usage and done.usage == NO_USAGE  # another object where it came from a process
-    return said if says_nothing else Done(said.value, done.usage)
+    return replace(done, value=found.value, usage=found.usage if says_nothing else done.usage)
 
 
 def _of_run(result: Any) -> Any:

@@ -20,6 +20,7 @@ from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults, GivenValues
 from actors.tasks.execution.limited_code import LimitedCode
+from actors.tasks.execution.prompt import NO_NOTES, Notes
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere
@@ -48,6 +49,10 @@ class ContextValues(NamedTuple):
     results: dict[str, Any]
     metadata: Mapping[str, Any]
     revision: Revision = NO_REVISION
+    part: str = ""
+    """Goal of the team that it is done in; empty: the whole task."""
+    notes: Notes = NO_NOTES
+    """Notes on results, by id."""
 
     @property
     def is_light(self) -> bool:
@@ -98,6 +103,15 @@ class Context(GivenValues):
     def _regrow_limited(self, what: str) -> LimitedCode:
         """Return the context for a call of the user's code beside the work: a prompt, say."""
         return LimitedCode(self._attempt, what)
+
+    @property
+    def part(self) -> str:
+        """Goal of the part of the task that its team has; empty where it is in no team."""
+        return self._values.part
+
+    @property
+    def _regrow_notes(self) -> Notes:
+        return self._values.notes
 
     @property
     def task_id(self) -> str:
@@ -402,6 +416,11 @@ class Context(GivenValues):
 def unpack(context: Context) -> None:
     """Make the copies for the worker's code now, on this thread."""
     _ = context.inputs, context.results, context.previous, context.state
+
+
+def notes_of_member(team: ContextValues | None, own: Notes) -> Notes:
+    """Return notes on the results that a member of a team sees."""
+    return {**team.notes, **own} if team is not None and team.notes else own
 
 
 def results_of_member(team: ContextValues | None, own: dict[str, Any]) -> dict[str, Any]:

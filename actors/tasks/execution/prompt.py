@@ -1,54 +1,179 @@
-"""Prompt of an agent: a task and its context as one text, the same for the same facts.
+"""Prompts: what a worker, planner, reviewer or synthesizer is shown, packed into ``context_tokens`` by importance.
 
-In this order: the instruction; the goal of the whole task, where it is another one; inputs; results of what it depends
-on; what was said about the last answer; the last answer itself. Each part has a heading, but for the instruction: alone
-it is the whole prompt. A text stands there as it is, anything else as JSON. Inputs, results and the last answer share
-``context_tokens``: small ones are whole, of the others each is cut to the same share, and a note says how much.
+``pack`` is the one function that decides what is shortened. Prompts are made of parts; each has an importance: goal and
+plan come first, then results that somebody depends on, then the rest (inputs, a last answer). ``Done(value,
+summary=..., importance=...)`` changes both for its result.
+
+What a call of a planner, reviewer or synthesizer may show is a contextvar (``showing``), because these are called with
+plain tasks, plans and dicts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.tasks.execution.off_loop import called_beside, off_loop
 from actors.tasks.model.policy import Respond
 from actors.tasks.results.tokens import estimate_tokens
 
+GOAL: Final = 1.0
+"""Importance of the goal, and of the instruction."""
+PLAN: Final = 0.9
+"""Importance of the plan, the catalogue, and of what was said about the last answer."""
+RESULT: Final = 0.7
+"""Importance of a result, where its ``Done`` says nothing else."""
+REST: Final = 0.3
+
+CONTEXT_TOKENS: Final = 100_000
+"""Tokens of a prompt that is made outside of a tree."""
+SUMMARY_CHARS: Final = 200
 _CHARS_A_TOKEN: Final = 0.5
 """Fewest characters that are worth a token: emoji take two tokens each. So short texts need no count."""
+_LEAST_TOKENS: Final = 50
+"""Tokens that each part keeps, however important others are, as long as half of what is left suffices for that."""
 
 
 @dataclass(slots=True)
-class _Part:
-    """One value of a section."""
+class Part:
+    """One part of a prompt. ``pack`` may shorten its text."""
 
     title: str
     text: str
+    importance: float = REST
+    summary: str = ""
+    """Stands in its place where the whole text has no room; empty: its beginning does."""
+
+
+class Note(NamedTuple):
+    """What is known of a result beside its value."""
+
+    summary: str = ""
+    """As its ``Done`` has it."""
+    importance: float | None = None
+    """From 0 to 1; None: that of any result."""
+    passed: bool = False
+    """True if a review has let it pass."""
+
+
+Notes: TypeAlias = Mapping[str, Note]
+NO_NOTE: Final = Note()
+NO_NOTES: Final[Notes] = {}
+
+
+class Shown(NamedTuple):
+    """What prompts may show that are made here."""
+
+    tokens: int = CONTEXT_TOKENS
+    notes: Notes = NO_NOTES
+
+
+_SHOWN: Final[ContextVar[Shown]] = ContextVar("shown_in_prompts", default=Shown())  # noqa: B039 - nobody changes it
+
+
+@contextmanager
+def showing(shown: Shown) -> Iterator[None]:
+    """Have prompts that are made within show no more than this."""
+    token = _SHOWN.set(shown)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def shown_here() -> Shown:
+    """Return what a prompt that is made here may show."""
+    return _SHOWN.get()
+
+
+# -- packing -----------------------------------------------------------------------------------------------------
+
+
+def pack(parts: Iterable[Part], most_tokens: int) -> None:
+    """Shorten texts until all of them together are worth at most ``most_tokens``. Headings and notes come on top.
+
+    The most important parts are kept whole as far as they fit; a few tokens are kept for each of the others. Of parts
+    that are equally important, small ones are whole, and the others get an equal share. A part without room for its
+    text is its summary, or its beginning; a note says how much that is.
+    """
+    ranked = sorted(parts, key=lambda part: -part.importance)
+    if sum(len(part.text) for part in ranked) <= most_tokens * _CHARS_A_TOKEN:
+        return
+    sized = [(estimate_tokens(part.text), part) for part in ranked]
+    left, below = most_tokens, sum(min(tokens, _LEAST_TOKENS) for tokens, _ in sized)
+    for _, equals in groupby(sized, key=lambda each: each[1].importance):
+        group = sorted(equals, key=lambda each: each[0])
+        below -= sum(min(tokens, _LEAST_TOKENS) for tokens, _ in group)
+        left -= _shared(group, left - min(below, left // 2))
+
+
+def _shared(group: Sequence[tuple[int, Part]], room: int) -> int:
+    """Give parts, the smallest first, equal shares of the room; how many tokens they took."""
+    left = room
+    for place, (tokens, part) in enumerate(group):
+        share = left // (len(group) - place)
+        left -= tokens if tokens <= share else _shorten(part, tokens, share)
+    return room - left
+
+
+def _shorten(part: Part, tokens: int, share: int) -> int:
+    """Make a text worth at most ``share`` tokens; how many it is worth then."""
+    whole = len(part.text)
+    if part.summary and (short := estimate_tokens(part.summary)) <= share:
+        part.text = f"{part.summary}\n[summary: the whole text has {whole:,} characters]"
+        return short
+    kept = whole * share // tokens
+    part.text = f"{part.text[:kept]}\n[cut: {kept:,} of {whole:,} characters are shown]"
+    return share
+
+
+def text_of(value: object) -> str:
+    """Return a value as it stands in a prompt: a text as it is, anything else as JSON."""
+    return str.__str__(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def parts_of(results: Mapping[str, Any], notes: Notes) -> list[Part]:
+    """Return a part for each result; in order."""
+    found = []
+    for id_, value in results.items():
+        note = notes.get(id_, NO_NOTE)
+        found.append(Part(id_, text_of(value), RESULT if note.importance is None else note.importance, note.summary))
+    return found
+
+
+def summarized(part: Part) -> None:
+    """Make a part its summary; where it has none, its beginning, in one line."""
+    if part.summary:
+        part.text = part.summary
+    elif len(part.text) > SUMMARY_CHARS:
+        part.text = f"{' '.join(part.text[:SUMMARY_CHARS].split())} ..."
+
+
+# -- the prompt of a worker --------------------------------------------------------------------------------------
 
 
 def render_prompt(task: Any, context: Any) -> str:
-    """Render what an agent is told: instruction, goal, inputs, results by id, feedback, and its last answer."""
-    instruction = str(task)
-    inputs = _parts(context.inputs)
-    results = _parts(context.results)
-    previous = context.previous
-    last = [] if previous is None else [_Part("", _text(previous))]
-    _cut([*inputs, *results, *last], context.context_tokens)
-    sections = [instruction]
-    if context.goal and context.goal != instruction:
-        sections.append(f"# Goal of the whole task\n\n{context.goal}")
-    sections += _section("Inputs", inputs)
-    sections += _section("Results", results)
-    feedback = context.feedback
-    if feedback and _is_answer(feedback, context.answers):
-        sections.append(f"# Answer of a person\n\n{feedback}")
-    elif feedback:
-        sections.append(f"# Feedback\n\nYour last answer was not accepted: {feedback}")
-    sections += _section("Your last answer", last)
+    """Render what an agent is told: a task and its context as one text, the same for the same facts.
+
+    In this order: the instruction; the goal of the whole task, and in a team its part of that, where they are others;
+    inputs; results by id; what was said about the last answer; the last answer. Each has a heading, but for the
+    instruction. All together is packed into ``context_tokens``.
+    """
+    told, goals = Part("", str(task), GOAL), _goals(str(task), context)
+    inputs = [Part(name, text_of(value)) for name, value in sorted(context.inputs.items())]
+    results = parts_of(dict(sorted(context.results.items())), getattr(context, "_regrow_notes", {}))
+    said, previous = _said(context), context.previous
+    last = [] if previous is None else [Part("", text_of(previous))]
+    pack([told, *goals, *inputs, *results, *said, *last], context.context_tokens)
+    sections = [told.text, *(f"# {part.title}\n\n{part.text}" for part in goals)]
+    sections += [*_section("Inputs", inputs), *_section("Results", results)]
+    sections += [*(f"# {part.title}\n\n{part.text}" for part in said), *_section("Your last answer", last)]
     return "\n\n".join(sections)
 
 
@@ -59,34 +184,22 @@ async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] =
     return await called_beside(context, "prompt=", render, task, context)
 
 
-def _parts(values: Mapping[str, Any]) -> list[_Part]:
-    return [_Part(name, _text(values[name])) for name in sorted(values)]
+def _goals(instruction: str, context: Any) -> list[Part]:
+    goals = [("Goal of the whole task", context.goal), ("Your team's part of it", getattr(context, "part", ""))]
+    return [Part(title, goal, GOAL) for title, goal in goals if goal and goal != instruction]
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+def _said(context: Any) -> list[Part]:
+    """Return what was said about the last answer: by a person who has responded, or by a review."""
+    feedback, answers = context.feedback, context.answers
+    if not feedback:
+        return []
+    if answers and isinstance(answers[-1], Respond) and answers[-1].text == feedback:
+        return [Part("Answer of a person", feedback, PLAN)]
+    return [Part("Feedback", f"Your last answer was not accepted: {feedback}", PLAN)]
 
 
-def _section(heading: str, parts: list[_Part]) -> list[str]:
+def _section(heading: str, parts: list[Part]) -> list[str]:
     if not parts:
         return []
     return [f"# {heading}", *(f"## {part.title}\n\n{part.text}" if part.title else part.text for part in parts)]
-
-
-def _is_answer(feedback: str, answers: list[Any]) -> bool:
-    """True where the feedback is what a person has responded, and not that of a review."""
-    return bool(answers) and isinstance(answers[-1], Respond) and answers[-1].text == feedback
-
-
-def _cut(parts: list[_Part], most: int) -> None:
-    """Cut the largest parts, each to the same share, until all of them together are worth ``most`` tokens."""
-    if sum(len(part.text) for part in parts) <= most * _CHARS_A_TOKEN:
-        return
-    sized = sorted(((estimate_tokens(part.text), part) for part in parts), key=lambda each: each[0])
-    left = most
-    for place, (tokens, part) in enumerate(sized):
-        share = left // (len(sized) - place)
-        if tokens > share:
-            kept = len(part.text) * share // tokens
-            part.text = f"{part.text[:kept]}\n[cut: {kept:,} of {len(part.text):,} characters are shown]"
-        left -= min(tokens, share)

@@ -30,7 +30,7 @@ from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model import write_checks
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
-from actors.tasks.model.outcome import Done, InvalidResultError
+from actors.tasks.model.outcome import MOST_CHARS, Done, InvalidResultError, plain_text
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import SMALL_CHARS, is_plain, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
@@ -180,7 +180,8 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         InvalidResultError: it does not fit the declared ``output``, or is nothing that can be stored.
         Exception: a signal that was returned.
     """
-    result = _value_of(attempt, result)
+    said = _done_of(attempt, result)
+    result = said.value
     if attempt.spec.form is not None:
         return Done(attempt.spec.form(result), attempt.used)
     adapter = attempt.spec.adapter
@@ -201,11 +202,11 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
         with LimitedCode(attempt, "count_tokens="):
             tokens = _tokens_of(result, count)
         attempt.note(AttemptOutcome(tokens=tokens))
-    return Done(result, attempt.used)
+    return Done(result, attempt.used, said.summary, said.importance)
 
 
-def _value_of(attempt: Attempt, result: Any) -> Any:
-    """Return value without what came with it: usage is counted, also where the rest is no result."""
+def _done_of(attempt: Attempt, result: Any) -> Done:
+    """Return what it has said of its result, checked; usage is counted, also where the rest is no result."""
     result = unwrap_returned(result) if attempt.spec.form is None else unwrap_result(unwrap_returned(result))
     if isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
@@ -215,11 +216,17 @@ def _value_of(attempt: Attempt, result: Any) -> Any:
             "write raise Escalated('...'); to be tried again raise an error."
         )
     if not isinstance(result, Done):
-        return result
+        return Done(result)
     usage = _counted(result.usage)
     if usage is not NO_USAGE:
         attempt.use(usage)
-    return result.value
+    summary: object = result.summary
+    importance: object = result.importance
+    if not isinstance(summary, str) or len(summary) > MOST_CHARS:
+        raise InvalidResultError(f"Done.summary: expected a text of at most {MOST_CHARS:,} characters")
+    if importance is not None and not (isinstance(importance, (int, float)) and 0 <= importance <= 1):
+        raise InvalidResultError("Done.importance: expected a number from 0 to 1")
+    return Done(result.value, usage, plain_text(summary), None if importance is None else float(importance))
 
 
 def _tokens_of(value: Any, count: Callable[[str], int]) -> int | None:

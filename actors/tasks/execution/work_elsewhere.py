@@ -12,6 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.blocking import require_thread
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _SEEN: Final = (
     *("goal", "attempt", "idempotency_key", "task_id", "path", "inputs", "results", "metadata", "revision"),
     *("previous", "state", "feedback", "history", "answers", "answer", "context_tokens", "is_light", "used_before"),
+    *("part", "_regrow_notes"),
 )
 """Attributes of a context that cross as they are."""
 
@@ -76,7 +78,7 @@ class WorkElsewhere(SystemMessage):
         """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
         with LimitedCodeElsewhere(self.calls, RESULTS_CLASS):
             if type(value) is Done:
-                return Done(stored_form(value.value), value.usage)
+                return replace(value, value=stored_form(value.value))
             return stored_form(value)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:

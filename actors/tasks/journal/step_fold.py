@@ -85,6 +85,10 @@ def _reviewed(state: TaskState, event: task_events.Reviewed) -> None:
         state.notes.append(f"reviewer: {event.error}")
     if event.checks and event.best_effort:
         state.notes.append(f"review: not passed: {event.checks}")
+    if not event.error and (event.passed or event.rerun):
+        for id_ in event.subtasks or state.nodes:
+            node = state.nodes[id_]
+            node.passed = node.passed or (node.status is SUCCEEDED and id_ not in {*event.rerun, *event.rejected})
     open_ = {} if event.best_effort else dict.fromkeys(event.rejected, event.checks)
     if state.review.each:
         _reviewed_each(state, event, open_)

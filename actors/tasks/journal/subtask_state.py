@@ -87,6 +87,9 @@ class SubtaskState:
     first: str | None = None  # whose ladder it climbs: who had it first since it stood at the foot
     value: Any = None
     tokens: int | None = None  # what it is worth, by the user's counter
+    summary: str = ""  # of its result, as ``Done`` has it
+    importance: float | None = None
+    passed: bool = False  # a review has let its present result pass
     error: str = ""
     """Why it failed, was skipped or cancelled; or of the last attempt."""
     kind: str = ""

@@ -243,6 +243,7 @@ class TaskState:
         if node.acts and node.status is RUNNING:  # else a person gave the result
             node.acts[-1].succeeds(event.value)
         node.value, node.tokens, node.best_effort = event.value, event.tokens, event.best_effort
+        node.summary, node.importance, node.passed = event.summary, event.importance, False
         node.error, node.kind, node.kept = "", "", None
         if node.id in self.compensated:
             self.compensated.remove(node.id)  # it was undone, and is done again

@@ -23,6 +23,10 @@ class Done:
 
     value: Any
     usage: Usage = NO_USAGE
+    summary: str = ""
+    """Stands for the value in a prompt that has no room for all of it, and in reviews after one that it has passed."""
+    importance: float | None = None
+    """From 0 to 1, where the goal has 1 and a result that says nothing 0.7: what a prompt keeps first."""
 
 
 class FailureKind(StrEnum):

@@ -250,6 +250,9 @@ class SubtaskSucceeded(AttemptEvent):
     """Tokens of the value, by the user's counter; None: not counted."""
     best_effort: bool = False
     """True where a team has returned its best effort: its review has not passed, or could not be made."""
+    summary: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """As ``Done(value, summary=...)`` has it."""
+    importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
 
 
 @record(frozen=True, slots=True)

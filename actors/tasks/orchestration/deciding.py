@@ -53,7 +53,8 @@ class Deciding:
             count(is_left=True)
             said, used = attempt.code_outcome, attempt.take_used()
             done = (attempt.spec.worker, node.attempt, outcome.value, used, said.tokens, said.best_effort)
-            self._recording.emit(state, task_events.SubtaskSucceeded, node.id, *done)
+            noted = outcome.summary, outcome.importance
+            self._recording.emit(state, task_events.SubtaskSucceeded, node.id, *done, *noted)
         else:
             began, used = attempt.started is not None, attempt.take_used()
             end = retries.AttemptEnd(attempt.spec.worker, began, attempt.ended_by, used)

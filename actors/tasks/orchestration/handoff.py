@@ -23,7 +23,7 @@ from actors.tasks.execution import attempt as ending
 from actors.tasks.execution.attempt import Attempt, AttemptEnded
 from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_steps import NO_STEPS
-from actors.tasks.execution.context import ContextValues, results_of_member
+from actors.tasks.execution.context import ContextValues, notes_of_member, results_of_member
 from actors.tasks.execution.revision import NO_REVISION, Revision, revision_of_member, work_of
 from actors.tasks.journal.effect_record import UNBEGUN
 from actors.tasks.journal.reporting import kept_results, total_usage
@@ -35,6 +35,7 @@ from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import NO_USAGE, Budget, Subtask, instructed
 from actors.tasks.model.task_errors import AttemptLostError, StoreError
 from actors.tasks.orchestration.attempt_table import RunningAttempt, attempt_key
+from actors.tasks.orchestration.task_results import notes_of
 from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 if TYPE_CHECKING:
@@ -80,13 +81,15 @@ class AttemptHandoff:
         team = core.runtime.attempt_of(state) if state.parent is not None else None
         results = self._parts.results.cache.results(state, spec.depends_on) if spec.depends_on else {}
         values = ContextValues(
-            goal,
+            goal if team is None else team.spec.values.goal,
             node.attempt,
             f"{state.id}/{node.id}/{node.act}",
             {**inputs, **own} if inputs or own else {},
             results if team is None else results_of_member(team.spec.values, results),
             state.metadata_of(node.id) if state.has_metadata else state.task.metadata,
             NO_REVISION if team is None and node.is_new else self._revision(state, node, team, entry),
+            "" if team is None else goal,
+            notes_of_member(None if team is None else team.spec.values, notes_of(state, results)),
         )
         return AttemptSpec(
             attempt_key(state, node, node.attempt),

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.prompt import NO_NOTES, Notes, Shown, showing
 from actors.tasks.model.model_call import recognised_model, reporting, with_usage
 from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import Usage
@@ -43,6 +44,8 @@ class StageCode:
     read: Callable[[Any], Any] = _as_it_is
     named: Mapping[str, Any] = field(default_factory=dict)
     """Arguments that it gets by name."""
+    notes: Notes = field(default_factory=dict)
+    """Notes on the results that it sees."""
 
     def with_args(self, args: tuple[Any, ...]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
         """Return the code as a detached call makes it, with arguments that it may change. Sync code is off the loop."""
@@ -50,7 +53,7 @@ class StageCode:
 
         async def sync(_subtask: Any, context: Any) -> Any:
             def aside() -> Any:
-                with reporting(partial(_use, context)):
+                with reporting(partial(_use, context)), showing(Shown(context.context_tokens, self.notes)):
                     return call(*map(copied, args), **named)
 
             said = await off_loop(aside)
@@ -59,13 +62,15 @@ class StageCode:
 
         async def on_loop(_subtask: Any, context: Any) -> Any:
             copies = await off_loop(lambda: [copied(each) for each in args])
-            with reporting(partial(_use, context)):
+            with reporting(partial(_use, context)), showing(Shown(context.context_tokens, self.notes)):
                 return with_usage(await call(*copies, **named))
 
         return on_loop if is_async(call) else sync
 
 
-def code_of(code: Any, verb: str, feedback: str = "", subtasks: Collection[str] = ()) -> StageCode:
+def code_of(
+    code: Any, verb: str, feedback: str = "", subtasks: Collection[str] = (), notes: Notes = NO_NOTES
+) -> StageCode:
     """Return the code of a step. Steps that ask a model have a call and a reader as methods.
 
     Args:
@@ -73,6 +78,7 @@ def code_of(code: Any, verb: str, feedback: str = "", subtasks: Collection[str] 
         verb: name of that method.
         feedback: for code that has a parameter of this name.
         subtasks: those that a reviewer is to speak of.
+        notes: on the results that it sees.
     """
     model = recognised_model(code)
     if model is not None:
@@ -82,7 +88,7 @@ def code_of(code: Any, verb: str, feedback: str = "", subtasks: Collection[str] 
     if isinstance(code, (ModelPlanner, ModelReviewer, ModelSynthesizer)) and getattr(type(code), verb, None) in _OURS:
         call = code.ask
         read = partial(code.read, subtasks=subtasks) if isinstance(code, ModelReviewer) else code.read
-    return StageCode(call, read, {"feedback": feedback} if feedback and takes_feedback(call) else {})
+    return StageCode(call, read, {"feedback": feedback} if feedback and takes_feedback(call) else {}, notes)
 
 
 def _use(context: Any, usage: Usage) -> None:

@@ -33,6 +33,7 @@ from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, SubtaskStatus, Task, Usage
 from actors.tasks.model.task_errors import AttemptTimeoutError, NoCapableWorkerError
 from actors.tasks.orchestration.stage_code import StageCode, code_of
+from actors.tasks.orchestration.task_results import notes_of
 from actors.tasks.planning.check import check_plan, resolved_plan
 from actors.tasks.planning.keyword import KeywordPlanner, known_of, left_out
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
@@ -172,7 +173,7 @@ class TaskStages:
     def _review(self, state: TaskState) -> None:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
         ids = tuple(state.review.waiting) if state.review.each else planned_results(state)
-        code = code_of(self._port.settings.reviewer, "review", state.stage.feedback, ids)
+        code = code_of(self._port.settings.reviewer, "review", state.stage.feedback, ids, notes_of(state, ids))
         args = (state.task, state.plan or Plan(subtasks=[]), self._results.of(state, ids))
 
         def verdict_of(said: object) -> object:
@@ -194,7 +195,7 @@ class TaskStages:
                 combined = synthesizer.combine(*args)
             self._record(state, stage_ends.combined(combined, NO_USAGE))
         else:
-            code = code_of(synthesizer, "combine", state.stage.feedback)
+            code = code_of(synthesizer, "combine", state.stage.feedback, notes=notes_of(state, args[1]))
             self._run(state, "combine", code, args, lambda said: json_form(code.read(said)))
 
     # -- running one ---------------------------------------------------------------------------------------

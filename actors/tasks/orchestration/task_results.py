@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
+from actors.tasks.execution.prompt import Note, Notes
 from actors.tasks.recovery.next_step import StageFacts, planned_results
 from actors.tasks.results.result_cache import ResultCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from actors.tasks.journal.effect_record import EffectRecord
     from actors.tasks.journal.kept_steps import KeptSteps
@@ -64,3 +65,13 @@ class TaskResults:
         """Return the facts that decide what is next for a task."""
         port = self._port
         return StageFacts(port.settings, port.time(), port.system.random, partial(self.all, state), is_busy)
+
+
+def notes_of(state: TaskState, results: Iterable[str]) -> Notes:
+    """Return what is known of these results beside their values."""
+    found = {}
+    for id_ in results:
+        node = state.nodes[id_]
+        if node.summary or node.importance is not None or node.passed:
+            found[id_] = Note(node.summary, node.importance, node.passed)
+    return found

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from actors.tasks.execution.prompt import GOAL, PLAN, REST, Part, pack, shown_here
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Budget, Task
 from actors.tasks.planning.replanning import ReplanFeedback
@@ -54,20 +55,21 @@ def planner_prompt(
         schema: JSON schema of the plan. None: whoever calls the model holds it to the schema.
     """
     rules = _SLOT_RULES.format(names=", ".join(slots), example=_example(task, catalogue, slots)) if slots else _RULES
+    told = feedback
+    if feedback and not isinstance(feedback, ReplanFeedback):
+        told = f"Your last plan was refused. Mend all of this:\n{feedback}"
+    goal, wrong = Part("Goal:", task.goal, GOAL), Part("", told, PLAN)
+    inputs = Part("Inputs, which every subtask sees:", _inputs(task.inputs), REST)
+    who = Part("Catalogue:", _json([_described(row) for row in catalogue]), PLAN)
+    pack([goal, inputs, who, wrong], shown_here().tokens)
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
-        f"Goal:\n{task.goal}",
-        f"Inputs, which every subtask sees:\n{_inputs(task.inputs)}" if task.inputs else "",
-        f"Catalogue:\n{_json([_described(row) for row in catalogue])}",
+        *(f"{part.title}\n{part.text}" for part in (goal, inputs, who) if part.text),
         f"JSON schema of the plan:\n{json.dumps(schema)}" if schema is not None else "",
         rules,
-        feedback if isinstance(feedback, ReplanFeedback) else _refused(feedback),
+        wrong.text,
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _refused(feedback: str) -> str:
-    return f"Your last plan was refused. Mend all of this:\n{feedback}" if feedback else ""
 
 
 def _example(task: Task, catalogue: Catalogue, slots: tuple[str, ...]) -> str:

@@ -89,7 +89,7 @@ class Tasks(SpecModel, frozen=True):
     max_subtasks: Annotated[int, Field(ge=1)] = 50
     """Subtasks of one plan. A plan with more is refused."""
     context_tokens: Annotated[int, Field(ge=1)] = 100_000
-    """Tokens of one task's results that are held in memory. The rest is read from the journal when it is needed."""
+    """Tokens of a prompt: of what it shows of goal, plan, inputs and results. The most important comes first."""
     on_failure: LadderField = DEFAULT_LADDER
     """The ladder of workers that have none of their own. Not given: a team without one is not tried again,
     because its members were."""

@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
+from actors.tasks.execution.prompt import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.results.review import InvalidVerdictError, as_verdict, parsed_answer
-from actors.tasks.results.synthesis import PROMPT_CHARS, text_of_result
 from actors.validation.validation_messages import type_phrase, value_phrase
 
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
@@ -73,15 +73,18 @@ class ModelReviewer:
     def prompt(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> str:
         """Return the text that the model is given."""
         said = {subtask.id: subtask.instruction or task.goal for subtask in plan.subtasks}
-        share = PROMPT_CHARS // max(1, len(results))
+        shown, goal = shown_here(), Part("Goal", task.goal, GOAL)
+        told = {id_: Part(id_, said.get(id_, ""), PLAN) for id_ in results}
+        found = parts_of(results, shown.notes)
+        for part in found:
+            if shown.notes.get(part.title, NO_NOTE).passed:
+                summarized(part)
+        pack([goal, *told.values(), *found], shown.tokens)
         parts = [
-            f"Goal:\n{task.goal}",
+            f"Goal:\n{goal.text}",
             "Criteria:\n" + "\n".join(f"{name}: {text}" for name, text in _named(self.criteria).items()),
             _RULES,
-            *(
-                f"## Subtask {id_}\nInstruction: {said.get(id_, '')}\nResult:\n{text_of_result(value, share)}"
-                for id_, value in results.items()
-            ),
+            *(f"## Subtask {part.title}\nInstruction: {told[part.title].text}\nResult:\n{part.text}" for part in found),
             f"Your last answer was refused. Mend all of this:\n{feedback}" if feedback else "",
         ]
         return "\n\n".join(part for part in parts if part)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import json
 from typing import Any, Final
 
 from actors.model.errors import Failed
+from actors.tasks.execution.prompt import GOAL, Part, pack, parts_of, shown_here
 from actors.tasks.model.model_call import answer_of, as_call, ask_for_words, name_of_call
 from actors.tasks.model.task import Task
 
@@ -71,22 +71,11 @@ class ModelSynthesizer:
     @staticmethod
     def prompt(task: Task, results: dict[str, Any]) -> str:
         """Return the text that the model is given."""
-        parts = [
-            f"Goal: {task.goal}",
-            "Answer the goal from these results. Use all of them; add nothing that is not there.",
-        ]
-        parts += [f"## {id_}\n{text_of_result(value, PROMPT_CHARS // len(results))}" for id_, value in results.items()]
-        return "\n\n".join(parts)
-
-
-PROMPT_CHARS: Final = 400_000
-"""Characters of results in one prompt, at most: some 100,000 tokens. Each result has an equal share."""
-
-
-def text_of_result(value: object, most: int) -> str:
-    """A result as text, or the beginning of that; how much is cut off is said."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= most else f"{text[:most]}\n... ({len(text) - most:,} more characters are cut off)"
+        shown, goal = shown_here(), Part("Goal", task.goal, GOAL)
+        found = parts_of(results, shown.notes)
+        pack([goal, *found], shown.tokens)
+        rule = "Answer the goal from these results. Use all of them; add nothing that is not there."
+        return "\n\n".join([f"Goal: {goal.text}", rule, *(f"## {part.title}\n{part.text}" for part in found)])
 
 
 _SHIPPED: Final = frozenset({Verbatim, Last})
