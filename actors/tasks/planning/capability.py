@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple
 
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
@@ -80,8 +80,7 @@ def _planned(task: Task, needed: list[str], catalogue: Catalogue) -> Plan:
                 "goals name, or say what a task needs: CapabilityPlanner(needs=lambda task: ['...'])"
             )
         raise NoCapableWorkerError(missing, tuple(known), task=task.id or "?", hint=hint)
-    parts, warnings = _ordered(_parts(task.goal, _cover(needed, catalogue), catalogue), task)
-    return Plan(parts, warnings)
+    return _ordered(_parts(task.goal, _cover(needed, catalogue), catalogue), task)
 
 
 def _mentioned(goal: str, known: list[str]) -> list[str]:
@@ -107,16 +106,8 @@ def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo
     return chosen
 
 
-def _by_tool(row: ExecutableInfo, mine: list[str]) -> list[tuple[ExecutableInfo, list[str], str | None]]:
-    """Return what a worker covers, each of its tools by itself where it has several: one subtask calls one of them."""
-    tools = {tool.name for tool in row.tools or ()} if len(row.tools or ()) > 1 else set()
-    rest = [one for one in mine if one not in tools]
-    return [(row, [one], one) for one in mine if one in tools] + ([(row, rest, None)] if rest else [])
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A subtask, and what whoever does it takes and gives."""
+class _Part(NamedTuple):
+    """A subtask, with the words for what its workers take and give."""
 
     subtask: Subtask
     consumes: frozenset[str]
@@ -124,26 +115,34 @@ class _Part:
 
 
 def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[_Part]:
+    """Make a subtask for each worker. Of a worker that has several tools a subtask calls one."""
+    split: list[tuple[ExecutableInfo, list[str], str | None]] = []
+    for row, mine in chosen:
+        tools = {tool.name for tool in row.tools or ()} if len(row.tools or ()) > 1 else set()
+        split += [(row, [one], one) for one in mine if one in tools]
+        if rest := [one for one in mine if one not in tools]:
+            split.append((row, rest, None))
     made: dict[str, _Part] = {}
-    parts = [part for each in chosen for part in _by_tool(*each)]
-    for row, mine, tool in parts:
-        instruction = goal if len(parts) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
+    for row, mine, tool in split:
         able = [other for other in catalogue if mine[0] in other.capabilities]
         shared = len(mine) == 1 and len(able) > 1
-        name = mine[0] if (shared or tool is not None) and is_id(mine[0]) else row.id
-        name = free_id(name, made)
-        worker, capability = (None, mine[0]) if shared else (row.id, None)
-        whoever = able if shared else [row]
+        instruction = goal if len(split) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
+        name = free_id(mine[0] if (shared or tool is not None) and is_id(mine[0]) else row.id, made)
+        if shared:
+            subtask = Subtask(name, instruction, capability=mine[0])
+        else:
+            subtask = Subtask(name, instruction, worker=row.id, tool=tool)
+        workers = able if shared else [row]
         made[name] = _Part(
-            Subtask(name, instruction, worker, capability, tool=None if shared else tool),
-            frozenset[str]().union(*(one.consumes for one in whoever)),
-            frozenset[str]().union(*(one.produces for one in whoever)),
+            subtask,
+            frozenset[str]().union(*(each.consumes for each in workers)),
+            frozenset[str]().union(*(each.produces for each in workers)),
         )
     return list(made.values())
 
 
-def _ordered(parts: list[_Part], task: Task) -> tuple[list[Subtask], list[str]]:
-    """Have whoever consumes a word depend on those who produce it; where that would be a circle, in their order."""
+def _ordered(parts: list[_Part], task: Task) -> Plan:
+    """Let each part that consumes a word depend on those that produce it, unless that would be a circle."""
     warnings: list[str] = []
     needs: dict[str, list[str]] = {part.subtask.id: [] for part in parts}
     given = {word for part in parts for word in part.produces} | set(task.inputs)
@@ -152,25 +151,13 @@ def _ordered(parts: list[_Part], task: Task) -> tuple[list[Subtask], list[str]]:
         for other in parts:
             if other is part or not other.produces & part.consumes:
                 continue
-            if _reaches(needs, other.subtask.id, name):
-                said = f"{name} and {other.subtask.id} wait for each other's results by consumes= and produces="
-                warnings.append(f"{said}: {name} goes first, because it comes first.")
-            else:
-                needs[name].append(other.subtask.id)
-        if nobodys := sorted(part.consumes - given):
-            warnings.append(f"{name} consumes {', '.join(nobodys)}, which nobody in this plan produces.")
-    made = [part.subtask.model_copy(update={"depends_on": needs[part.subtask.id]}) for part in parts]
-    return [new if new.depends_on else part.subtask for new, part in zip(made, parts, strict=True)], warnings
-
-
-def _reaches(needs: dict[str, list[str]], start: str, goal: str) -> bool:
-    """True where one depends on the other, whatever is between them."""
-    seen, left = set[str](), [start]
-    while left:
-        name = left.pop()
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            left += needs[name]
-    return False
+            needs[name].append(other.subtask.id)
+            try:
+                TopologicalSorter(needs).prepare()
+            except CycleError:
+                needs[name].pop()
+                both = f"{name} and {other.subtask.id} wait for each other's results by consumes= and produces="
+                warnings.append(f"{both}: {name} goes first, because it comes first.")
+        if missing := sorted(part.consumes - given):
+            warnings.append(f"{name} consumes {', '.join(missing)}, which nobody in this plan produces.")
+    return Plan([part.subtask.model_copy(update={"depends_on": needs[part.subtask.id]}) for part in parts], warnings)

@@ -20,7 +20,6 @@ from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, by_id, instructed, metadata_size
 from actors.tasks.planning.estimates import EstimateError, estimate_of, exceedances, total_of
 from actors.tasks.planning.keyword import clauses, name_stems, refers_back, stems
-from actors.validation.field_types import MAX_SECONDS
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import nearest, type_phrase, value_phrase
 
@@ -73,19 +72,14 @@ def check_plan(
 
 def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
     """Return the plan with the worker or capability of each subtask filled in that is only called like one."""
-    if all(one.worker is not None or one.capability is not None for one in plan.subtasks):
-        return plan
     workers = {row.id for row in rows}
     able = {capability for row in rows for capability in row.capabilities}
-    return Plan([_resolved(one, workers, able) for one in plan.subtasks])
-
-
-def _resolved(subtask: Subtask, workers: set[str], able: set[str]) -> Subtask:
-    if subtask.worker is not None or subtask.capability is not None:
-        return subtask
-    if subtask.id in workers:
-        return subtask.model_copy(update={"worker": subtask.id})
-    return subtask.model_copy(update={"capability": subtask.id}) if subtask.id in able else subtask
+    named = {
+        one.id: {"worker" if one.id in workers else "capability": one.id}
+        for one in plan.subtasks
+        if one.worker is None and one.capability is None and one.id in workers | able
+    }
+    return Plan([one.model_copy(update=named.get(one.id)) for one in plan.subtasks]) if named else plan
 
 
 # -- problems ----------------------------------------------------------------------------------------------------
@@ -144,12 +138,6 @@ def _wrong_with(subtask: Subtask, facts: _Facts, known: set[str]) -> Iterator[tu
         elif name not in known:
             hint = nearest(name, known).strip() or "Name the id of a subtask of this plan."
             yield "depends_on", f"there is no subtask {value_phrase(name)}", hint
-    for part in ("timeout_s", "idle_timeout_s"):
-        seconds = getattr(subtask, part)  # a planner may have copied a subtask with a value that nobody has checked
-        fits = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds <= MAX_SECONDS
-        if seconds is not None and not fits:
-            hint = f"Use more than 0 and at most {MAX_SECONDS:,.0f}, or leave it out."
-            yield part, f"expected a number of seconds, got {value_phrase(seconds)}", hint
     if subtask.undo is not None and subtask.undo not in facts.workers:
         yield from _undo(subtask.undo, facts.workers)
     size = metadata_size({**facts.metadata, **subtask.metadata}) if subtask.metadata else 0
@@ -262,12 +250,6 @@ def _warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
     found = [] if any(one.after for one in clauses(goal)) else _needless_lines(subtasks)
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
-    for worker, count in waiting_in_line(subtasks, rows):
-        if any(row.id == worker and row.is_only for row in rows):
-            found.append(
-                f"{count} subtasks that do not need each other wait in line for {worker}, which takes one at a time. "
-                f"It is async: with pool={count} they overlap"
-            )
     return found
 
 
@@ -281,15 +263,15 @@ def waiting_in_line(subtasks: list[Subtask], rows: Catalogue) -> list[tuple[str,
 
 
 def _all_in_one(only: Subtask, rows: Catalogue, goal: str) -> list[str]:
-    """Warn if one subtask has the whole goal, though the goal names several workers."""
+    """Warn if one subtask has the whole goal, though the goal names other workers as well."""
     said = {word for clause in clauses(goal) if clause.is_work for word in clause.words}
     named = {
         row.id: {word for name in (row.id, *row.capabilities) if name_stems(name) <= said for word in name_stems(name)}
         for row in rows
     }
-    covered = named.get(only.worker or "", name_stems(only.capability or "") & said)
-    others = [worker for worker, words in named.items() if worker != only.worker and words - covered]
-    if len(others) + bool(covered) <= 1 or not others:
+    own = named.get(only.worker or "", name_stems(only.capability or "") & said)
+    others = [worker for worker, words in named.items() if worker != only.worker and words - own]
+    if not others or (len(others) == 1 and not own):
         return []
     return [f"one subtask ({only.id}) for everything, although the goal speaks of {_some(others)} too"]
 
@@ -298,14 +280,13 @@ def _needless_lines(subtasks: list[Subtask]) -> list[str]:
     """Warn of subtasks that run one after the other, though no instruction speaks of the one before it."""
     known = by_id(subtasks)
     needed = Counter(name for one in known.values() for name in set(one.depends_on))
-    following = {
-        one.depends_on[0]: one.id
-        for one in known.values()
-        if len(one.depends_on) == 1 and needed[one.depends_on[0]] == 1 and _is_silent(one, known.get(one.depends_on[0]))
-    }
+    following: dict[str, str] = {}
+    for one in known.values():
+        before = known.get(one.depends_on[0]) if len(one.depends_on) == 1 else None
+        if before is not None and before is not one and needed[before.id] == 1 and _is_silent(one, before):
+            following[before.id] = one.id
     found = []
-    for name in following.keys() - set(following.values()):
-        line = [name]
+    for line in [[name] for name in following if name not in following.values()]:
         while line[-1] in following:
             line.append(following[line[-1]])
         if len(line) >= _LINE:
@@ -314,12 +295,11 @@ def _needless_lines(subtasks: list[Subtask]) -> list[str]:
     return found
 
 
-def _is_silent(subtask: Subtask, previous: Subtask | None) -> bool:
+def _is_silent(one: Subtask, before: Subtask) -> bool:
     """Whether a subtask says what it is about, and speaks of the one before neither by name nor as ``it``."""
-    said = [subtask.instruction, *subtask.inputs, *(one for one in subtask.inputs.values() if isinstance(one, str))]
-    text = "\n".join(said)[:_MOST_READ]
-    if previous is None or previous is subtask or not text.strip() or subtask.undo or previous.undo:
-        return False
-    names = {previous.id, previous.worker, previous.capability} - {None, subtask.worker, subtask.capability}
+    said = [one.instruction, *one.inputs, *(each for each in one.inputs.values() if isinstance(each, str))]
+    text = "\n".join(each[:_MOST_READ] for each in said)
+    names = {before.id, before.worker, before.capability} - {None, one.worker, one.capability}
     words = set(stems(text, light=True))
-    return not refers_back(text) and not any(name_stems(str(name)) <= words for name in names)
+    speaks = refers_back(text) or any(name_stems(str(name)) <= words for name in names)
+    return bool(text.strip()) and not (speaks or one.undo or before.undo)

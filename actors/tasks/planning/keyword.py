@@ -7,7 +7,7 @@ it does not read, is listed in ``actors/tasks/README.md``. This module is pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -106,7 +106,7 @@ _CUT: Final = re.compile(
     r"(?P<then>(?:(?:\A|\n|(?<=[.:;,!?]\s))[ \t]{0,9}(?:step )?\(?\d{1,3}[.):]+|(?<=\s)\(?\d{1,3}\))\s"
     r"|\b(?:then|after (?:that|this)|followed by)\b|[-=]>|\u2192)"
     r"|(?P<stop>(?<![.;:!?])[.;:!?]+(?=\s|\Z)|(?:\A|\n)[ \t]{0,9}[-*\u2022]\s|\n|(?<=\s)[-\u2013\u2014]\s)"
-    r"|(?P<or>\bn?or\b)|(?P<and>\b(?:and|plus|as well as)\b|(?<=\s)[&/](?=\s))|(?P<comma>,(?=\s|\Z))"
+    r"|(?P<or>\b(?:n?or|otherwise)\b)|(?P<and>\b(?:and|plus|as well as)\b|(?<=\s)[&/](?=\s))|(?P<comma>,(?=\s|\Z))"
     r"|(?=\b(?:but|without|except|instead of|rather than|before|after|once|as soon as)\b)",
     re.IGNORECASE,
 )
@@ -138,7 +138,6 @@ _ORDERS: Final = re.compile(
 )
 """A clause that begins like an order: ``bake a cake``."""
 _NOUN: Final = re.compile(r"\W*(?:the|an?|my|our|your|its|their|all|any|some|every)\b", re.IGNORECASE)
-_OTHERWISE: Final = re.compile(r"\W*(?:otherwise|else)\b", re.IGNORECASE)
 _AROUND: Final = " \t\r\n,;:"
 
 
@@ -177,6 +176,8 @@ class Clause:
     capability: str = ""
     """Set if several workers have it: the least busy one of them gets the subtask."""
     tool: str | None = None
+    text: str = ""
+    """What the worker is told."""
 
     @property
     def is_work(self) -> bool:
@@ -205,7 +206,7 @@ def clauses(goal: str) -> list[Clause]:
         kind = (lead.lastgroup or "") if lead else ""
         said = goal[start + (lead.end() if lead else 0) : end]
         if words := stems(said, light=True):
-            joint = next((each for each in ("then", "stop", "or", "and", "comma") if each in joints), "")
+            joint = next((each for each in ("then", "or", "stop", "and", "comma") if each in joints), "")
             kind = kind or order
             after, back = "then" in {joint, kind}, refers_back(said)
             found.append(Clause(start, end, said, joint, kind, words, after=after, back=back))
@@ -372,8 +373,8 @@ def _in_order(parts: list[Clause]) -> list[Clause]:
     return order
 
 
-def _texts(goal: str, parts: list[Clause]) -> Iterator[str]:
-    """Yield for each clause with a worker what it is told: its text, and that of the clauses after it without one."""
+def _write_texts(goal: str, parts: list[Clause]) -> None:
+    """Write what the worker of each clause is told: its text, and that of the clauses after it without a worker."""
     begins = 0
     given = [n for n, one in enumerate(parts) if one.worker is not None]
     for n, following in pairwise([*given, len(parts)]):
@@ -382,35 +383,35 @@ def _texts(goal: str, parts: list[Clause]) -> Iterator[str]:
             ends -= 1  # a condition is read by the worker that it decides for
         text = goal[parts[begins].start : parts[ends - 1].end].strip(_AROUND)
         taken = f"{parts[n].first} " if parts[n].takes else ""
-        yield f"{taken}{text} {parts[n].object.strip(_AROUND)}".rstrip()
+        parts[n].text = f"{taken}{text} {parts[n].object.strip(_AROUND)}".rstrip()
         begins = ends
 
 
 def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
     """Make the subtasks: one for each worker in each stage, and one for each clause that speaks of what came before."""
-    texts = dict(zip((id(one) for one in parts if one.worker is not None), _texts(goal, parts), strict=True))
+    _write_texts(goal, parts)
     made: dict[str, Subtask] = {}
-    stage: list[str] = []
+    stage: dict[str, tuple[str | None, str, str | None]] = {}
     earlier: list[str] = []
     for one in _in_order(parts):
         if one.after and stage:
-            earlier, stage = stage, []
-        worker, capability = (None, one.capability) if one.capability else (one.worker, None)
-        who = (worker, capability, one.tool)
-        same = next(
-            (made[each] for each in stage if (made[each].worker, made[each].capability, made[each].tool) == who), None
-        )
-        if same is not None and not one.back:
-            made[same.id] = same.model_copy(update={"instruction": f"{same.instruction}, {texts[id(one)]}"})
+            earlier, stage = list(stage), {}
+        who = (one.worker, one.capability, one.tool)
+        same = next((name for name, each in stage.items() if each == who and not one.back), None)
+        if same is not None:
+            made[same] = made[same].model_copy(update={"instruction": f"{made[same].instruction}, {one.text}"})
             continue
-        name = one.capability if field_types.is_id(one.capability) else str(one.worker)
-        name += "." + re.sub(r"[^A-Za-z0-9_.-]", "_", one.tool) if one.tool else ""
-        name = free_id(name, made)
-        needs = list(made) if one.back else earlier
+        plain = one.capability if field_types.is_id(one.capability) else str(one.worker)
+        name = free_id(f"{plain}.{re.sub('[^A-Za-z0-9_.-]', '_', one.tool)}" if one.tool else plain, made)
         made[name] = Subtask(
-            name, texts[id(one)], worker=worker, capability=capability, depends_on=needs, tool=one.tool
+            name,
+            one.text,
+            worker=None if one.capability else one.worker,
+            capability=one.capability or None,
+            depends_on=list(made) if one.back else earlier,
+            tool=one.tool,
         )
-        stage.append(name)
+        stage[name] = who
     if len(made) == 1:
         return [each.model_copy(update={"instruction": goal}) for each in made.values()]
     return list(made.values())
@@ -485,14 +486,14 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
                 key = " ".join(map(stem, _WORD.findall(verb)))
                 families[key] = families.get(key, frozenset()) | {name}
         if self.keywords is not None:
-            of = {
-                id_: frozenset(word for word, each in self.keywords.items() if each == id_)
-                for id_ in self.keywords.values()
+            words = {
+                row.id: frozenset(word for word, id_ in self.keywords.items() if id_ == row.id) for row in catalogue
             }
-            known = [
-                replace(row, capabilities=of[row.id], description="", members=()) for row in catalogue if row.id in of
-            ]
-            catalogue = tuple(known)
+            catalogue = tuple(
+                replace(row, capabilities=words[row.id], description="", members=())
+                for row in catalogue
+                if words[row.id]
+            )
         return _Index(catalogue, families)
 
     def _give(self, parts: list[Clause], index: _Index) -> list[str]:
@@ -549,16 +550,14 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             return f"fits {best.row.id} and {' and '.join(rivals[:3])} nearly alike: {has} has it"
         if not best.name + best.verb and one.verb in index.families:
             return f"is for a kind of work that no description= names: {has} has it"
-        if _OTHERWISE.match(one.said):
-            return f"is for the other case, and a plan makes no choice: {has} has it"
         return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
 
 
 def _nobody(task: Task, catalogue: Catalogue) -> NoCapableWorkerError:
     known = known_of(catalogue)
-    listed = [f"{name}: {row.description[:_MOST_CHARS]!r}" for name, row in zip(known, catalogue, strict=True)]
-    listed = [*listed[:_MOST_LISTED], *([f"{len(listed) - _MOST_LISTED} more"] if len(listed) > _MOST_LISTED else [])]
-    hint = f"Its words are compared with those of {'; '.join(listed)}. {_REMEDY}" if listed else ""
+    said = [f"{name}: {row.description[:_MOST_CHARS]!r}" for name, row in zip(known, catalogue, strict=True)]
+    said[_MOST_LISTED:] = [f"{len(said) - _MOST_LISTED} more"] if len(said) > _MOST_LISTED else []
+    hint = f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
     return NoCapableWorkerError((), known, task=task.id or "?", hint=hint)
 
 

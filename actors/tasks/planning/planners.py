@@ -32,6 +32,10 @@ _HINT: Final = (
     'Return a Plan, a list of Subtask or of names of workers, {"executors": ["a", "b"], "parallel": false} or '
     '{"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
 )
+_CODE_HINT: Final = (
+    "Return a Plan, a list of Subtask, or a list of names of workers, such as "
+    "Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
+)
 _FIELDS: Final = {"executors": {"executors", "parallel"}, "subtasks": {"subtasks"}}
 SLOT: Final = re.compile(r"s[0-9]{1,6}")
 _MOST_PROBLEMS: Final = 50
@@ -65,7 +69,8 @@ def as_plan(value: object) -> Plan:
     if not isinstance(parallel, bool):
         raise _invalid("plan.parallel", f"expected true or false, got {value_phrase(parallel)}")
     if isinstance(value, (str, bytes, Mapping, BaseModel)) or not isinstance(value, Iterable):
-        raise _invalid("plan", f"expected a list of {field}, got {value_phrase(value)}")
+        hint = _HINT if isinstance(value, (str, bytes, Mapping)) else _CODE_HINT
+        raise InvalidPlanError((Problem("plan", f"expected a list of {field}, got {value_phrase(value)}", hint),))
     return _plan_of(value, field, parallel=parallel)
 
 

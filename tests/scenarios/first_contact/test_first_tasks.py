@@ -161,8 +161,8 @@ def test_a_planner_that_returns_none_says_what_to_return(planner: Any) -> None:
     with start(app(*ENGLISH, planner=planner, max_plan_attempts=1)) as tree, pytest.raises(PlanError) as caught:
         tree.run("write it", timeout=60)
 
-    assert "a planner returned None. Return a Plan, a list of Subtask, or the JSON of a plan" in str(caught.value)
-    assert "return Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])" in str(caught.value)
+    assert "plan: expected a list of subtasks, got None. Return a Plan, a list of Subtask" in str(caught.value)
+    assert "Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])" in str(caught.value)
 
 
 # -- a declaration that is none ----------------------------------------------------------------------------------

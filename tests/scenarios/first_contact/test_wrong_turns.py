@@ -193,7 +193,7 @@ WRONG: dict[str, Turn] = {
     ),
     "a plan that is a list": Turn("Task('x', plan=[Subtask('a')])", "expected Plan(...), got a list. Write Plan(...)."),
     "a plan of one subtask without a list": Turn(
-        "StaticPlan(Subtask('a'))", "Plan.subtasks: expected a list, got a Subtask. Write [...]."
+        "StaticPlan(Subtask('a'))", "plan: expected a list of subtasks, got a Subtask. Return a Plan, a list of"
     ),
     "a plan of ids": Turn("Plan(['a', 'b'])", "Plan.subtasks[1]: expected Subtask(...), got 'b'"),
     "a dependency without a list": Turn(
@@ -208,7 +208,7 @@ WRONG: dict[str, Turn] = {
     "a planner that returns nothing": Turn(
         "office = SupervisorSpec(id='office', tasks=Tasks(planner=lambda *_: None), children=OFFICE.children)\n"
         "with start(office) as tree: tree.run('x')",
-        "worker='the id of a worker')]). Repair what is returned.",
+        "worker='the id of a worker')]).",
     ),
     "something in a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"

@@ -138,8 +138,8 @@ def test_a_goal_becomes_the_subtasks_that_a_reader_would_expect_and_leaves_no_do
         ),
         (
             "test the code, otherwise deploy the service",
-            ["qa: test the code", "ops: otherwise deploy the service"],
-            "is for the other case",
+            ["qa: test the code, otherwise deploy the service"],
+            "is one half of a choice, and a plan makes none: it stays with qa",
         ),
         (
             "Once the code is tested, deploy the service",
