@@ -154,6 +154,20 @@ def test_show_has_the_parts_of_teams(url: str) -> None:
     assert "p/team: SubtaskSucceeded x   worker=x attempt=1" in shown
 
 
+def test_a_task_waits_if_only_its_team_waits_for_a_person(url: str) -> None:
+    stuck = WorkerSpec(id="b", execute=ScriptedExecutable(OSError("disk"), by="call").execute, on_failure=[Escalate()])
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan([Subtask("b")])), children=[stuck])
+    shop = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("team")])), children=[team])
+    with start(shop, store=url) as tree:
+        handle = tree.submit(Task("order", id="t-1"))
+        next(handle.questions())
+        _, listed, _ = tasks(url)
+        _, graph, _ = tasks(url, "show", "t-1", "--format", "json")
+
+    assert listed.splitlines()[1].split()[2] == "waiting"
+    assert (json.loads(graph)["status"], json.loads(graph)["subtasks"][0]["status"]) == ("waiting", "waiting")
+
+
 @pytest.mark.slow
 def test_by_default_it_is_the_file_that_run_makes_in_this_folder(url: str, tmp_path: Path) -> None:
     with start(spec_of(ScriptedExecutable("two")), store=url) as tree:

@@ -12,7 +12,19 @@ import pytest
 
 from actors.testing import ManualClock, settle
 from tests.support.attempts import LONG_S
-from trees import Backoff, Breaker, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
+from trees import (
+    Backoff,
+    Breaker,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 
 # -- breakers --------------------------------------------------------------------------------------------------
 
@@ -66,6 +78,18 @@ def test_a_closed_breaker_is_no_news_in_the_text() -> None:
         assert "breaker" not in tree.dump(verbose=True)
         (_, worker) = json.loads(tree.dump(format="json"))["top"]["children"]
         assert worker["breaker"] == {"state": "closed", "probe_in_s": None}
+
+
+def test_a_breaker_whose_cooldown_is_over_is_half_open_before_anything_is_given() -> None:
+    worker = WorkerSpec(id="w", execute=fails, breaker=Breaker(failure_threshold=1, cooldown_s=12.0), on_failure=[])
+    clock = ManualClock()
+    with start(SupervisorSpec(id="p", tasks=Tasks(), children=[worker]), clock=clock) as tree:
+        with pytest.raises(TaskFailedError):
+            tree.run("do it")
+        clock.advance(12.0)
+        (_, shown) = json.loads(tree.dump(format="json"))["top"]["children"]
+
+    assert shown["breaker"] == {"state": "half_open", "probe_in_s": None}
 
 
 # -- restarts --------------------------------------------------------------------------------------------------

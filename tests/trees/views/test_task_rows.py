@@ -17,6 +17,7 @@ from trees import (
     PlanError,
     Reject,
     Retry,
+    StepRetrying,
     Subtask,
     SubtaskRetrying,
     TaskFailedError,
@@ -184,6 +185,21 @@ def test_a_task_that_is_undone_says_so_until_it_has_failed() -> None:
     assert "running   succeeded 1, failed 1   undoing\n" in shown
     assert re.search(r"├─ pay +bank +compensated", ended)
     assert re.search(r"└─ ship +bad +failed +after pay   ValueError", ended)
+
+
+def test_a_reviewer_that_failed_and_is_called_again_says_why_and_when() -> None:
+    def review(*_: object) -> Verdict:
+        raise OSError("no line")
+
+    retry = Retry(max_attempts=2, initial_s=5.0, jitter=0)
+    spec = team(Subtask("a", worker="w"), workers={"w": done}, reviewer=review, step_retry=retry)
+    with running(spec, clock=ManualClock()) as tree:
+        record = Record(tree)
+        task = submitted(tree)
+        record.wait_for(StepRetrying)
+        text = task.dump()
+
+    assert "note: review failed 1 times, next in 5.0 s: OSError: no line" in text
 
 
 def test_a_plan_that_was_refused_is_told_problem_by_problem() -> None:
