@@ -20,7 +20,7 @@ from actors.tasks.execution.attempt_owner import AskedWork
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
 from actors.tasks.execution.given_results import GivenResults, GivenValues
 from actors.tasks.execution.limited_code import LimitedCode
-from actors.tasks.execution.prompt import NO_NOTES, Notes
+from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.execution.revision import NO_REVISION, Revision
 from actors.tasks.execution.step_host import AttemptStepHost
 from actors.tasks.execution.work_elsewhere import WorkElsewhere

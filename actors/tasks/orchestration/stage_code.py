@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.tasks.execution.off_loop import off_loop
-from actors.tasks.execution.prompt import NO_NOTES, Notes, Shown, showing
+from actors.tasks.execution.packing import NO_NOTES, Notes, Shown, showing
 from actors.tasks.model.model_call import recognised_model, reporting, with_usage
 from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import Usage

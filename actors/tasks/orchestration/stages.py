@@ -36,8 +36,16 @@ from actors.tasks.orchestration.stage_code import StageCode, code_of
 from actors.tasks.orchestration.task_results import notes_of
 from actors.tasks.planning.check import check_plan, resolved_plan
 from actors.tasks.planning.keyword import KeywordPlanner, known_of, left_out
-from actors.tasks.planning.planners import StaticPlan, as_plan, is_inline
-from actors.tasks.planning.replanning import ReplanFeedback, merged, new_of, replan_feedback, taken_ids
+from actors.tasks.planning.planners import (
+    ReplanFeedback,
+    StaticPlan,
+    as_plan,
+    is_inline,
+    merged,
+    new_of,
+    replan_feedback,
+    taken_ids,
+)
 from actors.tasks.recovery import stage_ends
 from actors.tasks.recovery.classify import was_cut_off
 from actors.tasks.recovery.next_step import Step, planned_results

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
-from actors.tasks.execution.prompt import Note, Notes
+from actors.tasks.execution.packing import Note, Notes
 from actors.tasks.recovery.next_step import StageFacts, planned_results
 from actors.tasks.results.result_cache import ResultCache
 

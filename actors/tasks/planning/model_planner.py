@@ -1,4 +1,4 @@
-"""A model as planner, and the JSON schema that its answer is held to.
+"""A model as planner: the prompt that it is given, and the JSON schema that its answer is held to.
 
 A small model cannot keep a graph in order by itself. With ``slots=3`` it fills in the slots ``s1``, ``s2`` and ``s3``:
 each has a worker of the catalogue and needs only slots before it. So there is no unknown worker, no unknown dependency,
@@ -8,16 +8,17 @@ no id twice and no cycle, whatever is filled in. Every string and every list of 
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
+from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack, shown_here
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call, recognised_model
-from actors.tasks.model.task import Plan, Task
+from actors.tasks.model.task import Budget, Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.planner_prompt import planner_prompt
-from actors.tasks.planning.planners import SLOT, as_plan, refuse_code
-from actors.tasks.planning.replanning import ReplanFeedback
+from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, refuse_code
 from actors.validation.validation_messages import value_phrase
 
 _INSTRUCTION_CHARS: Final = 300
@@ -68,7 +69,7 @@ class ModelPlanner:
             is_held = recognised_model(self.call) is not None  # the framework holds the model to the schema
             prompt = self.prompt(task, catalogue, feedback, None if is_held else schema)
         elif fit := _fit_for_slots(catalogue):
-            prompt = planner_prompt(task, fit, feedback, _slot_names(self.slots, feedback))
+            prompt = _prompt(task, fit, feedback, _slot_names(self.slots, feedback))
         else:
             raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
         return ask(self.call, prompt, schema)
@@ -84,7 +85,7 @@ class ModelPlanner:
     @staticmethod
     def prompt(task: Task, catalogue: Catalogue, feedback: str = "", schema: dict[str, Any] | None = None) -> str:
         """Return the text that the model is given, with the ``schema`` in it if there is one."""
-        return planner_prompt(task, catalogue, feedback, schema=schema)
+        return _prompt(task, catalogue, feedback, schema=schema)
 
 
 def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = "") -> dict[str, Any]:
@@ -141,3 +142,111 @@ def _slot_names(slots: int, feedback: str) -> tuple[str, ...]:
         known = (*feedback.done, *feedback.failed, *feedback.skipped)
         used += [int(name[1:]) for name in known if SLOT.fullmatch(name)]
     return tuple(f"s{max(used) + n}" for n in range(1, slots + 1))
+
+
+# -- the prompt --------------------------------------------------------------------------------------------------
+
+_RULES: Final = """Rules of a plan:
+- Use only workers and capabilities of the catalogue. Each subtask names one worker or one capability.
+- Ids are unique, of letters, digits, '_', '.' and '-'.
+- depends_on lists the ids of the subtasks whose results it needs, and no others: what does not need the results of
+  another one runs at the same time as it. No cycles.
+- A subtask is handed the results of the subtasks in its depends_on, and no others: do not ask for them again.
+- As few subtasks as the goal takes; each instruction can be understood by itself.
+- Where several workers would do, take the one that is estimated to cost less.
+- Give timeouts in seconds, and leave out every field that you have no reason to set.
+Answer with the JSON of the plan alone."""
+
+_SLOT_RULES: Final = """Rules of a plan:
+- Fill in the slots {names}: each is one subtask, with an instruction and one worker of the catalogue.
+- needs lists the earlier slots whose results it needs, and no others: what does not need the results of another one
+  runs at the same time as it.
+- A subtask is handed the results of the slots in its needs, and no others: do not ask for them again.
+- As few subtasks as the goal takes: a slot that is not needed is null. Each instruction can be understood by itself.
+- Where several workers would do, take the one that is estimated to cost less.
+Answer with the JSON of the slots alone, such as:
+{example}"""
+
+_GOAL_CHARS: Final = 100
+"""Characters of the goal in an example."""
+_VALUE_CHARS: Final = 1_000
+"""Characters of one input that are shown."""
+
+
+def _prompt(
+    task: Task,
+    catalogue: Catalogue,
+    feedback: str,
+    slots: tuple[str, ...] = (),
+    schema: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the text that a model is given for a plan. It is packed into ``context_tokens``.
+
+    Args:
+        task: what is to be planned.
+        catalogue: the workers.
+        feedback: why the last plan was refused, or has failed.
+        slots: names of the slots that the model fills in.
+        schema: JSON schema of the plan. None: the call holds the model to the schema.
+    """
+    wrong = feedback
+    if feedback and not isinstance(feedback, ReplanFeedback):
+        wrong = f"Your last plan was refused. Correct all of this:\n{feedback}"
+    inputs = "\n".join(f"{_json(name)}: {_beginning(value)}  ({_kind(value)})" for name, value in task.inputs.items())
+    known = [
+        Part("Goal:", task.goal, GOAL),
+        Part("Inputs, which every subtask sees:", inputs, REST),
+        Part("Catalogue:", _json([_described(row) for row in catalogue], indent=1), PLAN),
+    ]
+    told = Part("", wrong, PLAN)
+    pack([*known, told], shown_here().tokens)
+    parts = [
+        "Plan how this goal is reached by the workers of the catalogue.",
+        *(f"{part.title}\n{part.text}" for part in known if part.text),
+        f"JSON schema of the plan:\n{json.dumps(schema)}" if schema is not None else "",
+        _SLOT_RULES.format(names=", ".join(slots), example=_example(task, catalogue, slots)) if slots else _RULES,
+        told.text,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _example(task: Task, catalogue: Catalogue, slots: tuple[str, ...]) -> str:
+    """Return slots that are filled in for this goal: a small model copies what it is shown."""
+    goal = " ".join(task.goal[:_GOAL_CHARS].split())
+    filled: dict[str, Any] = dict.fromkeys(slots)
+    for n, name in enumerate(slots[:2]):
+        filled[name] = {"instruction": f"Part {n + 1} of: {goal}", "worker": catalogue[n % len(catalogue)].id}
+        if n:
+            filled[name]["needs"] = [slots[0]]
+    return json.dumps(filled)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, (str, list, tuple, dict)):
+        kind, unit = ("text", "characters") if isinstance(value, str) else ("object", "fields")
+        return f"list of {len(value):,}" if isinstance(value, (list, tuple)) else f"{kind} of {len(value):,} {unit}"
+    return "null" if value is None else "boolean" if isinstance(value, bool) else "number"
+
+
+def _beginning(value: object) -> str:
+    """Return a value as JSON, or the beginning of a large one."""
+    said = _json(value[: _VALUE_CHARS + 1] if isinstance(value, str) else value)
+    return said if len(said) <= _VALUE_CHARS else f"{said[:_VALUE_CHARS]} ..."
+
+
+def _described(row: ExecutableInfo) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        **{name: getattr(row, name) for name in ("id", "type", "description", "input_schema", "output_schema")},
+        **{name: sorted(getattr(row, name)) for name in ("capabilities", "consumes", "produces")},
+        "tools": [{"name": one.name, "description": one.description} for one in row.tools or ()],
+        "members": [{"id": one.id, "description": one.description} for one in row.members],
+    }
+    if isinstance(row.estimate, Budget):
+        said |= {f"estimated_{name}": getattr(row.estimate, name) for name in ("tokens", "cost", "seconds")}
+    elif isinstance(row.estimate, (int, float)):  # a function is asked about a subtask, and there is none yet
+        said["estimated_tokens"] = row.estimate
+    return {name: value for name, value in said.items() if value not in ("", [], None)}
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=lambda one: f"<{type(one).__qualname__}>")

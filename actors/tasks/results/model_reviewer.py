@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.execution.prompt import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
+from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task

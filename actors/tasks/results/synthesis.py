@@ -6,7 +6,7 @@ import inspect
 from typing import Any, Final
 
 from actors.model.errors import Failed
-from actors.tasks.execution.prompt import GOAL, Part, pack, parts_of, shown_here
+from actors.tasks.execution.packing import GOAL, Part, pack, parts_of, shown_here
 from actors.tasks.model.model_call import answer_of, as_call, ask_for_words, name_of_call
 from actors.tasks.model.task import Task
 

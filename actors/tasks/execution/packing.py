@@ -1,0 +1,152 @@
+"""Packing: what prompts of workers, planners, reviewers and synthesizers show of what is known, by importance. Pure.
+
+``pack`` is the one function that decides what is shortened. Prompts are made of parts; each has an importance: goal and
+plan come first, then results that somebody depends on, then the rest (inputs, a last answer). ``Done(value,
+summary=..., importance=...)`` changes both for its result.
+
+What a call of a planner, reviewer or synthesizer may show is a contextvar (``showing``), because these are called with
+plain tasks, plans and dicts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from actors.tasks.results.tokens import estimate_tokens
+
+GOAL: Final = 1.0
+"""Importance of the goal, and of the instruction."""
+PLAN: Final = 0.9
+"""Importance of the plan, the catalogue, and of what was said about the last answer."""
+RESULT: Final = 0.7
+"""Importance of a result, where its ``Done`` says nothing else."""
+REST: Final = 0.3
+
+CONTEXT_TOKENS: Final = 100_000
+"""Tokens of a prompt that is made outside of a tree."""
+SUMMARY_CHARS: Final = 200
+_CHARS_A_TOKEN: Final = 0.5
+"""Fewest characters that are worth a token: emoji take two tokens each. So short texts need no count."""
+_LEAST_TOKENS: Final = 50
+"""Tokens that each part keeps, however important others are, as long as half of what is left suffices for that."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One part of a prompt. ``pack`` may shorten its text."""
+
+    title: str
+    text: str
+    importance: float = REST
+    summary: str = ""
+    """Stands in its place where the whole text has no room; empty: its beginning does."""
+
+
+class Note(NamedTuple):
+    """What is known of a result beside its value."""
+
+    summary: str = ""
+    """As its ``Done`` has it."""
+    importance: float | None = None
+    """From 0 to 1; None: that of any result."""
+    passed: bool = False
+    """True if a review has let it pass."""
+
+
+Notes: TypeAlias = Mapping[str, Note]
+NO_NOTE: Final = Note()
+NO_NOTES: Final[Notes] = {}
+
+
+class Shown(NamedTuple):
+    """What prompts may show that are made here."""
+
+    tokens: int = CONTEXT_TOKENS
+    notes: Notes = NO_NOTES
+
+
+_SHOWN: Final[ContextVar[Shown]] = ContextVar("shown_in_prompts", default=Shown())  # noqa: B039 - nobody changes it
+
+
+@contextmanager
+def showing(shown: Shown) -> Iterator[None]:
+    """Have prompts that are made within show no more than this."""
+    token = _SHOWN.set(shown)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def shown_here() -> Shown:
+    """Return what a prompt that is made here may show."""
+    return _SHOWN.get()
+
+
+# -- packing -----------------------------------------------------------------------------------------------------
+
+
+def pack(parts: Iterable[Part], most_tokens: int) -> None:
+    """Shorten texts until all of them together are worth at most ``most_tokens``. Headings and notes come on top.
+
+    The most important parts are kept whole as far as they fit; a few tokens are kept for each of the others. Of parts
+    that are equally important, small ones are whole, and the others get an equal share. A part without room for its
+    text is its summary, or its beginning; a note says how much that is.
+    """
+    ranked = sorted(parts, key=lambda part: -part.importance)
+    if sum(len(part.text) for part in ranked) <= most_tokens * _CHARS_A_TOKEN:
+        return
+    sized = [(estimate_tokens(part.text), part) for part in ranked]
+    left, below = most_tokens, sum(min(tokens, _LEAST_TOKENS) for tokens, _ in sized)
+    for _, equals in groupby(sized, key=lambda each: each[1].importance):
+        group = sorted(equals, key=lambda each: each[0])
+        below -= sum(min(tokens, _LEAST_TOKENS) for tokens, _ in group)
+        left -= _shared(group, left - min(below, left // 2))
+
+
+def _shared(group: Sequence[tuple[int, Part]], room: int) -> int:
+    """Give parts, the smallest first, equal shares of the room; how many tokens they took."""
+    left = room
+    for place, (tokens, part) in enumerate(group):
+        share = left // (len(group) - place)
+        left -= tokens if tokens <= share else _shorten(part, tokens, share)
+    return room - left
+
+
+def _shorten(part: Part, tokens: int, share: int) -> int:
+    """Make a text worth at most ``share`` tokens; how many it is worth then."""
+    whole = len(part.text)
+    if part.summary and (short := estimate_tokens(part.summary)) <= share:
+        part.text = f"{part.summary}\n[summary: the whole text has {whole:,} characters]"
+        return short
+    kept = whole * share // tokens
+    part.text = f"{part.text[:kept]}\n[cut: {kept:,} of {whole:,} characters are shown]"
+    return share
+
+
+def text_of(value: object) -> str:
+    """Return a value as it stands in a prompt: a text as it is, anything else as JSON."""
+    return str.__str__(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def parts_of(results: Mapping[str, Any], notes: Notes) -> list[Part]:
+    """Return a part for each result; in order."""
+    found = []
+    for id_, value in results.items():
+        note = notes.get(id_, NO_NOTE)
+        found.append(Part(id_, text_of(value), RESULT if note.importance is None else note.importance, note.summary))
+    return found
+
+
+def summarized(part: Part) -> None:
+    """Make a part its summary; where it has none, its beginning, in one line."""
+    if part.summary:
+        part.text = part.summary
+    elif len(part.text) > SUMMARY_CHARS:
+        part.text = f"{' '.join(part.text[:SUMMARY_CHARS].split())} ..."
