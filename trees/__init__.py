@@ -22,7 +22,14 @@ from actors.tasks.model.policy import (
     Verdict,
 )
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.store_events import JournalDamaged, OrderDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.tasks.model.store_events import (
+    JournalDamaged,
+    OrderDamaged,
+    StorePaused,
+    StoreResumed,
+    TaskKnownOtherwise,
+    TaskStranded,
+)
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import (
     AttemptTimeoutError,
@@ -135,6 +142,7 @@ __all__ = [
     "TaskError",
     "TaskFailedError",
     "TaskHandle",
+    "TaskKnownOtherwise",
     "TaskStatus",
     "TaskStranded",
     "TaskTimeoutError",

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pykka
 
-from actors.concurrency.let_go_watch import LetGoThread
 from actors.concurrency.thread_state import join_thread
 from actors.dispatch.groups.process_reader import READER
 from actors.execution.pool import Pool
@@ -53,11 +52,8 @@ def _end_actors(before: set[pykka.ActorRef[pykka.Actor]]) -> list[str]:
 
 
 def _is_growth(thread: threading.Thread, pools: set[Pool]) -> bool:
-    """A tree that was there before may need a thread more; and one reads for all processes of the host.
-
-    One more waits as long as somebody holds a batch, which is no more than an object where its tree has ended.
-    """
-    if thread is READER.thread or isinstance(thread, LetGoThread):
+    """A tree that was there before may need a thread more; and one reads for all processes of the host."""
+    if thread is READER.thread:
         return True
     return (isinstance(thread, PoolThread) and thread.pool in pools) or any(thread is pool.ticker for pool in pools)
 

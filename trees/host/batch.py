@@ -1,30 +1,20 @@
-"""Batches: many items given to a worker, a pool or a capability, and what became of each, as they end.
+"""Batches: many items given to a worker, a pool or a capability, and the result of each, as they end.
 
 ``Batch`` is what ``tree.map`` returns: an iterator, sync or async, of ``(item, result or error)``. It has no thread of
-its own. Everything is done when its consumer asks for the next result:
+its own; everything is done when its consumer asks for the next result:
 
-1. what has ended is handed out, first come first served;
-2. where nothing has, and fewer than the limit are under way, the next item is taken and given;
-3. where nothing more is to be given, it waits for the first to end, or for the time of one to be up.
+1. if an item has ended, it is handed out, the first that ended first;
+2. else, if fewer items than the limit are under way, the next item is taken from the source and given;
+3. else the consumer waits until an item ends, or the time of one is up.
 
-So no more items are held than the limit, whatever the number of items: memory is flat, and the items may have no end. A
-source that takes its time holds up no result that is there. Workers go on while the consumer is busy.
+So at most as many items as the limit are in memory, and the source may have no end.
 
-::
+A batch ends with its source, with an error of its source or of ``key``, with the end of the tree, with the first error
+if ``on_error="raise"``, and with ``close``. In the first three cases all that was taken is handed out first. ``close``
+lets go of what is under way: messages that wait are not handled, tasks without a key are cancelled.
 
-    source --next--> (pending) --give--> given --reply completed--> arrived --handed out--> consumer
-                        |                  |
-                        |                  +-- its time is up: it is ended, and arrives as an error
-                        +-- cannot be given (no JSON, nobody there): arrives as an error at once
-
-What ends it: the items (then what is under way is handed out first), an error of their iterator (handed out first, then
-raised), the end of the tree (likewise: what was taken is accounted for, then ``TreeDownError``), with
-``on_error="raise"`` the first error, and ``close``: also by leaving a ``for`` loop, which drops the batch. Then what is
-under way is let go: messages that wait are not handled, tasks are cancelled, nothing more is taken.
-
-Threads: a batch belongs to one consumer at a time. Others only bring what has ended (``Arrivals``): they append, then
-complete the signal; the consumer renews the signal, then looks. So none is missed. ``Arrivals`` and ``UnderWay`` do not
-know the batch: one that is dropped in the middle is gone at once, and a thread that waits for that lets go of the rest.
+A batch has one consumer at a time. Other threads only append to ``UnderWay.ended`` and then complete the signal. The
+consumer renews the signal before it looks at ``ended``, so it misses nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +23,17 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from contextlib import suppress
 from functools import partial
 from types import GenericAlias, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
-from actors.concurrency.let_go_watch import LetGoWatch
 from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.validation.introspection import binds, signature_of
 from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
-from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget, id_of_key
+from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget
 from trees.host.submission import came
 
 ItemT = TypeVar("ItemT")
@@ -61,50 +51,53 @@ _NOTHING: Final = object()
 _END: Final = object()
 
 
-class Arrivals:
-    """Items that have ended and are yet to be handed out; filled by whoever brings the end."""
+class UnderWay:
+    """Items that were given and not handed out yet. It has no reference to its batch, so a dropped batch is freed."""
 
     def __init__(self) -> None:
+        self.given: dict[GivenItem, None] = {}
+        """The oldest first, so that the time of the first is up first."""
         self.ended: deque[GivenItem] = deque()
         self.signal = Reply()
+        self.pull: asyncio.Future[Any] | None = None
+        """Takes the next item of an async source."""
 
     def bring(self, given: GivenItem) -> None:
-        """Take one that has ended."""
+        """Note on any thread that an item has ended."""
         self.ended.append(given)
         self.signal.complete()
 
-    def nudge(self) -> None:
-        """Wake the consumer: there is something else to look at."""
+    def wake(self, _pull: object = None) -> None:
+        """Have the consumer look again."""
         self.signal.complete()
 
-    def renew(self) -> Reply:
-        """Return the signal of the next one. Look at ``ended`` after this, and then wait."""
+    def next_signal(self) -> Reply:
+        """Return what the next ``bring`` or ``wake`` completes. Look at ``ended`` after this call, and then wait."""
         if self.signal.done:
             self.signal = Reply()
         return self.signal
 
+    def left(self) -> float | None:
+        """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
+        now = monotonic()
+        for given in self.given:
+            if given.expires == math.inf:
+                return None
+            if not given.reply.done:
+                if given.expires > now:
+                    return given.expires - now
+                given.give_up()
+        return None
 
-class UnderWay:
-    """Items of a batch that have been given, and the taking of the next one: what is let go of at its end."""
-
-    def __init__(self) -> None:
-        self.given: dict[GivenItem, None] = {}
-        """The oldest first."""
-        self.pull: asyncio.Task[Any] | None = None
-        """Takes the next item of an async source."""
-
-    def let_go(self) -> None:
-        """Let go of all of it. On any thread; never waits."""
+    def leave(self) -> None:
+        """Let go of all items. Never waits."""
         given, self.given = self.given, {}
         for each in given:
             each.leave()
         pull = self.pull
         if pull is not None and not pull.done():
-            _cancel(pull)
-
-
-_DROPPED: Final = LetGoWatch("dropped batches")
-"""Lets go of what a batch has under way that nobody closed. It does not hold the batch."""
+            with suppress(RuntimeError):  # its loop is closed, so the pull has ended
+                pull.get_loop().call_soon_threadsafe(pull.cancel)
 
 
 class Batch(Generic[ItemT, ResultT]):
@@ -119,31 +112,29 @@ class Batch(Generic[ItemT, ResultT]):
         items: Items[ItemT],
         on_error: OnError,
         progress: Progress | None,
-        key: Callable[[ItemT], str] | None = None,
     ) -> None:
-        self._closed = True  # what fails below leaves nothing to close
+        self._under_way = UnderWay()  # first: ``__del__`` needs it also if an argument is wrong
+        if not is_one_of({"keep", "raise"}, on_error):
+            raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
         self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
-        self._on_error = _known(on_error)
+        self._on_error = on_error
         self._progress = _progress_of(progress)
         self._total = len(items) if isinstance(items, Sized) else None
         self._target = target
-        self._key = _key_of(key, target)
-        self._arrivals = Arrivals()
-        self._under_way = UnderWay()
-        self._first = math.inf
-        """When the time of the first of them may be up."""
         self._pending: Any = _NOTHING
         """An item that was taken and is yet to be given, with what is given for it."""
         self._end: BaseException | None = None
-        """Error to raise when all that was taken is handed out. ``StopIteration``: the items have ended."""
+        """Error to raise when all that was taken is handed out. ``StopIteration``: the source has ended."""
+        self._closed = False
         self.done = 0
         """Results that were handed out."""
-        self._watched = _DROPPED.watch(self, self._under_way.let_go)
-        self._closed = False
 
     def __repr__(self) -> str:
         total = "" if self._total is None else f" of {self._total}"
         return f"<Batch {self._target.path} {self.done}{total} done, {len(self._under_way.given)} under way>"
+
+    def __del__(self) -> None:
+        self._under_way.leave()
 
     # -- sync ----------------------------------------------------------------------------------------------
 
@@ -160,26 +151,25 @@ class Batch(Generic[ItemT, ResultT]):
             while (found := self._ended()) is None:
                 if self._has_room:
                     self._take(self._source)
-                    if self._pending is not _NOTHING:
-                        self._give()
+                    self._give()
                 else:
-                    signal = self._arrivals.renew()
-                    if not self._arrivals.ended:
-                        signal.wait(self._left())
+                    signal = self._under_way.next_signal()
+                    if not self._under_way.ended:
+                        signal.wait(self._under_way.left())
             return self._handed_out(found)
         except BaseException:
             self.close()
             raise
 
     def _give(self) -> None:
+        if self._pending is _NOTHING:
+            return
         item, prepared = self._pending
         self._pending = _NOTHING
         try:
-            given = self._target.give(item, prepared)
+            self._is_given(self._target.give(item, prepared))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
             self._failed(item, error)
-        else:
-            self._is_given(given)
 
     # -- async ---------------------------------------------------------------------------------------------
 
@@ -189,14 +179,15 @@ class Batch(Generic[ItemT, ResultT]):
     async def __anext__(self) -> tuple[ItemT, ResultT]:
         if self._closed:
             raise StopAsyncIteration
+        under_way = self._under_way
         try:
             while (found := self._ended()) is None:
-                if self._has_room and self._under_way.pull is None:
-                    await self._take_async()
+                if self._has_room and under_way.pull is None:
+                    await self._give_async()
                     continue
-                signal = self._arrivals.renew()
-                if not self._arrivals.ended and (self._under_way.pull is None or not self._under_way.pull.done()):
-                    await came(signal, self._left())
+                signal = under_way.next_signal()
+                if not under_way.ended and (under_way.pull is None or not under_way.pull.done()):
+                    await came(signal, under_way.left())
                 self._pulled()
             return self._handed_out(found)
         except asyncio.CancelledError:
@@ -208,27 +199,25 @@ class Batch(Generic[ItemT, ResultT]):
             self.close()
             raise
 
-    async def _take_async(self) -> None:
-        """Give the next item, where it is there already; else have it taken."""
-        if self._pending is _NOTHING and isinstance(self._source, AsyncIterator):
-            self._under_way.pull = asyncio.ensure_future(_next_of(self._source))
-            self._under_way.pull.add_done_callback(partial(_nudge, self._arrivals))
-            return
-        if self._pending is _NOTHING and isinstance(self._source, Iterator):
-            self._take(self._source)
+    async def _give_async(self) -> None:
+        """Give the next item; if the source is async, only begin to take it."""
         if self._pending is _NOTHING:
-            return
+            if isinstance(self._source, AsyncIterator):
+                self._under_way.pull = asyncio.ensure_future(_next_of(self._source))
+                self._under_way.pull.add_done_callback(self._under_way.wake)
+                return
+            self._take(self._source)
+            if self._pending is _NOTHING:
+                return
         item, prepared = self._pending
         try:
-            given = await self._target.give_async(item, prepared)
+            self._is_given(await self._target.give_async(item, prepared))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
             self._failed(item, error)
-        else:
-            self._is_given(given)
-        self._pending = _NOTHING  # not where this was cancelled: it is given again
+        self._pending = _NOTHING  # not if this call was cancelled: then the item is given again
 
     def _pulled(self) -> None:
-        """Take what the async source has brought, if it has."""
+        """Take what the async source has brought."""
         pull = self._under_way.pull
         if pull is None or not pull.done():
             return
@@ -244,15 +233,13 @@ class Batch(Generic[ItemT, ResultT]):
 
     @property
     def _has_room(self) -> bool:
-        """True where one more is to be given, or taken and given."""
+        """True if one more item is to be given, or taken and given."""
         return self._pending is not _NOTHING or (self._end is None and len(self._under_way.given) < self._target.limit)
 
     def _take(self, source: Iterator[ItemT]) -> None:
         try:
             item = next(source, _END)
-        except BaseException as error:
-            if not isinstance(error, Exception):
-                raise  # Ctrl-C
+        except Exception as error:  # noqa: BLE001 - raised when all is handed out
             self._end = error
         else:
             self._taken(item)
@@ -262,43 +249,29 @@ class Batch(Generic[ItemT, ResultT]):
             self._end = StopIteration()
             return
         try:
-            id_ = None if self._key is None else id_of_key(self._key(item), item)
-        except Exception as error:  # noqa: BLE001 - as one of the iterator of the items: raised when all is handed out
+            id_ = self._target.id_of(item)
+        except Exception as error:  # noqa: BLE001 - a wrong key= ends the batch as an error of the source does
             self._end = error
             return
         try:
             self._pending = (item, self._target.prepared(item, id_))
-        except Exception as error:  # noqa: BLE001 - nothing can be given for it
+        except Exception as error:  # noqa: BLE001 - nothing can be given for this item
             self._failed(item, error)
 
     def _is_given(self, given: GivenItem) -> None:
         self._under_way.given[given] = None
-        if given.expires is not None and given.expires < self._first:
-            self._first = given.expires
-        given.reply.when_done(partial(self._arrivals.bring, given))
+        given.reply.when_done(partial(self._under_way.bring, given))
 
     def _failed(self, item: Any, error: Exception) -> None:
         """An item could not be given: it has ended like any other."""
         reply = Reply()
         reply.fail(error)
-        self._arrivals.bring(GivenItem(item, reply, reply.outcome, lambda: None))
-
-    def _left(self) -> float | None:
-        """Seconds until the time of the first is up; ends those whose time is."""
-        now = monotonic()
-        if self._first <= now:
-            first = math.inf
-            for given in self._under_way.given:
-                if given.expires is not None and given.expires <= now:
-                    given.expires = given.time_is_up()
-                first = min(first, math.inf if given.expires is None else given.expires)
-            self._first = first
-        return None if self._first == math.inf else self._first - now
+        self._under_way.bring(GivenItem(item, reply, reply.outcome, lambda: None))
 
     def _ended(self) -> GivenItem | None:
-        """One that has ended; None: none has yet. At the end of all this raises how it ends."""
-        if self._arrivals.ended:
-            return self._arrivals.ended.popleft()
+        """Return an item that has ended, None if none has yet. Raises the error of the end if all is handed out."""
+        if self._under_way.ended:
+            return self._under_way.ended.popleft()
         if self._end is not None and not self._under_way.given and self._pending is _NOTHING:
             raise self._end
         return None
@@ -320,11 +293,10 @@ class Batch(Generic[ItemT, ResultT]):
         return given.item, result
 
     def _tell_progress(self) -> None:
-        progress = self._progress
-        if progress is None:
+        if self._progress is None:
             return
         try:
-            progress(self.done, self._total)
+            self._progress(self.done, self._total)
         except Exception as error:  # noqa: BLE001 - what shows the work must not end it
             self._progress = None
             self._target.progress_raised(error)
@@ -332,14 +304,12 @@ class Batch(Generic[ItemT, ResultT]):
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of what is under way, and take no more. Never waits; fine if it is over already."""
-        if self._closed:
-            return
-        self._closed = True
-        _DROPPED.forget(self._watched)
-        self._under_way.let_go()
-        self._pending = _NOTHING
-        self._source = iter(())  # a generator that nobody else has is closed by this
+        """Let go of what is under way, and take no more. Never waits; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self._under_way.leave()
+            self._pending = _NOTHING
+            self._source = iter(())  # a generator that has no other reference is closed by this
 
     async def aclose(self) -> None:
         """``close``, under the name that async iterators have."""
@@ -357,10 +327,9 @@ class Batch(Generic[ItemT, ResultT]):
 
 
 def _without_our_frames(error: Exception) -> Exception:
-    """Return an error with the frames of the worker only: whoever keeps it does not keep the batch.
+    """Return an error with the frames of the worker only, so that a kept error does not keep the batch in memory.
 
-    The first two are of who has caught it and of what has raised it. A frame also holds those that have called it, and
-    what is in them (``frame.f_back``), so both have to go.
+    The first two frames are of the batch. A frame also holds its callers (``frame.f_back``), so both have to go.
     """
     frames = error.__traceback__
     for _ in range(2):
@@ -369,21 +338,7 @@ def _without_our_frames(error: Exception) -> Exception:
 
 
 async def _next_of(source: AsyncIterator[Any]) -> Any:
-    """Return the next item of an async source, or the mark of its end."""
     return await anext(source, _END)
-
-
-def _nudge(arrivals: Arrivals, _: object) -> None:
-    """Wake the consumer of a batch; whoever holds this does not hold the batch."""
-    arrivals.nudge()
-
-
-def _cancel(pull: asyncio.Task[Any]) -> None:
-    """End the taking of an item; from any thread."""
-    try:
-        pull.get_loop().call_soon_threadsafe(pull.cancel)
-    except RuntimeError:  # its loop is closed, and it has ended with that
-        return
 
 
 def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
@@ -392,25 +347,6 @@ def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
         raise TypeError(f"map: {type_phrase(items)} is not a collection of items. Give a list, a generator, ...")
     return iter(items)
-
-
-def _known(on_error: Any) -> OnError:
-    if not is_one_of({"keep", "raise"}, on_error):
-        raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
-    known: OnError = on_error
-    return known
-
-
-def _key_of(key: Any, target: MessageTarget | TaskTarget) -> Callable[[Any], Any] | None:
-    if key is None:
-        return None
-    known: Callable[[Any], Any] = key
-    require_callback("map: key:", key, "Give a function of an item that returns a text")
-    if isinstance(target, MessageTarget):
-        what = f"map: key= makes the id of a task, and {target.path} takes messages, which are recorded nowhere"
-        raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
-    target.has_keys = True
-    return known
 
 
 def _progress_of(progress: Any) -> Progress | None:

@@ -1,12 +1,8 @@
-"""Many tasks that are to be submitted at once: all right, or every problem of them.
-
-Comes in: what a user gives. Goes out: tasks, each with an id, or one ``ConfigError`` that names the wrong ones by their
-places. Nothing is submitted here.
-"""
+"""Checks many tasks that are to be submitted at once: tasks with ids, or one ``ConfigError`` with all problems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from secrets import token_hex
 from typing import Any, Final
 
@@ -56,54 +52,47 @@ def checked_tasks(tasks: Iterable[Task | str]) -> list[Task]:
     Raises:
         ConfigError: some of them are wrong, or have one id and are not alike; with the places of all of these.
     """
-    checking = _Checking(tasks)
-    for each in tasks:
-        checking.add(each)
-    return checking.all_right()
+    steps = _checking(tasks)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 async def checked_tasks_async(tasks: Iterable[Task | str]) -> list[Task]:
     """Do this on an event loop, without holding it up."""
-    checking = _Checking(tasks)
-    for number, each in enumerate(tasks):
-        checking.add(each)
-        if number % AT_ONCE == AT_ONCE - 1:
-            await let_others_run()
-    return checking.all_right()
+    steps = _checking(tasks)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        await let_others_run()
 
 
-class _Checking:
-    """Tasks that were looked at so far."""
-
-    def __init__(self, tasks: object) -> None:
-        if isinstance(tasks, (str, bytes, Task)) or not isinstance(tasks, Iterable):
-            what = f"{type_phrase(tasks)} is not a list of tasks"
-            hint = "Write [Task(...), ...], or submit one with tree.submit(task)."
-            raise ConfigError((Problem("tasks", what, hint),))
-        self._found: list[Task] = []
-        self._problems: list[Problem] = []
-        self._places: dict[str, int] = {}
-        """Place of the first task of each id that was given."""
-
-    def add(self, given: object) -> None:
-        """Look at the next one."""
-        place = len(self._found)
+def _checking(tasks: object) -> Generator[None, None, list[Task]]:
+    """Check all tasks; yields after each ``AT_ONCE`` of them, so that an event loop may do something else."""
+    if isinstance(tasks, (str, bytes, Task)) or not isinstance(tasks, Iterable):
+        what = f"{type_phrase(tasks)} is not a list of tasks"
+        raise ConfigError((Problem("tasks", what, "Write [Task(...), ...], or submit one with tree.submit(task)."),))
+    found, problems, places = list[Task](), list[Problem](), dict[str, int]()
+    for place, given in enumerate(tasks):
         try:
             task = own_copy(_checked(given))
         except ConfigError as error:
-            self._problems += [Problem(f"tasks[{place}]: {one.path}", one.what, one.hint) for one in error.problems]
+            problems += [Problem(f"tasks[{place}]: {one.path}", one.what, one.hint) for one in error.problems]
             task = _STAND_IN
-        first = place if task.id is None else self._places.setdefault(task.id, place)
-        if self._found[first:] and self._found[first] != task:
+        first = place if task.id is None else places.setdefault(task.id, place)
+        if first != place and found[first] != task:
             what = f"is that of tasks[{first}] as well, which is another task"
-            self._problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
-        self._found.append(self._found[first] if first != place else task)
-
-    def all_right(self) -> list[Task]:
-        """Return all of them."""
-        if self._problems:
-            raise ConfigError(tuple(self._problems))
-        return self._found
+            problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
+        found.append(found[first] if first != place else task)
+        if place % AT_ONCE == AT_ONCE - 1:
+            yield
+    if problems:
+        raise ConfigError(tuple(problems))
+    return found
 
 
 _STAND_IN: Final = Task(goal="?")

@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -60,7 +61,7 @@ def start(
     max_hops: int = 64,
     refuse_tells: bool = False,
     console: bool = False,
-    store: str | Store | None = None,
+    store: str | Path | Store | None = None,
     durability: Durability = "process",
     keep: Keep | None = None,
     ha: HA | None = None,
@@ -81,10 +82,10 @@ def start(
         refuse_tells: ``True``: one tell more than ``max_hops`` is a dead letter, too.
         console: ``True`` opens a socket, for the owner of the process only, by which ``regrow dump``, ``top`` and
             ``observe`` show and operate the tree, with what its tasks are about.
-        store: where the journals of its tasks are: a file ``"tasks.jsonl"``, ``"sqlite:///tasks.db"`` (relative; four
-            slashes before an absolute path), ``"postgresql://user@host/database"``, or a store of your own, of one tree
-            at a time, never closed. ``None``: in memory. Unfinished tasks of the store go on. One process at a time may
-            start a root on a store.
+        store: where the journals of its tasks are: a file ``"tasks.jsonl"`` (also as a ``Path``),
+            ``"sqlite:///tasks.db"`` (relative; four slashes before an absolute path),
+            ``"postgresql://user@host/database"``, or a store of your own, of one tree at a time, never closed.
+            ``None``: in memory. Unfinished tasks of the store go on. One process at a time may start a root on a store.
         durability: ``"process"``: accepted tasks survive this process. ``"power"``: the machine, with a sync per write.
         keep: how long finished tasks stay in the store. ``None``: ``Keep()``.
         ha: an ``HA``: several processes start this tree on this store, and one leads.
@@ -115,7 +116,7 @@ def start_async(
     max_hops: int = 64,
     refuse_tells: bool = False,
     console: bool = False,
-    store: str | Store | None = None,
+    store: str | Path | Store | None = None,
     durability: Durability = "process",
     keep: Keep | None = None,
     ha: HA | None = None,

@@ -6,6 +6,7 @@ Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, InstanceOf, PlainValidator
@@ -40,6 +41,8 @@ def _a_clock(value: object) -> object:
 
 
 def _a_store(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
     if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
         return value
     hint = "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory."

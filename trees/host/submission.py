@@ -15,8 +15,10 @@ back: an orchestrator leaves them alone. A task that is known is never among the
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -25,7 +27,10 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.task_tracer import tracer_of
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.journal.dropped import Dropped
+from actors.tasks.model.store_events import TaskKnownOtherwise
+from actors.tasks.model.task import Task
+from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.orchestration.messages import TaskArrived
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
@@ -54,6 +59,8 @@ class Submission:
         """By the id of a task that is new: completed with its report. It is put there before anybody may begin the
         task: one that ends at once may be removed, and another one of its id begun, before its submitter looks."""
         self._until = monotonic() + STORE_WAIT_S
+        self.known: dict[str, Task] = {}
+        """Tasks of the store whose ids were known, by id. Inputs above 64 KB are left in the store."""
 
     def run(self) -> dict[str, Reply]:
         """Wait in this thread; the ids that are new, each with the Reply of its report. All others were known.
@@ -69,6 +76,7 @@ class Submission:
                     require_thread(self.port.path, "await tree.asubmit(...)")
                 reply = steps.send(reply is None or reply.wait(self._left()))
         except StopIteration:
+            self._compare_known()
             return self._waits
         finally:
             steps.close()
@@ -83,6 +91,8 @@ class Submission:
                     await let_others_run()
                 reply = steps.send(reply is None or await came(reply, self._left()))
         except StopIteration:
+            if len(self._waits) < len(self._events):
+                await asyncio.to_thread(self._compare_known)
             return self._waits
         finally:
             steps.close()
@@ -97,6 +107,7 @@ class Submission:
             for id_ in sorted(self._events):
                 if (yield from self._take(id_)):
                     mine.append(id_)
+            self._refuse_ids_of_others()
             wanted = [id_ for id_ in self._events if id_ in set(mine)] if len(mine) > 1 else mine
             new = self._create(wanted)
             if len(new) < len(self._events):
@@ -131,6 +142,34 @@ class Submission:
             if other.succeeded:
                 return False
         return True
+
+    def _refuse_ids_of_others(self) -> None:
+        """Refuse ids that are in use by another supervisor of the tree.
+
+        Raises:
+            TaskError: one of them is.
+        """
+        for id_ in self._events:
+            standing = self._store.standing(id_)
+            if standing is not None and standing.is_ != "damaged" and standing.owner != self.port.path:
+                what = f"{self.port.path}: cannot take task {id_!r}: {standing.owner} has a task of this id"
+                hint = f"Submit it to that one (path={standing.owner!r}), or give it another id"
+                raise TaskError(f"{what}. {hint}.")
+
+    def _compare_known(self) -> None:
+        """Read the tasks whose ids were known, and publish an event for each that had another goal or other inputs."""
+        ids = [id_ for id_ in self._events if id_ not in self._waits]
+        with suppress(StoreError):  # a store that cannot be read now says so itself
+            records = self._store.firsts(ids) if ids else {}
+            self.known = {id_: first.spec for id_, first in records.items() if isinstance(first, TaskSubmitted)}
+        for id_, before in self.known.items():
+            given = self._events[id_].spec
+            at_hand = {key: value for key, value in before.inputs.items() if not isinstance(value, Dropped)}
+            is_same = {"goal": before.goal == given.goal, "inputs": given.inputs == {**given.inputs, **at_hand}}
+            is_same["inputs"] &= given.inputs.keys() == before.inputs.keys()
+            if not all(is_same.values()):
+                differs = " and ".join(name for name, same in is_same.items() if not same)
+                self.port.system.publish(TaskKnownOtherwise(self.port.path, id_, differs))
 
     def _create(self, ids: list[str]) -> list[str]:
         path, unknown = self.port.path, [id_ for id_ in ids if self._store.standing(id_) is None]

@@ -86,8 +86,10 @@ class TaskApi:
     def handle(
         self, submission: Submission, id_: str, new: Mapping[str, Reply], across: TaskWaits | None = None
     ) -> TaskHandle:
-        """The handle of a task that was submitted; one that was known may be of another supervisor."""
-        return TaskHandle(submission.port, id_, new[id_], across=across) if id_ in new else self.task(id_)
+        """Return the handle of a task that was submitted."""
+        return (
+            TaskHandle(submission.port, id_, new[id_], across=across, is_known=False) if id_ in new else self.task(id_)
+        )
 
 
 def require_id(id_: object) -> None:

@@ -57,9 +57,18 @@ class TaskHandle:
     """One task of a tree. Two handles of one task are equal."""
 
     def __init__(
-        self, port: OrchestratorPort, id_: str, waits: Reply | None = None, *, found: bool = False, across: Any = None
+        self,
+        port: OrchestratorPort,
+        id_: str,
+        waits: Reply | None = None,
+        *,
+        found: bool = False,
+        across: Any = None,
+        is_known: bool = True,
     ) -> None:
         self.id = id_
+        self.is_known = is_known
+        """False: this handle was returned by the submission that began the task. True: the task was there before."""
         self._port = port
         self._across: TaskWaits | None = across
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten

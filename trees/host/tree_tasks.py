@@ -70,12 +70,14 @@ class TreeTasks:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
         Never waits for the orchestrator, so workers may call it; waits for the store for milliseconds, at most 10 s.
-        On an event loop write ``await tree.asubmit(...)``. An id that is known gives its handle, and starts nothing.
+        On an event loop write ``await tree.asubmit(...)``. An id that is known gives its handle, and starts nothing:
+        ``handle.is_known`` is true then. If the known task has another goal or other inputs, ``TaskKnownOtherwise`` is
+        published as well.
 
         Raises:
             ConfigError: the task is wrong.
             UnknownPathError: no supervisor of this path is listed now.
-            TaskError: it has no ``tasks=``.
+            TaskError: the supervisor has no ``tasks=``, or the id is in use by another supervisor of this tree.
             StoreError: the store could not keep it. It was not taken and never runs, unless ``may_be_taken`` is True.
             NotLeaderError: this process is a standby.
             TreeDownError: the whole tree is down.
@@ -279,8 +281,8 @@ class TreeTasks:
         Args:
             items: any iterable; in a coroutine also an async one.
             to: a path of a worker, a pool or a team; or the id or a capability of a worker that takes tasks.
-            timeout_s: seconds that one item may take, of a task one attempt. ``None``: 10 for a message, for a task its
-                worker's, else 60. ``math.inf``: no limit.
+            timeout_s: seconds that one message may take, with its wait in the mailbox; of a task one attempt. ``None``:
+                10 for a message, for a task its worker's, else 60. ``math.inf``: no limit.
             on_error: ``"keep"``: the error stands in the place of the result. ``"raise"``: the first one ends it.
             progress: ``progress(done, total)`` after each; ``total`` is None where the items have no length. One that
                 raises is not called again (``CallbackRaised``).
@@ -296,8 +298,7 @@ class TreeTasks:
             TypeError, ValueError: an argument is wrong; while iterating, a key is no text, or empty.
             TreeDownError: while iterating, when all that was taken is accounted for: the whole tree is down.
         """
-        target = target_of(self._tasks, to, timeout_s, max_in_flight)
-        return Batch(target, items, on_error, progress, key)
+        return Batch(target_of(self._tasks, to, timeout_s, max_in_flight, key), items, on_error, progress)
 
     def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
         if not in_time:

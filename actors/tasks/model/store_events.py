@@ -55,3 +55,16 @@ class TaskStranded(Event):
 
     level: ClassVar[str] = "ERROR"
     task: str
+
+
+@record(frozen=True, slots=True)
+class TaskKnownOtherwise(Event):
+    """A task was submitted whose id is known, with another goal or other inputs: nothing was started for it.
+
+    The submitter got the handle of the known task, whose report is about the goal and the inputs of that one.
+    """
+
+    level: ClassVar[str] = "WARNING"
+    task: str
+    differs: str
+    """What is not the same: goal, inputs, or both."""
