@@ -151,7 +151,7 @@ def _subtask(port: OrchestratorPort, to: str, timeout_s: float | None) -> Subtas
         declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
         timeout_s = None if declared else TASK_S
     limit = None if timeout_s == math.inf else timeout_s
-    return Subtask(ITEM, timeout_s=limit, **{"worker" if to in able else "capability": to})
+    return Subtask(ITEM, worker=to, timeout_s=limit) if to in able else Subtask(ITEM, capability=to, timeout_s=limit)
 
 
 class _InTree:

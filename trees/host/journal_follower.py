@@ -61,8 +61,6 @@ class JournalFollower:
         """Yield what has a larger number."""
         self._last = after
         """Number of the last one: of what is in no journal, too."""
-        self._uncounted = 0
-        """How many records of older versions there were, which have no numbers."""
         self._journals = [_Journal(id_)]
         """The task's, and those of its parts that have begun."""
         self._turns = InTurn()
@@ -100,11 +98,6 @@ class JournalFollower:
         """Events of its task among them, until the first look."""
         self._untold: deque[TaskEvent] = deque()
         """Events that are in no journal, of before and heard since, until they are handed out one by one."""
-
-    @property
-    def task(self) -> str:
-        """Id of the task."""
-        return self._id
 
     def hear(self, event: TaskEvent) -> None:
         """Something happened to the task, or to a part of it."""
@@ -153,7 +146,7 @@ class JournalFollower:
 
     def _read_again(self) -> None:
         """Read the journals from their beginnings, and hand out what comes after the last one that was."""
-        self._after, self._uncounted, self._caught_up = self._last, 0, -1
+        self._after, self._caught_up = self._last, -1
         self._journals, self._end, self._was_cut = [_Journal(self._id)], (), True
 
     def _news(self) -> Iterator[TaskEvent]:  # noqa: C901 - one look, in order
@@ -303,18 +296,13 @@ class JournalFollower:
                 begun = _Journal(part)
                 self._journals.append(begun)
                 self._push(heap, begun, self._fresh(begun, until))
-            yield journal.labels.labelled(record if record.seq else self._counted(record))
+            yield journal.labels.labelled(record)
             self._push(heap, journal, rest)
-
-    def _counted(self, record: TaskEvent) -> TaskEvent:
-        """Give a record of an older version the number that it has among those."""
-        self._uncounted += 1
-        return replace(record, seq=self._uncounted)
 
     def _push(self, heap: list[_Head], journal: _Journal, rest: Iterator[TaskEvent]) -> None:
         record = next(rest, None)
         if record is not None:
-            heapq.heappush(heap, _Head(record.seq, record.at, self._journals.index(journal), rest, record, journal))
+            heapq.heappush(heap, _Head(record.seq, self._journals.index(journal), rest, record, journal))
 
     def _fresh(self, journal: _Journal, until: float) -> Iterator[TaskEvent]:
         return itertools.takewhile(lambda each: each.seq <= until, self._read(journal.id, journal.read))
@@ -363,8 +351,6 @@ class _Head(NamedTuple):
     """The next record of a journal, as it stands in line."""
 
     seq: int
-    at: float
-    """Time, which orders the records of older versions: they have no numbers."""
     place: int
     """Place of the journal: no two heads are alike."""
     rest: Iterator[TaskEvent]

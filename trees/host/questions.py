@@ -7,7 +7,7 @@ from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.task_events import EscalationRaised, TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from trees.host.answers import port_of_question
-from trees.host.event_follower import Reading
+from trees.host.events import Reading
 from trees.host.journal_follower import JournalFollower
 
 

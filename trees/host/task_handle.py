@@ -37,7 +37,7 @@ from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.field_types import MAX_SECONDS
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
 from trees.host.answers import respond_to
-from trees.host.event_follower import TaskEvents
+from trees.host.events import TaskEvents
 from trees.host.questions import Questions
 from trees.host.text_stream import TextStream
 from trees.views.run_text import draw
@@ -321,9 +321,9 @@ class TaskHandle:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
 
         Each loop reads from the beginning. ``next(events)`` and ``anext(events)`` work, too, and a loop goes on from
-        there. A cancelled wait, an error of the store, and a Ctrl-C in ``for event in iter(events)``, lose nothing:
-        whoever goes on has the next one. (What a call of ``next`` returns as a Ctrl-C comes is lost with any iterator.)
-        Two threads need an iterator each. ``events.close()`` ends its loops, also those that wait on another thread.
+        there. After a cancelled wait or an error of the store the next call goes on with the next event. One iterator
+        has one consumer at a time: two threads need an iterator each, and a Ctrl-C inside ``next`` may lose the event
+        of that call. ``events.close()`` ends its loops, also those that wait on another thread.
 
         What happens inside its teams is among it: those events have the path of the team, and the id of its part for
         ``task``. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the

@@ -23,7 +23,7 @@ from actors.tasks.model.task_events import (
 )
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.event_follower import Reading
+from trees.host.events import Reading
 from trees.host.journal_follower import JournalFollower
 
 _ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
@@ -33,13 +33,13 @@ class TextStream(Reading[str]):
     """One reading of the text of a task."""
 
     def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
-        self._follower = _TextFollower(port, id_, subtask)
-        super().__init__(self._follower, port.path, "async for text in handle.stream()")
+        self._texts = _TextFollower(port, id_, subtask)
+        super().__init__(self._texts, port.path, "async for text in handle.stream()")
 
     @property
     def lost(self) -> int:
         """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
-        return self._follower.lost
+        return self._texts.lost
 
     def _read(self, event: TaskEvent) -> str | None:
         return event.text if isinstance(event, SubtaskStreamed) else None

@@ -1,21 +1,32 @@
-"""The console of a running tree: who may ask, what is answered, and that nothing stays behind."""
+"""The console of a running tree: what is answered, and that nothing stays behind.
+
+It imports ``trees.host.console``: what a process of another version, or a wrong one, says there goes by no public name.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 import pykka
 import pytest
 
 from actors import RestartLimitError, StartError
+from actors.testing import settle
 from tests.support.crew import LONG_S, doomed, faulty, running, shop
 from tests.support.programs import ran
 from trees import start, start_async
+from trees.host.console import ConsoleError, ConsoleRequest, ConsoleSource, ask, find
+from trees.observe.operator_events import Operated
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +42,70 @@ def sockets(runtime: Path) -> list[str]:
     return sorted(path.name for path in runtime.glob("regrow/*"))
 
 
-# -- asking ------------------------------------------------------------------------------------------------
+# -- asking: what a caller does, or does not do, hurts nobody else ------------------------------------------
 
 
-# -- who may ask -------------------------------------------------------------------------------------------
+def said_to(request: bytes, path: Path) -> bytes:
+    """What the console answers to these bytes."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(LONG_S)
+        caller.connect(str(path))
+        caller.sendall(request)
+        with caller.makefile("rb") as lines:
+            return lines.readline()
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (b"hello\n", b"does not understand"),
+        (b'{"version": 2, "do": "dump"}\n', b"speaks version 1"),
+        (b'{"version": 1, "do": "eval"}\n', b"cannot do that"),
+        (b'{"version": 1, "do": "child", "given": {"path": "none"}}\n', b'"status": 404'),
+        (b"x" * 3_000_000 + b"\n", b"is longer than"),
+    ],
+    ids=["no JSON", "another version", "an unknown call", "an unknown child", "too long"],
+)
+def test_a_wrong_request_is_answered_and_the_console_goes_on(request_: bytes, says: bytes) -> None:
+    with running(shop(), console=True):
+        (path,) = find(os.getpid())
+
+        assert says in said_to(request_, path)
+        assert ask(path, ConsoleRequest()).startswith("shop")
+
+
+def test_callers_that_say_nothing_hold_up_nobody_and_one_too_many_is_told_so() -> None:
+    with running(shop(), console=True), ExitStack() as silent:
+        (path,) = find(os.getpid())
+        for _ in range(31):
+            silent.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
+        assert ask(path, ConsoleRequest()).startswith("shop")
+        silent.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
+        with pytest.raises(ConsoleError, match="32 others look at this tree already"):
+            ask(path, ConsoleRequest())
+
+
+def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost() -> None:
+    total, gate, told = 12_000, threading.Event(), SimpleQueue[dict[str, Any]]()
+
+    def slowly(event: dict[str, Any]) -> None:
+        gate.wait(LONG_S)
+        told.put(event)
+
+    with running(shop(), console=True) as tree, closing(ConsoleSource(*find(os.getpid()))) as source:
+        source.subscribe(slowly)
+        for _ in range(total):
+            tree._system.publish(Operated("shop", "x" * 200, "nobody"))  # many events, at once
+        settle(tree)
+        gate.set()
+        tree.stop()
+        events = [told.get(timeout=LONG_S)]
+        while events[-1]["name"] != "source_ended":
+            events.append(told.get(timeout=LONG_S))
+
+    lost = sum(event["count"] for event in events if event["name"] == "events_lost")
+    assert lost > 0
+    assert lost + sum(event["name"] == "operated" for event in events) == total
 
 
 # -- nothing stays -----------------------------------------------------------------------------------------
@@ -134,6 +205,3 @@ def test_a_forked_child_does_not_hold_the_console_of_its_parent() -> None:
     ended = ran("-c", FORKS)
 
     assert ended.returncode == 0
-
-
-# -- no descriptors ----------------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """The console of a running tree: a unix socket through which its owner, and nobody else, looks at it and operates it.
 
-``server.Console`` is opened by ``start(..., console=True)``, ``session`` is one caller of it and ``stream`` what a
-caller subscribes to; ``client`` is the other side: ``regrow dump``, ``top`` and ``observe`` all come in through it.
-``protocol`` is what they say to each other, and ``place`` where the sockets are.
+``server`` is the side of the tree (``start(..., console=True)``), ``client`` the other side: ``regrow dump``, ``top``
+and ``observe`` use it. ``protocol`` is what they say to each other, and ``place`` where the sockets are.
 """
 
 from trees.host.console.client import ConsoleSource, ask

@@ -40,31 +40,36 @@ def ask(path: Path, request: ConsoleRequest, timeout_s: float = TIMEOUT_S) -> st
 
 
 def exchange(path: Path, do: str, given: Shape, timeout_s: float = TIMEOUT_S) -> Shape:
-    """Make one call of the console behind a socket; its answer.
+    """Make one call of the console behind a socket, and return its answer.
 
     Raises:
         ConsoleError: nobody listens there, or it does not answer.
         SourceError: it refused.
     """
+    caller, lines, answer = _asked(path, do, given, timeout_s)
+    with caller, lines:
+        return answer
+
+
+def _asked(path: Path, do: str, given: Shape, timeout_s: float) -> tuple[socket.socket, IO[bytes], Shape]:
+    """Connect and send a request; return the connection and the first answer. Raises as ``exchange``."""
     line = request_line(do, given)
-    with _trouble(path, timeout_s), socket.socket(socket.AF_UNIX) as caller:
+    with _trouble(path, timeout_s), ExitStack() as stack:
+        caller = stack.enter_context(socket.socket(socket.AF_UNIX))
         caller.settimeout(timeout_s)
         caller.connect(str(path))
-        with suppress(BrokenPipeError):  # a console with no room for us says so, and hears nothing
+        with suppress(BrokenPipeError):  # a console with no room for us says so, and reads nothing
             caller.sendall(line)
-        with caller.makefile("rb") as answers:
-            answer = answers.readline()
+        lines = stack.enter_context(caller.makefile("rb"))
+        answer = lines.readline()
         if not answer.endswith(b"\n"):
             hint = "The tree ended meanwhile, or runs as another user."
             raise ConsoleError(str(path), "no answer: the connection ended before it was whole", hint)
         reply = read_reply(answer)
-    return _answer(reply)
-
-
-def _answer(reply: ConsoleReply) -> Shape:
-    if reply.answer is None:
-        raise SourceError(reply.status or 503, reply.error or reply.ended or "the console gave no answer.")
-    return reply.answer
+        if reply.answer is None:
+            raise SourceError(reply.status or 503, reply.error or reply.ended or "the console gave no answer.")
+        stack.pop_all()
+    return caller, lines, reply.answer
 
 
 @contextmanager
@@ -97,9 +102,7 @@ class ConsoleSource:
         self.name = root_of(path)
         self._path = path
         self._timeout_s = timeout_s
-        self._lock = threading.RLock()
-        self._ends: dict[Callable[[], None], None] = {}
-        """Subscriptions that are open, each as what ends it."""
+        self._subscriptions: set[_Subscription] = set()
 
     def __repr__(self) -> str:
         return f"<ConsoleSource {self._path}>"
@@ -163,38 +166,28 @@ class ConsoleSource:
         Raises:
             SourceError: nobody listens there, or it refused.
         """
-        with ExitStack() as stack:
-            try:
-                with _trouble(self._path, self._timeout_s):
-                    caller = stack.enter_context(socket.socket(socket.AF_UNIX))
-                    caller.settimeout(self._timeout_s)
-                    caller.connect(str(self._path))
-                    with suppress(BrokenPipeError):
-                        caller.sendall(request_line("subscribe", {}))
-                    lines = stack.enter_context(caller.makefile("rb"))
-                    reply = read_reply(lines.readline())
-                _answer(reply)
-                caller.settimeout(None)
-                reader = _Subscription(caller, lines, callback)
-                start_thread(threading.Thread(target=reader.run, name=f"{self.name}-console-events", daemon=True))
-            except (ConsoleError, RuntimeError) as error:
-                raise SourceError(503, str(error)) from error
-            stack.pop_all()  # they are the reader's now
-        with self._lock:
-            self._ends[reader.end] = None
-        return lambda: self._end(reader.end)
+        caller: socket.socket | None = None
+        try:
+            caller, lines, _ = _asked(self._path, "subscribe", {}, self._timeout_s)
+            caller.settimeout(None)
+            reader = _Subscription(caller, lines, callback)
+            start_thread(threading.Thread(target=reader.run, name=f"{self.name}-console-events", daemon=True))
+        except (ConsoleError, RuntimeError) as error:
+            if caller is not None:
+                caller.close()
+            raise SourceError(503, str(error)) from error
+        self._subscriptions.add(reader)
 
-    def _end(self, end: Callable[[], None]) -> None:
-        with self._lock:
-            self._ends.pop(end, None)
-        end()
+        def end() -> None:
+            self._subscriptions.discard(reader)
+            reader.end()
+
+        return end
 
     def close(self) -> None:
         """End all subscriptions; the tree goes on."""
-        with self._lock:
-            ends, self._ends = self._ends, {}
-        for end in list(ends):
-            end()
+        while self._subscriptions:
+            self._subscriptions.pop().end()
 
 
 class _Subscription:

@@ -139,7 +139,7 @@ def request_line(do: str, given: Shape) -> bytes:
     except (TypeError, ValueError) as error:
         raise SourceError(400, f"{do}: JSON cannot be made of what is given.") from error
     if len(line) > LONGEST_REQUEST:
-        raise SourceError(400, _TOO_LONG)
+        raise SourceError(400, TOO_LONG)
     return line
 
 
@@ -150,7 +150,7 @@ def read_request(line: bytes) -> tuple[str, BaseModel]:
         SourceError: the line is no request; says why.
     """
     if len(line) > LONGEST_REQUEST:
-        raise SourceError(400, _TOO_LONG)
+        raise SourceError(400, TOO_LONG)
     try:
         request = _Request.model_validate_json(line)
     except ValidationError:
@@ -181,7 +181,7 @@ def read_reply(line: bytes) -> ConsoleReply:
 
 
 _SAME: Final = "Use the regrow of the same version."
-_TOO_LONG: Final = f"the request is longer than {LONGEST_REQUEST:,} bytes."
+TOO_LONG: Final = f"the request is longer than {LONGEST_REQUEST:,} bytes."
 
 
 def _first(error: ValidationError) -> str:
