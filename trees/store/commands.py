@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import StoreError
-from trees.store.schema import orders
+from trees.store.schema import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,16 @@ class DamagedCommand:
 
 def post(connection: Connection, root: str, task: str, kind: str, body: Mapping[str, Any], at: float) -> int:
     """Leave a command for the tree of this root, within the caller's transaction; return its id."""
-    row = {"root": root, "task": task, "kind": kind, "body": to_json(body), "at": at}
-    posted: int = connection.execute(insert(orders).returning(orders.c.id), row).scalar_one()
+    insert = (
+        "INSERT INTO regrow_orders (root, task, kind, body, at) VALUES (:root, :task, :kind, :body, :at) RETURNING id"
+    )
+    posted: int = run(connection, insert, root=root, task=task, kind=kind, body=to_json(body), at=at).scalar_one()
     return posted
 
 
 def waiting(connection: Connection, root: str, taken: Collection[int] = ()) -> list[RemoteCommand | DamagedCommand]:
     """Return the commands of a root that are not done and were not taken yet, the oldest first."""
-    found = connection.execute(select(orders).where(orders.c.root == root).order_by(orders.c.id))
+    found = run(connection, "SELECT * FROM regrow_orders WHERE root = :root ORDER BY id", root=root)
     return [_command(row) for row in found if row.id not in taken]
 
 

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
@@ -26,6 +26,7 @@ from actors.tasks.model.task_errors import StoreError
 from trees.agents.packages import install
 from trees.store.database_errors import FinalStoreError, is_final, said
 from trees.store.retention import Durability
+from trees.store.schema import run
 
 T = TypeVar("T")
 BUSY_S: Final = 1.0
@@ -173,8 +174,7 @@ class Database:
         """Seconds since 1970 by the store's clock: that of PostgreSQL; of a file that of this machine."""
         if self.is_sqlite:
             return SystemClock().wall()
-        seconds: float = connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
-        return float(seconds)
+        return float(run(connection, "SELECT extract(epoch FROM clock_timestamp())").scalar_one())
 
     def close(self) -> None:
         """Close what is kept open. It can be read all the same: each query connects for itself from now on."""

@@ -24,16 +24,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection
 
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from trees.store.database import Database, discard
 from trees.store.lock import FileLock, lock_in_session
-from trees.store.schema import inserting, leases, prepare, take_token
+from trees.store.schema import is_postgres, prepare, run, take_token
 
 IsWanted: TypeAlias = Callable[[], bool]
 """Asked before the commit: False where nobody waits for the answer any more, and nothing is to be changed."""
-_END_SESSIONS: Final = text(
+_EMPTY: Final = "INSERT INTO regrow_leases (root, token, holder) VALUES (:root, 0, '') ON CONFLICT DO NOTHING"
+_STATE: Final = "SELECT token, holder, expires_at FROM regrow_leases WHERE root = :root"
+_SET_END: Final = (
+    "UPDATE regrow_leases SET expires_at = :until WHERE root = :root AND token = :token AND holder = :holder"
+)
+_END_SESSIONS: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE application_name = :name AND datname = current_database() AND usename = current_user"
     " AND pid <> pg_backend_pid()"
@@ -108,9 +113,8 @@ class SqlLease:
 
     def _acquire(self, is_wanted: IsWanted) -> int | LeaseState:
         with self._transaction() as connection:
-            empty = inserting(connection, leases).on_conflict_do_nothing(index_elements=["root"])
-            connection.execute(empty, {"root": self._root, "token": 0, "holder": "", "expires_at": None})
-            row = self._state(connection, locked=True)
+            run(connection, _EMPTY, root=self._root)
+            row = self._state(connection, locked=is_postgres(connection))
             if row.left_s > 0:
                 return row
             if not self._share_lock(connection):
@@ -126,7 +130,7 @@ class SqlLease:
             row = self._state(connection)
             if row.left_s > 0:
                 return 0
-            return len(connection.execute(_END_SESSIONS, {"name": session_of(self._root, row.token)}).all())
+            return len(run(connection, _END_SESSIONS, name=session_of(self._root, row.token)).all())
 
     def renew(self, token: int, is_wanted: IsWanted) -> int | LeaseState:
         """Keep it for another ``lease_s``: the token. Else who has it.
@@ -164,13 +168,11 @@ class SqlLease:
     # -- within one ----------------------------------------------------------------------------------------
 
     def _state(self, connection: Connection, *, locked: bool = False) -> LeaseState:
-        wanted = select(leases.c.token, leases.c.holder, leases.c.expires_at).where(leases.c.root == self._root)
-        found = connection.execute(wanted.with_for_update() if locked else wanted).first()
+        found = run(connection, f"{_STATE} FOR UPDATE" if locked else _STATE, root=self._root).first()
         if found is None:
             return LeaseState(0, "", None, 0.0)
-        ends = found.expires_at
-        left_s = 0.0 if ends is None else ends - self._database.now(connection)
-        return LeaseState(found.token, found.holder, ends, left_s)
+        token, holder, ends = found
+        return LeaseState(token, holder, ends, 0.0 if ends is None else ends - self._database.now(connection))
 
     def _share_lock(self, connection: Connection) -> bool:
         """Candidates have the lock of the root together; False where somebody has it alone."""
@@ -180,8 +182,8 @@ class SqlLease:
 
     def _set_end(self, connection: Connection, token: int, left_s: float) -> bool:
         until = self._database.now(connection) + left_s
-        ours = (leases.c.root == self._root, leases.c.token == token, leases.c.holder == self._holder)
-        return connection.execute(update(leases).where(*ours).values(expires_at=until)).rowcount == 1
+        done = run(connection, _SET_END, until=until, root=self._root, token=token, holder=self._holder)
+        return bool(done.rowcount)
 
     def _require(self, is_wanted: IsWanted) -> None:
         if self._is_closed or not is_wanted():

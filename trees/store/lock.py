@@ -14,8 +14,10 @@ import platform
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
+
+from trees.store.schema import run
 
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _LOCKS: Final = Path("/proc/locks")
@@ -85,27 +87,27 @@ def lock_in_session(connection: Connection, root: str, *, shared: bool) -> int |
 
     Waits as long as the session waits for any lock: the server needs a moment to notice that a process has died.
     """
-    take = func.pg_advisory_lock_shared if shared else func.pg_advisory_lock
+    take = "SELECT pg_advisory_lock_shared(:key)" if shared else "SELECT pg_advisory_lock(:key)"
     try:
         with connection.begin_nested():
-            connection.execute(select(take(_key(connection, root))))
+            run(connection, take, key=_key(connection, root))
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             return None
         raise
-    number: int = connection.execute(select(func.pg_backend_pid())).scalar_one()
+    number: int = run(connection, "SELECT pg_backend_pid()").scalar_one()
     return number
 
 
 def is_locked_in_session(connection: Connection, root: str) -> bool:
     """True if a session has the lock of a root."""
-    return connection.execute(text(f"SELECT 1 {_HELD}"), _halves(connection, root)).first() is not None
+    return run(connection, f"SELECT 1 {_HELD}", **_halves(connection, root)).first() is not None
 
 
 def end_session(connection: Connection, root: str, number: int) -> None:
     """End a session that was ours, if it still has the lock: the server may not have noticed that it was cut."""
-    ended = text(f"SELECT pg_terminate_backend(pid) {_HELD} AND pid = :number")
-    connection.execute(ended, _halves(connection, root) | {"number": number})
+    end = f"SELECT pg_terminate_backend(pid) {_HELD} AND pid = :number"
+    run(connection, end, number=number, **_halves(connection, root))
 
 
 _HELD: Final = (
@@ -121,5 +123,5 @@ def _halves(connection: Connection, root: str) -> dict[str, int]:
 
 
 def _key(connection: Connection, root: str) -> int:
-    schema = connection.execute(select(func.current_schema())).scalar()
+    schema = run(connection, "SELECT current_schema()").scalar()
     return int.from_bytes(hashlib.sha256(f"regrow {schema} {root}".encode()).digest()[:8], signed=True)

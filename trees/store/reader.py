@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, case, func, select
+from sqlalchemy import Connection
 
 from actors.model.events import Event
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
-from actors.tasks.model.task_ids import MARK, whole_of
+from actors.tasks.model.task_ids import whole_of
 from trees.store import commands, records
 from trees.store.database import Database
 from trees.store.lock import is_file_locked, is_locked_in_session
-from trees.store.schema import leases, orders, require_version, streams
-from trees.store.schema import records as record_rows
+from trees.store.schema import require_version, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +33,20 @@ class StoredTask:
     """The later one of a root has the larger one."""
     finished_at: float | None
     """Seconds since 1970; None: it is not finished."""
-    whole: str | None = None
-    """The task that this is a team's part of."""
+
+    @property
+    def whole(self) -> str | None:
+        """The task that this is a team's part of."""
+        return whole_of(self.id)
 
 
-_TASKS: Final = select(streams.c.root, streams.c.id, streams.c.owner, streams.c.seq, streams.c.finished_at).order_by(
-    streams.c.root, streams.c.seq
-)
+_TASKS: Final = "SELECT root, id, owner, seq, finished_at FROM regrow_streams"
 
 
 def all_tasks(connection: Connection, root: str | None = None) -> list[StoredTask]:
     """Every task of a root, or of all of them, oldest first."""
-    wanted = _TASKS if root is None else _TASKS.where(streams.c.root == root)
-    return [StoredTask(*row, whole_of(row.id)) for row in connection.execute(wanted)]
+    wanted = f"{_TASKS} ORDER BY root, seq" if root is None else f"{_TASKS} WHERE root = :root ORDER BY seq"
+    return [StoredTask(*row) for row in run(connection, wanted, root=root)]
 
 
 def _records(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
@@ -54,13 +54,14 @@ def _records(connection: Connection, root: str, stream: str, start: int = 0) -> 
     try:
         return records.read(connection, root, stream, start)
     except DamagedJournalError:
-        if connection.execute(_is_there(root, stream)).first() is None:
+        if not _is_there(connection, root, stream):
             return []
         raise
 
 
-def _is_there(root: str, stream: str) -> Select[tuple[str]]:
-    return select(streams.c.id).where((streams.c.root == root) & (streams.c.id == stream))
+def _is_there(connection: Connection, root: str, stream: str) -> bool:
+    found = run(connection, f"{_TASKS} WHERE root = :root AND id = :stream", root=root, stream=stream)
+    return found.first() is not None
 
 
 class StoreReader:
@@ -102,7 +103,7 @@ class StoreReader:
         """
 
         def look(connection: Connection) -> list[Event]:
-            found = connection.execute(select(streams.c.root).where(streams.c.id == stream)).scalars().all()
+            found = run(connection, f"{_TASKS} WHERE id = :stream", stream=stream).scalars().all()
             if root is None and len(found) > 1:
                 what = f"has a task {stream!r} in each of {', '.join(sorted(found))}. Say which root"
                 raise StoreError(self._database.name, what)
@@ -151,7 +152,7 @@ class StoreReader:
         ``kind`` is cancel, respond or remove; of ``body`` JSON can be made.
         """
         with self._database.transaction() as connection:
-            if connection.execute(_is_there(root, task)).first() is None:
+            if not _is_there(connection, root, task):
                 return None
             return commands.post(connection, root, task, kind, body, self._database.now(connection))
 
@@ -186,25 +187,17 @@ class StoredRoot:
     finished: int
 
 
-_COUNTS: Final = (
-    select(
-        streams.c.root,
-        func.sum(case((streams.c.finished_at.is_(None), 1), else_=0)),
-        func.sum(case((streams.c.finished_at.is_(None), 0), else_=1)),
-    )
-    .where(streams.c.id.not_like(f"%{MARK}%"))
-    .group_by(streams.c.root)
-)
-_LEASES: Final = select(leases.c.root, leases.c.holder, leases.c.token, leases.c.expires_at)
+_COUNTS: Final = "SELECT root, count(*), count(finished_at) FROM regrow_streams WHERE id NOT LIKE '%@%' GROUP BY root"
+_LEASES: Final = "SELECT root, holder, token, expires_at FROM regrow_leases ORDER BY root"
 _MARKS: Final = (
-    select(func.count(), func.count(streams.c.finished_at), func.max(streams.c.finished_at)),
-    select(leases.c.root, leases.c.token, leases.c.holder).order_by(leases.c.root),
-    select(func.count(), func.max(orders.c.id)),
-    select(record_rows.c.root, record_rows.c.stream, func.max(record_rows.c.n))
-    .join(streams, (streams.c.root == record_rows.c.root) & (streams.c.id == record_rows.c.stream))
-    .where(streams.c.finished_at.is_(None))
-    .group_by(record_rows.c.root, record_rows.c.stream)
-    .order_by(record_rows.c.root, record_rows.c.stream),
+    "SELECT count(*), count(finished_at), max(finished_at) FROM regrow_streams",
+    "SELECT root, holder, token FROM regrow_leases ORDER BY root",
+    "SELECT count(*), max(id) FROM regrow_orders",
+    (
+        "SELECT r.root, r.stream, max(r.n) FROM regrow_records AS r JOIN regrow_streams AS s"
+        " ON s.root = r.root AND s.id = r.stream WHERE s.finished_at IS NULL"
+        " GROUP BY r.root, r.stream ORDER BY r.root, r.stream"
+    ),
 )
 
 
@@ -214,8 +207,8 @@ def stored_roots(connection: Connection, database: Database) -> list[StoredRoot]
     A tree with ``ha=`` is led while its lease has time left, by the store's clock. One without has no lease: it is led
     while a process has its lock (``trees.store.lock``), and only the holder's name is in the store.
     """
-    counts = {root: (int(open_), int(ended)) for root, open_, ended in connection.execute(_COUNTS)}
-    held = {root: (holder, token, ends) for root, holder, token, ends in connection.execute(_LEASES)}
+    counts = {root: (every - ended, ended) for root, every, ended in run(connection, _COUNTS)}
+    held = {root: (holder, token, ends) for root, holder, token, ends in run(connection, _LEASES)}
     now = database.now(connection)
     found = []
     for root in sorted({*counts, *held}):
@@ -228,7 +221,7 @@ def stored_roots(connection: Connection, database: Database) -> list[StoredRoot]
 
 def mark(connection: Connection) -> int:
     """Return a number that changes with what is in a store, as far as somebody who looks at its tasks sees it."""
-    return hash(tuple(tuple(tuple(row) for row in connection.execute(each)) for each in _MARKS))
+    return hash(tuple(tuple(tuple(row) for row in run(connection, each)) for each in _MARKS))
 
 
 def _is_locked(connection: Connection, database: Database, root: str) -> bool | None:

@@ -1,99 +1,62 @@
 """The tables of a durable store, the same on SQLite and PostgreSQL, and the tokens in them.
 
 Everything belongs to a *root* (the id of a tree's root): several trees may use one database. Bodies are JSON in ASCII.
-Streams are numbered as they were created.
+Streams are numbered as they were created. ``regrow_streams.last`` has kind and body of the last record of a stream that
+is finished, unless that is long.
 
-``tokens.token`` is the fencing token. It grows with every process that opens the root for writing, and every
+``regrow_tokens.token`` is the fencing token. It grows with every process that opens the root for writing, and every
 transaction of the writer reads it first, so a process that was replaced writes nothing more. It has a row of its own: a
-writer locks that row for as long as it writes, and the renewal of the lease (a row of ``leases``) must not wait for
-that. Whoever takes a token locks the lease first, and then the token.
+writer locks that row for as long as it writes, and the renewal of the lease (``regrow_leases``) must not wait for that.
+Whoever takes a token locks the lease first, and then the token.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Float,
-    Index,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    func,
-    inspect,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, bindparam, inspect, text
 
 from actors.tasks.model.task_errors import StoreError
 
 VERSION: Final = 4
 LOCK: Final = 0x7265_6772_6F77
 """The advisory lock under which the tables are made."""
+TABLES: Final = (
+    "CREATE TABLE regrow_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    (
+        "CREATE TABLE regrow_streams (root TEXT, id TEXT, owner TEXT NOT NULL, seq BIGINT NOT NULL,"
+        " finished_at DOUBLE PRECISION, last TEXT, PRIMARY KEY (root, id)){without_rowid}"
+    ),
+    (
+        "CREATE TABLE regrow_records (root TEXT, stream TEXT, n INTEGER, kind TEXT NOT NULL, body TEXT NOT NULL,"
+        " PRIMARY KEY (root, stream, n)){without_rowid}"
+    ),
+    (
+        "CREATE TABLE regrow_orders (id {numbered}, root TEXT NOT NULL, task TEXT NOT NULL, kind TEXT NOT NULL,"
+        " body TEXT NOT NULL, at DOUBLE PRECISION NOT NULL)"
+    ),
+    (
+        "CREATE TABLE regrow_leases (root TEXT PRIMARY KEY, token BIGINT NOT NULL, holder TEXT NOT NULL,"
+        " expires_at DOUBLE PRECISION)"
+    ),
+    "CREATE TABLE regrow_tokens (root TEXT PRIMARY KEY, token BIGINT NOT NULL)",
+    "CREATE INDEX regrow_streams_finished ON regrow_streams (root, finished_at)",
+    "CREATE INDEX regrow_streams_unfinished ON regrow_streams (root, seq) WHERE finished_at IS NULL",
+    "CREATE INDEX regrow_orders_root ON regrow_orders (root)",
+)
+_SQLITE: Final = {"without_rowid": " WITHOUT ROWID", "numbered": "INTEGER PRIMARY KEY AUTOINCREMENT"}
+_POSTGRES: Final = {"without_rowid": "", "numbered": "SERIAL PRIMARY KEY"}
 
-metadata: Final = MetaData()
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 
-meta: Final = Table(
-    "regrow_meta", metadata, Column("key", _Name, primary_key=True), Column("value", Text, nullable=False)
-)
-streams: Final = Table(
-    "regrow_streams",
-    metadata,
-    Column("root", _Name, primary_key=True),
-    Column("id", _Name, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("finished_at", Float),
-    Column("last", Text),
-    sqlite_with_rowid=False,
-)
-"""``last``: of a finished one, kind and body of its last record, unless that is long."""
-records: Final = Table(
-    "regrow_records",
-    metadata,
-    Column("root", _Name, primary_key=True),
-    Column("stream", _Name, primary_key=True),
-    Column("n", Integer, primary_key=True, autoincrement=False),
-    Column("kind", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-orders: Final = Table(
-    "regrow_orders",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("root", _Name, nullable=False, index=True),
-    Column("task", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("at", Float, nullable=False),
-    sqlite_autoincrement=True,
-)
-leases: Final = Table(
-    "regrow_leases",
-    metadata,
-    Column("root", _Name, primary_key=True),
-    Column("token", BigInteger, nullable=False),
-    Column("holder", Text, nullable=False),
-    Column("expires_at", Float),
-)
-tokens: Final = Table(
-    "regrow_tokens", metadata, Column("root", _Name, primary_key=True), Column("token", BigInteger, nullable=False)
-)
-Index("regrow_streams_finished", streams.c.root, streams.c.finished_at)
-Index(
-    "regrow_streams_unfinished",
-    streams.c.root,
-    streams.c.seq,
-    sqlite_where=streams.c.finished_at.is_(None),
-    postgresql_where=streams.c.finished_at.is_(None),
-)
+def run(connection: Connection, sql: str, **given: Any) -> Any:
+    """Execute a statement whose values are ``:name``; one that is a list stands for as many, as behind ``IN``."""
+    lists: list[Any] = [bindparam(name, expanding=True) for name, value in given.items() if isinstance(value, list)]
+    return connection.execute(text(sql).bindparams(*lists), given)
+
+
+def is_postgres(connection: Connection) -> bool:
+    """True on PostgreSQL, False on SQLite."""
+    return connection.dialect.name == "postgresql"
 
 
 def prepare(connection: Connection, store: str) -> None:
@@ -102,11 +65,12 @@ def prepare(connection: Connection, store: str) -> None:
     Raises:
         StoreError: they are of another version.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(LOCK)))  # two that start at once make them once
-    if not inspect(connection).has_table(meta.name):
-        metadata.create_all(connection)
-        connection.execute(inserting(connection, meta), {"key": "schema", "value": str(VERSION)})
+    if is_postgres(connection):
+        run(connection, "SELECT pg_advisory_xact_lock(:lock)", lock=LOCK)  # two that start at once make them once
+    if not inspect(connection).has_table("regrow_meta"):
+        for table in TABLES:
+            connection.exec_driver_sql(table.format(**(_POSTGRES if is_postgres(connection) else _SQLITE)))
+        run(connection, "INSERT INTO regrow_meta VALUES ('schema', :version)", version=str(VERSION))
     require_version(connection, store)
 
 
@@ -116,17 +80,12 @@ def require_version(connection: Connection, store: str) -> None:
     Raises:
         StoreError: there are none, or those of another version.
     """
-    if not inspect(connection).has_table(meta.name):
+    if not inspect(connection).has_table("regrow_meta"):
         raise StoreError(store, "is not a store yet. Start a tree on it first")
-    found = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    found = run(connection, "SELECT value FROM regrow_meta WHERE key = 'schema'").scalar()
     if found != str(VERSION):
         what = f"has tables of version {found}, and this version of regrow knows {VERSION} only. Use another database"
         raise StoreError(store, what)
-
-
-def inserting(connection: Connection, table: Table) -> Any:
-    """``INSERT`` of the database's dialect, for its ``on_conflict_do_...``."""
-    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 # -- tokens --------------------------------------------------------------------------------------------------
@@ -137,24 +96,24 @@ def take_token(connection: Connection, root: str, holder: str) -> int:
 
     A lease that had a time limit has none any more; whoever wants one sets ``expires_at`` in the same transaction.
     """
-    lease = inserting(connection, leases).values(root=root, token=0, holder=holder, expires_at=None)
-    connection.execute(
-        lease.on_conflict_do_update(index_elements=["root"], set_={"holder": holder, "expires_at": None})
-    )
-    counted = connection.execute(select(leases.c.token).where(leases.c.root == root)).scalar_one()
+    insert = "INSERT INTO regrow_leases (root, token, holder) VALUES (:root, 0, :holder) ON CONFLICT (root)"
+    run(connection, f"{insert} DO UPDATE SET holder = :holder, expires_at = NULL", root=root, holder=holder)
+    counted = run(connection, "SELECT token FROM regrow_leases WHERE root = :root", root=root).scalar_one()
     token: int = max(counted, present_token(connection, root)) + 1
-    connection.execute(update(leases).where(leases.c.root == root).values(token=token))
-    fence = inserting(connection, tokens).values(root=root, token=token)
-    connection.execute(fence.on_conflict_do_update(index_elements=["root"], set_={"token": token}))
+    run(connection, "UPDATE regrow_leases SET token = :token WHERE root = :root", root=root, token=token)
+    insert = "INSERT INTO regrow_tokens (root, token) VALUES (:root, :token) ON CONFLICT (root)"
+    run(connection, f"{insert} DO UPDATE SET token = :token", root=root, token=token)
     return token
 
 
 def present_token(connection: Connection, root: str) -> int:
     """The token that counts; 0: there is none. Nobody else takes one before the transaction is over."""
-    found = connection.execute(select(tokens.c.token).where(tokens.c.root == root).with_for_update(read=True)).scalar()
+    sql = "SELECT token FROM regrow_tokens WHERE root = :root"
+    found: int | None = run(connection, f"{sql} FOR SHARE" if is_postgres(connection) else sql, root=root).scalar()
     return found or 0
 
 
 def holder_of(connection: Connection, root: str) -> str:
     """Who has the token that counts."""
-    return connection.execute(select(leases.c.holder).where(leases.c.root == root)).scalar() or "nobody"
+    found: str | None = run(connection, "SELECT holder FROM regrow_leases WHERE root = :root", root=root).scalar()
+    return found or "nobody"

@@ -22,7 +22,7 @@ from trees.store import commands
 from trees.store.database import Database, discard
 from trees.store.database_errors import FinalStoreError
 from trees.store.lock import FileLock, end_session, lock_in_session, this_process
-from trees.store.schema import holder_of, leases, prepare, present_token, take_token
+from trees.store.schema import holder_of, prepare, present_token, run, take_token
 from trees.store.statements import Rows, commit_at_once, commit_rows, was_refused
 
 T = TypeVar("T")
@@ -82,8 +82,8 @@ class WritingSession:
             self.token = token
             self._require_token(connection)
             return
-        lease = connection.execute(leases.select().where(leases.c.root == self._root)).first()
-        if lease is not None and lease.expires_at is not None and lease.expires_at > self._database.now(connection):
+        ends = run(connection, "SELECT expires_at FROM regrow_leases WHERE root = :root", root=self._root).scalar()
+        if ends is not None and ends > self._database.now(connection):
             self._refuse(connection)
         self.token = take_token(connection, self._root, this_process())
 

@@ -35,6 +35,7 @@ from trees.store.database import Database
 from trees.store.memory import MemoryStore, Stream
 from trees.store.reader import StoredTask, StoreReader, all_tasks
 from trees.store.retention import Durability, Keep
+from trees.store.schema import run
 from trees.store.session import WritingSession
 from trees.store.statements import BEGIN, END, LEFT, ORDER_DONE, RECORD, Change
 from trees.store.writer import CLOSE_S, FIRST_S, LONGEST_S, POLL_S, Writer
@@ -43,6 +44,7 @@ SHORT: Final = 8 * 1024
 """Characters of a last record up to which it is kept with the end of its stream."""
 AGE_LOOK_S: Final = 30.0
 """How often it looks for what is too old."""
+_NUMBER: Final = "SELECT max(seq) FROM regrow_streams WHERE root = :root"
 MOST_AHEAD_S: Final = 24 * 3600.0
 """A time that is further ahead than this is no time that a clock has shown, but damage."""
 
@@ -139,9 +141,8 @@ class SqlStore(MemoryStore, DurableStore):
     def _load(self, connection: Connection) -> None:
         wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
         now, latest = self._clock.now(), wall
-        for ended in (self._unfinished, self._finished, self._counted, self._parts, self._damaged):
-            ended.clear()
-        self._untold.clear()
+        self._unfinished, self._finished, self._parts, self._damaged = {}, {}, {}, {}
+        self._untold = []
         for stream, owner, found in records.unfinished(connection, self._root):
             if isinstance(found, StoreError):
                 self._damaged[stream] = found
@@ -156,8 +157,8 @@ class SqlStore(MemoryStore, DurableStore):
             of = self._begun(part, self._unfinished.get(part) or self._finished[part])
             if of.records is None and of.whole in self._unfinished:  # its supervisor may look at it again
                 of.records = records.read(connection, self._root, part, large=records.LARGE)
-        self._counted.update((name, None) for name, each in self._finished.items() if each.whole is None)
-        self._number = records.largest_number(connection, self._root)
+        self._counted = {name: None for name, each in self._finished.items() if each.whole is None}
+        self._number = run(connection, _NUMBER, root=self._root).scalar() or 0
         if not self._clock.manual:
             self._epoch = latest - now
 
@@ -214,26 +215,21 @@ class SqlStore(MemoryStore, DurableStore):
 
     def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
         """Begin many streams, in one transaction; returns those that did not exist."""
-        writer = self._writes()
-        given = [(stream, owner, record, self._record(stream, 0, record)) for stream, owner, record in firsts]
+        writer, made, changes = self._writes(), dict[str, Stream](), list[Change]()
         with self._lock:
-            made: dict[str, Stream] = {}
-            changes: list[Change] = []
-            for stream, owner, record, change in given:
-                if stream in made or stream in self._damaged or self._find(stream) is not None:
+            for stream, owner, record in firsts:
+                if stream in made or self.standing(stream) is not None:
                     continue
                 self._number += 1
                 made[stream] = Stream(owner, [record])
-                begin = Change(BEGIN, stream, (self._root, stream, owner, self._number, None, None))
-                changes += (begin, change)
-            if changes:
-                writer.put(*changes)
+                changes.append(Change(BEGIN, stream, (self._root, stream, owner, self._number, None, None)))
+                changes.append(self._record(stream, 0, record))
+            writer.put(*changes)
             for stream, begun in made.items():
                 self._unfinished[stream] = self._begun(stream, begun)
         return list(made)
 
     def _record(self, stream: str, number: int, record: Event) -> Change:
-        require_journalled(record)
         kind, body = encode(record)
         then = partial(self._large_kept, stream, number, record) if len(body) > records.LARGE and record.large else None
         return Change(RECORD, stream, (self._root, stream, number, kind, body), then)
@@ -246,13 +242,12 @@ class SqlStore(MemoryStore, DurableStore):
         """Take back streams that were created together and are not being written yet: all of them, or none."""
         writer, names = self._writes(), set(streams)
         with self._lock:
-            found = [self._unfinished.get(name) for name in names]
-            are_new = all(each is not None and each.records is not None and len(each.records) == 1 for each in found)
-            if not are_new or not writer.withdraw(names):
+            if any(len(self.outline(name)) != 1 for name in names & self._unfinished.keys()):
                 return False
-            for name in names:
+            is_withdrawn = writer.withdraw(names)
+            for name in names if is_withdrawn else ():
                 super()._forget(name)
-        return True
+        return is_withdrawn
 
     def append(self, stream: str, record: Event) -> None:
         """Add a record; a stream that was finished goes on.
@@ -261,35 +256,22 @@ class SqlStore(MemoryStore, DurableStore):
             KeyError: there is no such stream.
             StoreError: it is damaged, or was finished and cannot be read now.
         """
-        writer = self._writes()
-        found = self._find(stream)
-        if found is None:
-            require_journalled(record)
-            raise KeyError(stream)
-        while found.records is None:
-            before = self._from_database(stream)
-            with self._lock:
-                if found.records is None:
-                    found.records = list(before)
-        if stream in self._unfinished:
-            change = self._record(stream, len(found.records), record)
-            with self._lock:
-                if stream in self._unfinished and change.row[2] == len(found.records):
-                    writer.put(change)
-                    found.records.append(record)
-                    return
-        self._append_slowly(writer, stream, record)
-
-    def _append_slowly(self, writer: Writer, stream: str, record: Event) -> None:
-        """To one that goes on, or that somebody else appends to as well."""
+        require_journalled(record)
+        writer, found = self._writes(), self._find(stream)
+        before = self._from_database(stream) if found is not None and found.records is None else ()
         with self._lock:
-            if stream in self._finished:
-                writer.put(Change(END, stream, (None, None, self._root, stream)))
-            found = self._go_on(stream)
-            if found.records is None:
+            found = self._find(stream)
+            if found is None:
                 raise KeyError(stream)
-            writer.put(self._record(stream, len(found.records), record))
-            found.records.append(record)
+            records_ = found.records = found.records or list(before)
+            if records_:
+                if stream in self._finished:
+                    writer.put(Change(END, stream, (None, None, self._root, stream)))
+                    self._go_on(stream)
+                writer.put(self._record(stream, len(records_), record))
+                records_.append(record)
+                return
+        self.append(stream, record)  # its end was kept a moment ago: it has to be read
 
     def finish(self, stream: str) -> None:
         """Nothing more comes."""
@@ -441,11 +423,8 @@ class SqlStore(MemoryStore, DurableStore):
             StoreError: they are damaged; or what is not at hand cannot be read from the database.
         """
         found = self.outline(stream, start)
-        lacking = [number for number, record in enumerate(found, start) if dropped_of(record) is not None]
-        if not lacking:
-            return found
-        whole = self._some(stream, lacking)
-        return tuple(whole.get(number, record) for number, record in enumerate(found, start))
+        numbers = range(start, start + len(found))
+        return tuple(self._some(stream, numbers).values()) if any(map(dropped_of, found)) else found
 
     def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records, perhaps without what is large: at hand where the stream is not finished.
@@ -475,20 +454,16 @@ class SqlStore(MemoryStore, DurableStore):
         """Whole records: those that are at hand, and the rest from the database."""
         found = self._find(stream)
         at_hand = dict(enumerate(found.records or ())) if found is not None else {}
-        whole = {number: at_hand[number] for number in numbers if number in at_hand and not dropped_of(at_hand[number])}
-        rest = {*numbers} - whole.keys()
+        rest = [number for number in numbers if number not in at_hand or dropped_of(at_hand[number])]
         look = partial(records.some, root=self._root, stream=stream, numbers=rest)
-        return whole | (self._database.read(look) if rest else {})
+        at_hand |= self._database.read(look) if rest else {}
+        return {number: at_hand[number] for number in numbers}
 
     def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
         """Read whole records by their numbers, on a thread of this store; a database that is away is waited for."""
         self._require_ours()
-        reply, found = Reply(), self._find(stream)
-        at_hand = found.records if found is not None else None
-        if at_hand is not None and not any(map(dropped_of, at_hand)):
-            reply.complete({number: at_hand[number] for number in numbers})
-        else:
-            in_background(f"{self._root}-store-reads", partial(self._fetch, stream, numbers, reply))
+        reply = Reply()
+        in_background(f"{self._root}-store-reads", partial(self._fetch, stream, numbers, reply))
         return reply
 
     def _fetch(self, stream: str, numbers: Collection[int], reply: Reply) -> None:
@@ -497,25 +472,21 @@ class SqlStore(MemoryStore, DurableStore):
             while not reply.done:
                 try:
                     reply.complete(self._some(stream, numbers))
-                except StoreError as error:
-                    if isinstance(error, DamagedJournalError) or self._is_ending:
+                except Exception as error:  # noqa: BLE001 - a bug must not leave anybody waiting for ever
+                    if self._is_ending or type(error) is not StoreError:
                         reply.fail(error)
                     threading.Event().wait(delay_s)
                     delay_s = min(2 * delay_s, LONGEST_S)
-                except BaseException as caught:  # noqa: BLE001 - a bug must not leave anybody waiting for ever
-                    failed = StoreError(self.name, f"could not read ({type(caught).__name__})")
-                    failed.__cause__ = caught
-                    reply.fail(failed)
 
     def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
         """The first record of each of these streams, in outline; of one that is gone or damaged there is none."""
         self._require_ours()
-        known = {name: self._find(name) for name in streams}
-        found = {name: each.records[0] for name, each in known.items() if each is not None and each.records}
-        rest = [name for name, each in known.items() if each is not None and name not in found]
+        names = list(streams)
+        found = {name: each.records[0] for name in names if (each := self._find(name)) is not None and each.records}
+        rest = [name for name in names if name not in found and self._find(name) is not None]
         if rest:
             found |= self._database.read(partial(records.firsts, root=self._root, names=rest))
-        return {name: found[name] for name in known if name in found}
+        return {name: found[name] for name in names if name in found}
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream, finished or not."""
