@@ -9,16 +9,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
-from actors import Escalated, Event
+from actors import ActorsError, Escalated, Event
 from actors.testing import settle
 from trees import (
     Approve,
     Escalate,
+    LeaseLostError,
     StaticPlan,
     StoreError,
     Subtask,
@@ -196,6 +197,48 @@ def test_a_damaged_journal_is_told_and_costs_that_task_only(sqlite_url: str) -> 
         assert [row.id for row in tree.tasks() if row.id == "broken"] in ([], ["broken"])
         tree.remove_task("broken")
         assert tree.submit(Task("go", id="broken", inputs={"value": 1})).result(LONG_S).results == {"work": 2}
+
+
+def test_a_record_that_the_database_never_takes_leaves_no_hole_and_the_next_process_goes_on(sqlite_url: str) -> None:
+    def work(_task: object, _context: object) -> str:
+        return "refused"
+
+    with start(shop(work), store=sqlite_url):
+        pass
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as file:
+        ours = "SELECT name FROM sqlite_schema WHERE name LIKE 'regrow_%' AND sql LIKE 'CREATE TABLE%'"
+        for (table,) in file.execute(ours).fetchall():
+            columns = [f'NEW."{row[1]}"' for row in file.execute(f'PRAGMA table_info("{table}")')]
+            has_it = " OR ".join(f"CAST({column} AS TEXT) LIKE '%refused%'" for column in columns)
+            refuse = "BEGIN SELECT RAISE(ABORT, 'no'); END"
+            file.execute(f'CREATE TRIGGER "no_{table}" BEFORE INSERT ON "{table}" WHEN {has_it} {refuse}')
+        file.commit()
+    tree = start(shop(work), store=sqlite_url)
+    with suppress(ActorsError):  # what cannot be kept ends this task, or the tree
+        tree.submit(Task("go", id="t", inputs={"value": 4})).result(LONG_S)
+    with suppress(StoreError):
+        tree.stop()
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as file:
+        for (trigger,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+            file.execute(f'DROP TRIGGER "{trigger}"')
+        file.commit()
+
+    with start(shop(doubled), store=sqlite_url) as tree:
+        assert tree.task("t").result(LONG_S).results == {"work": 8}
+
+
+def test_who_has_lost_its_root_to_another_process_removes_nothing_there(sqlite_url: str) -> None:
+    tree = start(shop(doubled), store=sqlite_url)
+    tree.submit(Task("go", id="t", inputs={"value": 4})).result(LONG_S)
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as file:
+        file.execute("UPDATE regrow_tokens SET token = token + 1")  # as whoever takes it over does
+        file.commit()
+    with pytest.raises(LeaseLostError):
+        tree.remove_task("t")
+    with suppress(LeaseLostError):
+        tree.stop()
+    with start(shop(doubled), store=sqlite_url) as tree:
+        assert tree.task("t").result(LONG_S).results == {"work": 8}
 
 
 @pytest.mark.parametrize("version", [1, 99])
