@@ -138,6 +138,8 @@ _ORDERS: Final = re.compile(
 )
 """A clause that begins like an order: ``bake a cake``."""
 _NOUN: Final = re.compile(r"\W*(?:the|an?|my|our|your|its|their|all|any|some|every)\b", re.IGNORECASE)
+_DONE: Final = re.compile(r"\b(?:is|are|been|was|were) \w+\W*$")
+"""The verb of ``once the code is tested``."""
 _AROUND: Final = " \t\r\n,;:"
 
 
@@ -340,7 +342,8 @@ class _Index:
 def _find_verbs(parts: list[Clause], index: _Index) -> None:
     """Find the verb of each clause. A clause without a verb, or without an object, takes that of its neighbour."""
     for n, one in enumerate(parts):
-        one.first, one.verb = verb_of(one.said, index.families)
+        done = _DONE.search(one.said) if one.lead == "after" else None
+        one.first, one.verb = verb_of(done.group() if done else one.said, index.families)
         one.is_own = not _NOUN.match(one.said) and (one.verb in index.verbs or bool(_ORDERS.match(one.said)))
         if not one.is_own and one.goes_on and n and parts[n - 1].is_work:
             one.first, one.verb, one.takes = parts[n - 1].first, parts[n - 1].verb, True

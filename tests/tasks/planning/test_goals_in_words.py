@@ -74,6 +74,11 @@ PLANS = [
     ("deploy the service after testing the code", ["qa: after testing the code", "ops < qa: deploy the service"]),
     ("test the code before deploying the service", ["qa: test the code", "ops < qa: before deploying the service"]),
     ("Before deploying it, test the code", ["qa: test the code", "ops < qa: Before deploying it"]),
+    ("Once the code is tested, deploy the service", ["qa: Once the code is tested", "ops < qa: deploy the service"]),
+    (
+        "When the code is reviewed, deploy the service",
+        ["rev: When the code is reviewed", "ops < rev: deploy the service"],
+    ),
     # what speaks of something before it
     ("write code and review it", ["dev: write code", "rev < dev: review it"]),
     ("search the web and summarise the results", ["web: search the web", "sum < web: summarise the results"]),
@@ -140,11 +145,6 @@ def test_a_goal_becomes_the_subtasks_that_a_reader_would_expect_and_leaves_no_do
             "test the code, otherwise deploy the service",
             ["qa: test the code, otherwise deploy the service"],
             "is one half of a choice, and a plan makes none: it stays with qa",
-        ),
-        (
-            "Once the code is tested, deploy the service",
-            ["qa: Once the code is tested", "ops < qa: deploy the service"],
-            "fits qa and dev nearly alike: qa has it",
         ),
         # what stands in quotes is one piece
         (
