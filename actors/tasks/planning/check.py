@@ -250,6 +250,12 @@ def _warnings(subtasks: list[Subtask], rows: Catalogue, goal: str) -> list[str]:
     found = [] if any(one.after for one in clauses(goal)) else _needless_lines(subtasks)
     if len(subtasks) == 1 and goal:
         found += _all_in_one(subtasks[0], rows, goal)
+    for worker, count in waiting_in_line(subtasks, rows):
+        if any(row.id == worker and row.is_only for row in rows):
+            found.append(
+                f"{count} subtasks that do not need each other wait in line for {worker}, which takes one at a time. "
+                f"It is async: with pool={count} they overlap"
+            )
     return found
 
 

@@ -76,8 +76,8 @@ PLANS = [
     ("Before deploying it, test the code", ["qa: test the code", "ops < qa: Before deploying it"]),
     ("Once the code is tested, deploy the service", ["qa: Once the code is tested", "ops < qa: deploy the service"]),
     (
-        "When the code is reviewed, deploy the service",
-        ["rev: When the code is reviewed", "ops < rev: deploy the service"],
+        "When the changes are reviewed, deploy the service",
+        ["rev: When the changes are reviewed", "ops < rev: deploy the service"],
     ),
     # what speaks of something before it
     ("write code and review it", ["dev: write code", "rev < dev: review it"]),
