@@ -14,12 +14,9 @@ from tests.bench.table import (
     UNJUDGED,
     WISH,
     Measure,
-    Row,
     compare,
     count,
     limit,
-    lines,
-    overheads,
     seconds,
 )
 from tests.support.programs import ran
@@ -27,16 +24,6 @@ from tests.support.programs import ran
 ROOT = Path(__file__).parents[2]
 BENCH_S = 240
 """Seconds that a bench may take on a busy machine; half a minute is plenty on an idle one."""
-
-
-def test_a_cost_beside_another_is_the_median_over_rounds_whose_order_changes() -> None:
-    order: list[str] = []
-    bare, one = _costs(order, "bare", 1.0, 2.0, 4.0), _costs(order, "one", 1.1, 3.0, 4.1)
-
-    [row] = overheads("row", bare, {"one": one}, pairs=3, show=seconds, floors={"one": 0.05})
-
-    assert len({tuple(order[at : at + 2]) for at in range(0, 6, 2)}) == 2
-    assert row.cells() == ("row : one", "3.00 s", "2.00 s", "+10.0% (+2%..+50%)", "<= +5%", "", BELOW)
 
 
 @pytest.mark.slow
@@ -75,18 +62,6 @@ def test_a_ratio_is_the_median_over_pairs_of_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("floor", "wish", "verdict"),
-    [(None, None, UNJUDGED), (2.1, 3.0, BELOW), (2.0, 3.0, OK), (2.0, None, OK), (1.0, 2.0, WISH)],
-)
-def test_twice_as_good_as_raw_is_judged_by_floor_and_wish(
-    floor: float | None, wish: float | None, verdict: str
-) -> None:
-    row = compare("row", lambda: 1.0, lambda: 2.0, pairs=1, show=seconds, floor=floor, wish=wish)
-
-    assert row.verdict == verdict
-
-
-@pytest.mark.parametrize(
     ("most", "wish", "verdict"), [(None, None, UNJUDGED), (9, 5, BELOW), (10, 5, OK), (10, None, OK), (20, 10, WISH)]
 )
 def test_a_cost_of_ten_is_judged_by_what_it_may_be_at_most(
@@ -97,15 +72,6 @@ def test_a_cost_of_ten_is_judged_by_what_it_may_be_at_most(
     assert row.verdict == verdict
 
 
-def test_the_columns_of_all_rows_stand_under_one_another() -> None:
-    row = Row("name", "1 us", "2 us", "2.0x (1.0..3.0)", ">= 1x", ">= 2x", WISH)
-    head, _, line = lines([row])
-
-    assert line.startswith("name ")
-    assert line.index(" 1 us") + len(" 1 us") == head.index("ours") + len("ours")
-    assert line.endswith(WISH)
-
-
 def _costs(order: list[str], name: str, *costs: float) -> Measure:
     left = itertools.chain(costs)
 
@@ -114,17 +80,6 @@ def _costs(order: list[str], name: str, *costs: float) -> Measure:
         return next(left)
 
     return measure
-
-
-def _quick_table(suite: str, rows: dict[str, str]) -> list[str]:
-    """Run a suite in short; each of these rows is there once, with its floor. Returns the table."""
-    done = _bench(suite, "--quick")
-    table = done.stdout.splitlines()
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    for words, floor in rows.items():
-        assert sum(words in line and floor in line for line in table) == 1, words
-    return table
 
 
 def _refused(*arguments: str) -> subprocess.CompletedProcess[str]:

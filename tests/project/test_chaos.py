@@ -58,23 +58,6 @@ def dead(note: Any, path: str = PATH) -> DeadLetter:
 # -- messages --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [PATH, "r/p"])
-def test_a_message_of_which_nothing_is_known_is_found(path: str) -> None:
-    ledger = Ledger()
-    (note,) = told(ledger, path=path)
-
-    assert books(ledger, at_the_end=True) == [f"{path}: 1 tells are unaccounted for (excused: 0): m{note.number}"]
-
-
-def test_a_tell_that_has_not_returned_is_waited_for_until_the_end() -> None:
-    ledger = Ledger()
-    (note,) = told(ledger)
-    ledger.telling[note.number] = None
-
-    assert books(ledger, at_the_end=False) == []
-    assert len(books(ledger, at_the_end=True)) == 1
-
-
 @pytest.mark.parametrize(
     ("what", "then"),
     [
@@ -106,15 +89,6 @@ def test_an_ask_that_has_not_ended_is_found() -> None:
     assert books(ledger, at_the_end=True) == [f"{PATH}: the ask m{target.notes[0].number} has not ended"]
 
 
-def test_an_answer_of_somebody_else_is_found() -> None:
-    ledger, target = Ledger(), Target()
-    target.reply = -1
-    ledger.ask(Sender("s"), target, "work", 1.0)
-
-    assert ledger.violations == [f"{PATH}: the reply to m{target.notes[0].number} is -1"]
-    assert books(ledger, at_the_end=True) == [f"m{target.notes[0].number} was answered and never handled"]
-
-
 def test_messages_of_one_sender_that_come_in_another_order_are_found() -> None:
     ledger = Ledger()
     first, second = told(ledger, 2)
@@ -126,61 +100,7 @@ def test_messages_of_one_sender_that_come_in_another_order_are_found() -> None:
     assert "came after number 2" in ledger.violations[0]
 
 
-def test_an_abandoned_thread_may_be_late() -> None:
-    ledger = Ledger()
-    first, second = told(ledger, 2)
-
-    ledger.begin(incarnation(), second)
-    ledger.begin(incarnation(abandoned=True), first)
-
-    assert ledger.violations == []
-
-
 # -- incarnations ----------------------------------------------------------------------------------------------
-
-
-def test_two_incarnations_at_once_are_found() -> None:
-    ledger = Ledger()
-    ledger.enter(incarnation())
-    ledger.enter(incarnation())
-
-    assert ledger.violations == [f"{PATH}: two incarnations at once"]
-
-
-def test_one_that_was_abandoned_may_still_be_there() -> None:
-    ledger = Ledger()
-    ledger.enter(incarnation(abandoned=True))
-    ledger.enter(incarnation())
-
-    assert ledger.violations == []
-
-
-def test_one_that_was_abandoned_before_its_first_line_is_not_the_newest() -> None:
-    ledger, late, new = Ledger(), incarnation(abandoned=True), incarnation()
-    for each in (new, late, new):
-        ledger.enter(each)
-        ledger.leave(each)
-
-    assert ledger.violations == []
-
-
-def test_one_that_does_two_things_at_once_is_found() -> None:
-    ledger, one = Ledger(), incarnation()
-    ledger.enter(one)
-    ledger.enter(one)
-
-    assert ledger.violations == [f"{PATH}: one incarnation does two things at once"]
-
-
-def test_an_old_incarnation_that_goes_on_is_found() -> None:
-    ledger, old, new = Ledger(), incarnation(), incarnation()
-    for each in (old, new):
-        ledger.enter(each)
-        ledger.leave(each)
-
-    ledger.enter(old)
-
-    assert ledger.violations == [f"{PATH}: an old incarnation runs though a newer one has begun: {old!r}"]
 
 
 # -- a tree ----------------------------------------------------------------------------------------------------

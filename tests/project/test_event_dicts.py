@@ -6,32 +6,26 @@ import json
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from enum import Enum
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
 from actors import ChildExited, ChildRestarting, Escalated, Event, EventsLost, Problem
-from actors.model.event_dict import VERSION, to_plain
-from actors.model.event_metadata import NO_CONTENT
+from actors.model.event_dict import VERSION
 from actors.model.events import Reason
 from actors.tasks.model.task_events import LadderPosition
 from actors.testing import ManualClock, settle
 from tests.support.event_kinds import OUR_KINDS
 from trees import (
-    BreakerOpened,
-    EscalationRaised,
     Plan,
     StoreError,
-    StorePaused,
     Subtask,
-    SubtaskFailed,
     SubtaskProgressed,
     SubtaskSucceeded,
     SupervisorSpec,
     Task,
-    TaskEvent,
     TaskFinished,
     TaskSubmitted,
     WorkerSpec,
@@ -150,16 +144,6 @@ def test_whatever_an_error_is_there_is_a_dict(error: Any, said: str | None) -> N
     assert json.dumps(event.as_dict(), ensure_ascii=False).encode()
 
 
-def test_the_text_of_an_error_that_is_a_question_is_content() -> None:
-    asked = EscalationRaised("p", "t", 1.0, "s", "e", SECRET, SECRET, None, LadderPosition(), kind="escalated")
-    failed = SubtaskFailed("p", "t", 1.0, "s", "w", 3, "exception", "ValueError: boom")
-
-    assert SECRET not in json.dumps(asked.as_dict())
-    assert asked.as_dict(content=True)["question"] == SECRET
-    assert failed.as_dict()["error"] == "ValueError: boom"
-    assert "error" not in failed.as_dict(errors="type")
-
-
 def test_what_is_no_content_is_told_though_no_repr_has_it() -> None:
     progress = SubtaskProgressed("p", "t", 1.0, "s", 0.5, "reading", seq=4)
     result = SubtaskSucceeded("p", "t", 1.0, "s", "w", 1, SECRET, tokens=12, seq=5)
@@ -169,41 +153,6 @@ def test_what_is_no_content_is_told_though_no_repr_has_it() -> None:
     assert result.as_dict(content=True)["value"] == SECRET
     given = TaskSubmitted("p", "t", 1.0, Task(SECRET, inputs={"a": 1}), None)
     assert given.as_dict(content=True)["spec"]["inputs"] == {"a": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Remarked(Event):
-    """A kind of a user of the library, with fields of its own."""
-
-    name: ClassVar[str] = "mine.remarked"
-    at: float
-    shown: Any = field(default=None, repr=False, metadata=NO_CONTENT)
-    hidden: Any = field(default=None, repr=False)
-
-
-def test_a_kind_of_a_user_says_by_its_fields_what_is_content() -> None:
-    told = Remarked("p", 7.0, shown=object(), hidden=SECRET).as_dict()
-
-    assert told == {"version": 1, "name": "mine.remarked", "at": 7.0, "path": "p", "shown": "<object>"}
-    assert Remarked.has_own_time
-
-
-def test_a_field_that_is_called_like_the_name_of_the_kind_is_refused_when_it_is_declared() -> None:
-    with pytest.raises(TypeError, match=r"each event has a name, that of its kind\. Call this field otherwise"):
-        type("Named", (Event,), {"__annotations__": {"name": "str"}})
-
-
-def test_values_that_json_has_no_form_for_are_named_by_their_type() -> None:
-    bottomless: list[Any] = []
-    bottomless.append(bottomless)
-
-    assert to_plain({1: {2, 3}, None: (True, math.inf), "b": b"x"}) == {
-        "1": [2, 3],
-        "None": [True, None],
-        "b": "<bytes>",
-    }
-    assert json.dumps(to_plain(bottomless)).count("[") == 100
-    assert to_plain(type) == "<type>"
 
 
 # -- when ------------------------------------------------------------------------------------------------------
@@ -223,14 +172,3 @@ def test_every_event_of_a_tree_has_the_time_of_its_clock_at_which_it_happened() 
     assert exits == pytest.approx([began + 10.0, began + 20.0])
     assert [event.at for event in seen] == sorted(event.at for event in seen)
     assert all(event.at >= began for event in seen)
-
-
-def test_one_that_is_not_published_has_no_time_and_equal_events_stay_equal() -> None:
-    one, other = StorePaused("p", StoreError("s", "full")), ChildRestarting("p/w", 1, 0.0)
-
-    assert one.at == other.at == 0.0
-    assert other == ChildRestarting("p/w", 1, 0.0)
-    assert repr(other) == "ChildRestarting(path='p/w', attempt=1, delay_s=0.0)"
-    assert TaskFinished("p", "t", 5.0, "succeeded").at == 5.0  # type: ignore[arg-type]
-    assert BreakerOpened("p/w", 6.0, "open", (), None).at == 6.0
-    assert isinstance(TaskFinished("p", "t", 5.0, "succeeded"), TaskEvent)  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 """Every file of examples/, run as a user would run it: as a program, with warnings as errors."""
 
-import json
 import os
 import re
 import signal
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import RayCluster
 from tests.support.programs import ran
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -78,31 +76,6 @@ def test_research_reads_what_is_there_and_ends_with_the_same_report_whatever_par
         assert "SubtaskRetrying" in done.stderr, f"{kill}: nothing was killed"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("kill=everything", "kill=mcp|agent|model"),
-        ("speed=fast", "kill=mcp|agent|model"),
-        ("path=nowhere", "path=nowhere: no folder with texts in it (.md, .rst, .txt)"),
-    ],
-)
-def test_research_says_what_is_wrong_with_its_inputs(given: str, said: str, tmp_path: Path) -> None:
-    refused = _again("research.py", "--input", given, tmp=tmp_path)
-
-    assert refused.returncode == 2
-    assert said in refused.stderr
-
-
-@pytest.mark.slow
-def test_research_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, PAPERS)
-    done = _again("research.py", "--input", f"path={folder}", "--web", "0", tmp=tmp_path)
-
-    _shows_itself(done)
-    assert "* otter.md: sleep on their backs" in _researched(done)
-
-
 def _researched(done: "subprocess.CompletedProcess[str]") -> str:
     assert done.returncode == 0, done.stderr
     return re.search(r"^succeeded: .*?(?=^used, by role)", done.stdout, re.MULTILINE | re.DOTALL)[0]  # type: ignore[index]
@@ -155,93 +128,6 @@ def test_scan_sees_the_same_with_parsers_in_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_scan_sees_the_same_with_parsers_in_a_cluster(tmp_path: Path, cluster: RayCluster) -> None:
-    folder = _folder(tmp_path, {"good.py": b"def f():\n    return '\\d'\n", "broken.py": b"def (:\n"})
-    place = {"RAY_ADDRESS": cluster.address}
-    done = _run("scan.py", "--input", f"path={folder}", "--input", "dispatch=ray", tmp=tmp_path, env=place)
-
-    assert done.returncode == 0, done.stderr
-    found = _table(done.stdout)
-    assert (found["files seen"], found["functions"], found["files that crashed a parser"]) == (2, 1, 1)
-    assert "SyntaxError" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", ["dispatch=moon", "speed=fast", "path"])
-def test_scan_says_what_is_wrong_with_its_inputs(tmp_path: Path, given: str) -> None:
-    done = _again("scan.py", "--input", given, tmp=tmp_path)
-
-    assert done.returncode != 0
-    assert "process" in done.stderr
-
-
-@pytest.mark.slow
-def test_scan_shows_its_tree_at_the_end(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(40)})
-    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
-    dump = done.stdout[done.stdout.index("\nscan ") :]
-
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"results +one_for_all +running", dump)
-    assert re.search(r"parse ×4 +permanent +running 4", dump)
-    assert re.search(r"parsing +one_for_one +running +restarts 1/100000 in 60 s", dump)
-
-
-@pytest.mark.slow
-def test_scan_leaves_a_line_for_each_file_and_why_it_broke(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"good.py": b"pass\n", "broken.py": b"def (:\n"})
-    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
-    (results,) = tmp_path.glob("scan-*.jsonl")
-    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-
-    assert str(results) in done.stdout
-    assert [(Path(line["file"]).name, line["crash"].partition(":")[0]) for line in lines] == [
-        ("broken.py", "SyntaxError"),
-        ("good.py", ""),
-    ]
-
-
-@pytest.mark.slow
-def test_scan_bears_more_broken_files_than_the_default_limit_would(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {f"broken{i}.py": b"def (:\n" for i in range(50)})
-    done = _again("scan.py", "--input", f"path={folder}", tmp=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert _table(done.stdout)["files that crashed a parser"] == 50
-    assert "and 30 more" in done.stdout
-
-
-@pytest.mark.slow
-def test_scan_loses_no_file_when_its_tally_and_its_writer_crash_on_the_way(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"a_broken.py": b"def (:\n"} | {f"good{i}.py": b"pass\n" for i in range(300)})
-    saboteur = tmp_path / "sabotage.py"
-    saboteur.write_text(_SABOTAGE, encoding="utf-8")
-    done = _again(str(saboteur), str(folder), tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
-
-    assert done.stdout.splitlines()[-1:] == ["each was replaced"], done.stderr
-    assert _table(done.stdout)["files seen"] == 301
-
-
-_SABOTAGE = """\
-import sys
-import scan
-from actors import ChildExited
-from trees import start
-
-with start(scan.TREE) as tree:
-    def sabotage(event):
-        if isinstance(event, ChildExited) and event.path.startswith("scan/parsing"):
-            tree.ref("scan/results/tally").tell("rubbish")
-            tree.ref("scan/results/writer").tell("rubbish")
-
-    tree.subscribe(sabotage)
-    scan.main(tree, sys.argv[1])
-    replaced = all(child.incarnation > 1 for child in tree.which_children("scan/results"))
-    print("each was replaced" if replaced else "nothing had happened")
-"""
-
-
-@pytest.mark.slow
 def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: Path) -> None:
     folder = Path(sysconfig.get_path("stdlib"), "email")
     files = [path for path in folder.rglob("*.py") if "__pycache__" not in path.parts]
@@ -259,25 +145,6 @@ def test_scan_finds_in_a_real_package_what_was_counted_without_a_tree(tmp_path: 
         "files that crashed a parser": 0,
     }
     assert _table(done.stdout)["functions"] > 100
-
-
-@pytest.mark.slow
-def test_scan_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
-    done = _again("scan.py", "--input", f"path={tmp_path}", tmp=tmp_path)
-
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("no Python files there")
-
-
-@pytest.mark.slow
-def test_scan_that_lost_a_file_ends_with_an_error(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {f"good{i}.py": b"pass\n" for i in range(3)})
-    thief = tmp_path / "thief.py"
-    thief.write_text("import scan\nscan.Tally._count = lambda *_: None\nscan.run()\n", encoding="utf-8")
-    done = _again(str(thief), "--input", f"path={folder}", tmp=tmp_path, env={"PYTHONPATH": str(EXAMPLES)})
-
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("RuntimeError: 3 files were found, but 0 seen")
 
 
 @pytest.mark.slow
@@ -323,49 +190,6 @@ def test_audit_has_weak_findings_revised_and_survives_the_files_that_crash_a_rea
     assert re.search(r"│ TODO +│ +59 │", done.stdout), "70 of them, and the FIXME: at most 60"
     assert "WARNING" not in done.stderr, "the log of the crashes is to be quiet"
     assert done.stdout.endswith("\n6 readers crashed and were replaced, nothing was lost, one revision\n")
-
-
-@pytest.mark.slow
-def test_audit_shows_its_run_and_its_tree(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"good.py": b"def f(x):\n    return x if x else [y for y in x]\n"})
-    done = _again("audit.py", str(folder), tmp=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"functions of complexity 1 or more +│ +1 │", done.stdout)
-    assert "good.py:1 f" in done.stdout
-    assert "complexity 3" in done.stdout
-    assert re.search(r"└─ review +review +succeeded +after search, analyse, measure", done.stdout)
-    assert "graph TD" not in done.stdout
-    assert done.stdout.endswith("\nno reader crashed, nothing was lost, no revision was needed\n")
-    assert re.search(r"succeeded after one review in .* \(planned .* ms, queued .* ms, running .* ms\)", done.stdout)
-    assert re.search(r"└─ review +one_for_one +running +restarts 0/3 in 5 s +tasks finished 1", done.stdout)
-
-
-@pytest.mark.slow
-def test_audit_shows_itself_in_a_browser_until_enter(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"good.py": b"x = 1\n"})
-    _shows_itself(_again("audit.py", str(folder), "--web", "0", tmp=tmp_path))
-
-
-@pytest.mark.slow
-def test_audit_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
-    folder = _folder(tmp_path, {"good.py": b"pass\n"})
-    audit = str(EXAMPLES / "audit.py")
-    drawn = _command("check", audit, tmp=tmp_path)
-    ran = _command("run", audit, "--input", f"path={folder}", tmp=tmp_path)
-
-    assert drawn.returncode == 0, drawn.stderr
-    assert "measure" in drawn.stdout
-    assert ran.returncode == 0, ran.stderr
-    assert "review 1: passed" in ran.stdout
-
-
-@pytest.mark.slow
-def test_audit_of_a_folder_without_python_says_so(tmp_path: Path) -> None:
-    done = _again("audit.py", str(_folder(tmp_path, {"notes.txt": b"TODO\n"})), tmp=tmp_path)
-
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("no Python files there")
 
 
 # -- checkout.py -------------------------------------------------------------------------------------------
@@ -422,25 +246,6 @@ def test_checkout_does_what_a_person_answers(tmp_path: Path, answer: str, last_a
     assert done.returncode == 0, done.stderr
     assert _acts(done.stdout)[-2:] == last_acts
     assert ("order: failed" in done.stdout) == answer.startswith("reject")
-
-
-@pytest.mark.slow
-def test_checkout_answers_itself_where_nobody_can(tmp_path: Path) -> None:
-    done = _again("checkout.py", "--input", "fail=confirm", tmp=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert "stdin is no terminal; answered: approve" in done.stdout
-    assert _acts(done.stdout)[-1] == "mail: confirmed to cleo@example.org"
-
-
-@pytest.mark.slow
-def test_checkout_can_be_run_by_the_command(tmp_path: Path) -> None:
-    ran = _command("run", str(EXAMPLES / "checkout.py"), "--input", "fail=stock", tmp=tmp_path)
-
-    assert ran.returncode == 0, ran.stderr
-    _, _, after = ran.stdout.partition("What the providers have done:\n")
-    # The command prints from another thread, so one of its lines may be behind one of these.
-    assert re.findall(r"card: [a-z]+ 27", after) == ["card: charged 27", "card: refunded 27"]
 
 
 def _acts(output: str) -> list[str]:
@@ -507,44 +312,6 @@ def test_batch_accounts_for_every_document_though_some_raise_hang_segfault_spin_
     assert "abandoned" not in done.stdout, "what hangs in a process is killed"
 
 
-@pytest.mark.slow
-def test_batch_needs_no_rich(tmp_path: Path) -> None:
-    without = "import importlib.util as u; find = u.find_spec; "
-    without += "u.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
-    (tmp_path / "sitecustomize.py").write_text(without, encoding="utf-8")
-    given = ("--input", f"path={_folder(tmp_path, _SMALL)}", "--input", "bad=raise,huge,raise")
-    done = _run("batch.py", *given, tmp=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^documents +7$", done.stdout, re.MULTILINE)
-    assert re.search(r"^accounted for +7$", done.stdout, re.MULTILINE)
-
-
-@pytest.mark.slow
-def test_batch_can_be_drawn_and_run_by_the_command(tmp_path: Path) -> None:
-    folder, batch = _folder(tmp_path, _SMALL), str(EXAMPLES / "batch.py")
-    drawn = _command("check", batch, tmp=tmp_path)
-    ran = _command("run", batch, "--input", f"path={folder}", "--input", "bad=raise", tmp=tmp_path)
-
-    assert drawn.returncode == 0, drawn.stderr
-    assert ran.returncode == 0, ran.stderr
-    assert _table(ran.stdout)["accounted for"] == 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("inputs", "says"),
-    [(("bad=none",), "Give a number"), (("path=/nowhere",), "no Python files"), (("x=1",), "path=DIR")],
-)
-def test_batch_says_what_is_wrong_with_its_inputs(tmp_path: Path, inputs: tuple[str, ...], says: str) -> None:
-    folder = _folder(tmp_path, _SMALL)
-    given = [part for each in (f"path={folder}", *inputs) for part in ("--input", each)]
-    done = _again("batch.py", *given, tmp=tmp_path)
-
-    assert done.returncode != 0
-    assert says in done.stderr
-
-
 # -- the others --------------------------------------------------------------------------------------------
 
 
@@ -556,15 +323,6 @@ def test_the_pykka_example_goes_on_after_its_crash(tmp_path: Path) -> None:
     assert "before the crash: 10 20" in done.stdout
     assert "after the crash:  10 " in done.stdout
     assert re.search(r"counter +permanent +running +incarnation 2 +last exit: crashed TypeError", done.stdout)
-
-
-@pytest.mark.slow
-def test_the_pykka_example_needs_no_extras(tmp_path: Path) -> None:
-    for name in ("rich", "typer"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
-    done = _run("pykka_host.py", tmp=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -612,12 +370,6 @@ def _folder(tmp_path: Path, files: dict[str, bytes]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return folder
-
-
-def _shows_itself(done: "subprocess.CompletedProcess[str]") -> None:
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"open http://127\.0\.0\.1:\d+/\?token=[\w-]{43}\n", done.stdout)
-    assert done.stdout.endswith("The page stays until Enter.\n")
 
 
 def _command(*args: str, tmp: Path) -> "subprocess.CompletedProcess[str]":

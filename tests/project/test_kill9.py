@@ -68,11 +68,6 @@ PAYMENTS = [each for id_ in PAID for each in (started(id_), succeeded(id_))]
 UNDONE = [undone(id_) for id_ in reversed(PAID)]
 
 
-def test_a_journal_in_which_all_went_well_passes() -> None:
-    check_journal([*PAYMENTS, *UNDONE])
-    check_journal([started(PAID[0]), *PAYMENTS, *UNDONE])  # it was in flight when somebody died
-
-
 @pytest.mark.parametrize(
     ("records", "said"),
     [
@@ -93,13 +88,6 @@ def test_what_is_wrong_with_a_journal_is_found(records: list[Event], said: str) 
 DID, UNDID = f"did {TASK}/w00/1", f"undid pay0: 1 before it {TASK}/pay0/1/undo"
 EFFECTS = Counter({DID: 2, UNDID: 1})
 """The former is tried twice anyway."""
-
-
-def test_what_was_in_flight_at_a_death_may_be_done_once_more_and_is_counted() -> None:
-    deaths = Counter({"did w00": 1, "undid pay0": 1})
-
-    assert check_effects(EFFECTS, EFFECTS, deaths) == 0
-    assert check_effects(EFFECTS + Counter([DID, UNDID]), EFFECTS, deaths) == 2
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,6 @@ class RayCluster:
         """A node more, which has so much of the resource of this name, until it is lost, or the cluster ends."""
         return self._nodes.add_node(num_cpus=PLENTY, resources={name: room})
 
-    def by_id(self, id_: str) -> Any:
-        """The node of this id."""
-        return next(node for node in self._nodes.list_all_nodes() if node.node_id == id_)
-
     def lose(self, node: Any) -> None:
         """End a node at once, with all that runs there."""
         self._nodes.remove_node(node, allow_graceful=False)

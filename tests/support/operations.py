@@ -31,18 +31,6 @@ class Operations:
 
 
 @contextmanager
-def counted_here() -> Iterator[Operations]:
-    """What this thread does in the block."""
-    operations, before = Operations(), sys.gettrace()
-    with _no_garbage():
-        sys.settrace(operations.trace)
-        try:
-            yield operations
-        finally:
-            sys.settrace(before)
-
-
-@contextmanager
 def counted_on_loop(tree: Tree) -> Iterator[Operations]:
     """What the tree's event loop does in the block."""
     operations = Operations()

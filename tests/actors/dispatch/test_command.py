@@ -25,12 +25,11 @@ from actors import (
     CommandOutputLost,
     ProcessDiedError,
     StartError,
-    SystemClock,
 )
 from actors.testing import ManualClock
 from tests.actors.dispatch.process_trees import runs
 from tests.support.crew import meanwhile, until
-from tests.support.hardening import LONG_S, eventually
+from tests.support.hardening import eventually
 from tests.support.load import beside_others
 from trees import Command, SupervisorSpec, Tree, WorkerSpec, start
 
@@ -117,23 +116,6 @@ def test_any_signal_not_ours_is_a_crash_and_the_dump_names_it(number: signal.Sig
         assert f"died {number.name}" in seen.tree.dump()
 
 
-def test_the_dump_says_died_exit_code_3() -> None:
-    with running(python("raise SystemExit(3)"), restart="transient", on_exhausted="park") as seen:
-        seen.exit()
-        eventually(lambda: "died exit code 3" in seen.tree.dump())
-
-
-@pytest.mark.parametrize(("restart", "again"), [("permanent", True), ("transient", False), ("temporary", False)])
-def test_a_clean_exit_follows_the_restart_type(restart: Any, again: bool) -> None:
-    with running(python("print(1)"), restart=restart) as seen:
-        seen.exit()
-        if again:
-            eventually(lambda: len(seen.of(ChildExited)) > 1)
-        else:
-            eventually(lambda: restart == "temporary" or seen.tree.child("p/m").state == "stopped")
-            assert len(seen.of(ChildExited)) == 1
-
-
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -186,45 +168,6 @@ def test_a_callable_is_asked_until_it_is_true_and_an_error_means_not_yet() -> No
         assert answers == [False]
 
 
-class NeitherTrueNorFalse:
-    def __bool__(self) -> bool:
-        raise ValueError("ambiguous")
-
-
-async def _is_up() -> bool:
-    return True
-
-
-@pytest.mark.parametrize("not_yet", [NeitherTrueNorFalse, _is_up])
-def test_what_cannot_be_tested_for_truth_and_what_nobody_awaits_mean_not_yet(not_yet: Any) -> None:
-    answers = iter([not_yet, not_yet, lambda: True])
-
-    def ready() -> Any:
-        return next(answers)()
-
-    with start(spec_of(Command(python(SLEEPS), ready=ready), start_timeout_s=LONG_S)):
-        assert next(answers, None) is None
-
-
-@pytest.mark.slow
-def test_a_line_that_says_ready_is_found_in_a_flood_of_which_only_a_part_is_passed_on() -> None:
-    """Else a start with a regular expression would hold up the one reader of all commands."""
-    flood = "print('no\\n' * 300_000 + 'ready now', flush=True); import time; time.sleep(600)"
-    events: list[Any] = []
-    with start(SupervisorSpec(id="p", children=[])) as tree:
-        tree.subscribe(events.append)
-        tree.start_child("p", WorkerSpec(id="m", command=Command(python(flood), ready="^ready now$")))
-
-        def passed() -> int:  # the last of them are on their way to the subscriber
-            return sum(isinstance(each, CommandOutput) for each in list(events))
-
-        def lost() -> int:
-            return sum(each.count for each in list(events) if isinstance(each, CommandOutputLost))
-
-        eventually(lambda: passed() + lost() == 300_001)
-        assert passed() < 100_000
-
-
 def test_a_callable_is_asked_every_50_ms() -> None:
     asked: list[float] = []
 
@@ -256,20 +199,6 @@ def test_what_is_not_ready_within_start_timeout_s_is_a_start_error_and_leaves_no
     eventually(lambda: pids and not runs(pids[0]))
 
 
-def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -> None:
-    answers = iter([ConnectionError("refused"), True])
-
-    def ready() -> bool:
-        answer = next(answers)
-        if answer is True:
-            return True
-        raise answer
-
-    with running(Command(python(SLEEPS), ready=ready), shutdown="brutal_kill") as seen:
-        seen.tree.terminate_child("p/m")
-        assert seen.exit().error is None
-
-
 @pytest.mark.parametrize(
     ("code", "said"),
     [(0, "exit code 0 before it was ready"), (3, r"p/m: died exit code 3 while it started \(ProcessDiedError\)\.$")],
@@ -277,14 +206,6 @@ def test_what_its_check_raised_before_it_was_ready_is_no_part_of_a_later_end() -
 def test_what_ends_before_it_is_ready_is_a_start_error(code: int, said: str) -> None:
     with pytest.raises(StartError, match=said):
         start(spec_of(Command(python(f"raise SystemExit({code})"), ready="up")))
-
-
-def test_each_level_above_a_command_that_died_while_it_started_says_how() -> None:
-    inner = SupervisorSpec(
-        id="q", children=[WorkerSpec(id="m", command=Command(python("raise SystemExit(3)"), ready="up"))]
-    )
-    with pytest.raises(StartError, match=r"^p/q: child 'p/q/m' did not start\. Died exit code 3 while it started"):
-        start(SupervisorSpec(id="p", children=[inner]))
 
 
 # -- stop ----------------------------------------------------------------------------------------------------
@@ -401,25 +322,6 @@ def test_each_line_of_its_output_is_an_event_and_given_to_on_line_and_the_last_2
     assert out[0].at > 1e9
 
 
-def test_a_line_has_the_time_of_the_trees_clock_as_every_event_has() -> None:
-    class SetByHand(SystemClock):
-        ahead_s = 0.0
-
-        def wall(self) -> float:
-            return super().wall() + self.ahead_s
-
-    clock = SetByHand()
-    with start(SupervisorSpec(id="p"), clock=clock) as tree:
-        seen = Seen(tree)
-        clock.ahead_s = 3600.0
-        tree.start_child("p", WorkerSpec(id="m", command=python("print('up')"), restart="temporary"))
-        exit_ = seen.exit()
-        (line,) = eventually(lambda: seen.of(CommandOutput))
-    assert line.at <= exit_.at
-    assert "output" not in repr(exit_)
-    assert "29" not in seen.tree.dump()
-
-
 def test_each_line_of_its_output_is_a_debug_log_line() -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, format="{level} {message}", level="DEBUG")
@@ -436,19 +338,6 @@ def test_an_on_line_that_raises_does_not_end_the_command() -> None:
 
     with running(Command(python(SLEEPS), ready="up", on_line=fails)) as seen:
         eventually(lambda: [each for each in seen.events if type(each).__name__ == "CallbackRaised"])
-        assert seen.tree.child("p/m").state == "running"
-
-
-def test_an_on_line_that_raises_anything_is_given_the_next_line_all_the_same() -> None:
-    heard: list[str] = []
-
-    def exits(line: str) -> None:
-        heard.append(line)
-        raise SystemExit(line)
-
-    with running(Command(["sh", "-c", "echo one; sleep 0.1; echo two; exec sleep 600"], on_line=exits)) as seen:
-        eventually(lambda: heard == ["one", "two"])
-        eventually(lambda: len([each for each in seen.events if type(each).__name__ == "CallbackRaised"]) == 2)
         assert seen.tree.child("p/m").state == "running"
 
 

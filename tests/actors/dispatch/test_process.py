@@ -9,7 +9,6 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from loguru import logger
@@ -218,42 +217,6 @@ def test_refs_ask_and_tell_and_ancestry_holds_over_the_wire() -> None:
         with pytest.raises(actors.UnknownPathError):
             ask(("ask", "p/nobody", 1))
         assert ask(21) == 42
-
-
-def test_who_waits_in_a_process_for_what_was_asked_without_a_wait_is_refused_where_that_closes_a_circle() -> None:
-    """As anywhere: at the ``get``, whichever wait of the circle is the last one."""
-    later = [
-        ("ask later", "p/x", ("ask later", "p/w", 1, 60.0), 60.0),
-        ("ask later", "p/h", ("ask", "p/w", 1, 60.0), 60.0),
-    ]
-    with running(worker(), worker("x"), WorkerSpec(id="h", handle=there.do)) as (tree, ask):
-        for circle in [*later, ("ask", "p/h", ("ask later", "p/w", 1, 60.0), 60.0)]:
-            with pytest.raises(actors.RecursionDetectedError):
-                ask(circle, timeout=60.0)
-        assert ask(("ask later", "p/x", 4, 60.0)) == 8
-        with pytest.raises(actors.RecursionDetectedError):
-            tree.ref("p/h").ask(("ask", "p/x", ("ask later", "p/h", 1, 60.0), 60.0), timeout=60.0)
-        assert ask(21) == 42
-
-
-def test_a_wait_in_a_process_that_was_given_up_closes_no_circle() -> None:
-    """``h`` asks back while the request goes on that waits for it no longer: its ask waits its turn."""
-    given_up, answers = threading.Event(), list[Any]()
-
-    def ask_back(_: object) -> None:
-        assert given_up.wait(60.0)
-        answers.append(actors.ref("p/w").ask(21, timeout=60.0, block=False))
-        answers.append(answers[0].get())
-
-    def let_it(_: object) -> None:
-        given_up.set()
-        eventually(lambda: waits.depth > 0)
-
-    with running(worker(), WorkerSpec(id="h", handle=ask_back), WorkerSpec(id="go", handle=let_it)) as (tree, ask):
-        waits = tree.ref("p/w")
-        ask(("ask and go", "p/h", 1, "p/go", 1), timeout=60.0)
-        assert answers[0].get(timeout=60.0) == 42
-        eventually(lambda: answers[1:] == [42])
 
 
 def test_a_deadline_holds_over_the_wire() -> None:

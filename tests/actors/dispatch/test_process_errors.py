@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Any
 
 import pytest
 
 from actors import (
-    ProcessDiedError,
     WorkerCrashedError,
 )
 from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import Exits, running, worker
-from tests.support.hardening import eventually
-from trees import WorkerSpec
 
 NO_EXCEPTIONS = [SystemExit(7), KeyboardInterrupt(), asyncio.CancelledError("c"), GeneratorExit()]
 
@@ -51,18 +47,3 @@ def test_a_stop_iteration_of_a_handler_is_itself_and_may_be_expected(dispatch: s
         exits = Exits(tree)
         tree.ref("p/w").tell(("raise", StopIteration(5)))
         assert type(exits.one().error) is StopIteration
-
-
-def test_code_in_a_process_that_asks_one_that_dies_hears_what_that_died_of() -> None:
-    with running(worker(handle=there.cause_of_ask), worker("mortal"), WorkerSpec(id="thread", handle=there.do)) as (
-        tree,
-        ask,
-    ):
-        died = ask(("p/mortal", ("exit", 3)))
-        assert type(died) is ProcessDiedError
-        assert (died.path, died.exit_code, died.signal) == ("p/mortal", 3, None)
-        assert eventually(lambda: tree.child("p/mortal").incarnation == 2)
-        assert ask(("p/mortal", "segfault")).signal == signal.SIGSEGV
-        left = ask(("p/thread", "leave"))
-        assert type(left) is SystemExit
-        assert left.code == 3

@@ -80,20 +80,8 @@ def test_a_name_that_is_not_there_is_an_error_of_the_caller_with_the_same_words(
     assert {event.path for event in seen.of(RequestFailed)} == {user}
 
 
-@pytest.mark.parametrize("user", USER)
-def test_dir_and_repr_are_the_same_in_both_processes(tree: Tree, user: str) -> None:
-    assert tree.ref(user).ask(("p/shown", "look"), timeout=LONG_S) == (["add", "limit"], "<Proxy of p/shown>")
-
-
 def test_async_code_in_a_process_awaits_what_a_proxy_gives(tree: Tree) -> None:
     assert tree.ref("p/on_a_loop").ask(("p/shown", 4), timeout=LONG_S) == 4
-
-
-def test_what_a_worker_in_a_process_leaves_for_itself_by_a_proxy_is_done_after_this_message(tree: Tree) -> None:
-    tree.ref("p/shown_there").proxy().add_later(4).get(timeout=LONG_S)
-    settle(tree)
-
-    assert tree.ref("p/shown_there").proxy().count.get(timeout=LONG_S) == 4
 
 
 def test_a_class_that_no_process_can_import_is_refused_with_what_to_do_and_its_methods_can_be_called(
@@ -101,10 +89,3 @@ def test_a_class_that_no_process_can_import_is_refused_with_what_to_do_and_its_m
 ) -> None:
     with pytest.raises(NotPicklableError, match=r"Hidden.*classes that stand in a module"):
         tree.ref("p/in_process").ask(("p/hidden", "class"), timeout=LONG_S)
-
-
-def test_what_init_has_set_in_a_process_is_a_value_whatever_an_object_of_its_class_here_has(tree: Tree) -> None:
-    here, elsewhere = (tree.ref(path).proxy() for path in TARGET)
-
-    assert here.own.louder(1).get(timeout=LONG_S) == 4
-    assert elsewhere.own.get(timeout=LONG_S).volume == 3

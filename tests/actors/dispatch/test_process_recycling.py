@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-import actors
 from actors import ChildExited, ChildRestarting, ChildStarted, DeadLetter, Failed
 from actors.testing import settle
-from tests.actors.dispatch import process_workers as there
 from tests.actors.dispatch.process_trees import spec_of, worker
 from tests.support.crew import Record
 from tests.support.hardening import eventually
@@ -50,33 +48,6 @@ def test_after_so_many_messages_a_fresh_process_goes_on_and_no_message_is_lost()
         assert not record.of(DeadLetter)
 
 
-@pytest.mark.parametrize("restart", ["permanent", "transient", "temporary"])
-@pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all", "rest_for_one"])
-def test_the_restart_type_does_not_matter_and_siblings_go_on(restart: Any, strategy: Any) -> None:
-    sibling = WorkerSpec(id="x", handle=there.do)
-    rules: Any = {"strategy": strategy, "auto_shutdown": "any_significant" if restart != "permanent" else "never"}
-    with running(recycled(restart=restart, significant=restart != "permanent"), sibling, **rules) as (tree, _):
-        assert len({tree.ref("p/w").ask("pid", timeout=60) for _ in range(3)}) == 3
-        assert (tree.child("p/w").incarnation >= 3, tree.child("p/x").incarnation) == (True, 1)
-
-
-def test_hooks_run_and_the_state_is_new(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    with running(recycled(2, actor=there.Counter, args=(str(notes),))) as (tree, _):
-        assert [tree.ref("p/w").ask(1, timeout=60) for _ in range(5)] == [1, 2, 1, 2, 1]
-        assert notes.read_text().split() == ["on_start", "on_stop"] * 2 + ["on_start"]
-
-
-def test_async_work_and_each_member_of_a_pool_have_a_count_of_their_own() -> None:
-    members = recycled(2, "m", pool=2)
-    with running(recycled(actor=there.Async), members) as (tree, record):
-        assert [tree.ref("p/w").ask(n, timeout=60) for n in range(3)] == [0, 2, 4]
-        assert len({tree.ref("p/m#0").ask("pid", timeout=60) for _ in range(3)}) == 2
-        assert sorted(tree.ref("p/m").ask(n, timeout=60) for n in range(8)) == [2 * n for n in range(8)]
-        settle(tree)
-        assert set(record.exits("p/w") + record.exits("p/m#0") + record.exits("p/m#1")) == {"shutdown"}
-
-
 def test_a_failed_request_counts_and_a_crash_stays_one() -> None:
     with start(spec_of(recycled(2, expected=(ValueError,)))) as tree:
         record, ref = Record(tree), tree.ref("p/w")
@@ -91,25 +62,6 @@ def test_a_failed_request_counts_and_a_crash_stays_one() -> None:
         assert tree.child("p/w").restarts == 1
 
 
-@pytest.mark.parametrize("word", ["segfault", ("exit", 0)])
-def test_a_process_that_dies_in_its_last_message_has_died(word: Any) -> None:
-    with start(spec_of(recycled())) as tree:
-        record = Record(tree)
-        with pytest.raises(actors.WorkerCrashedError):
-            tree.ref("p/w").ask(word, timeout=60)
-        settle(tree)
-        assert record.exits("p/w") == ["crashed"]
-
-
-def test_a_worker_that_stops_itself_in_its_last_message_is_not_replaced() -> None:
-    with running(recycled(actor=there.Counter, restart="transient")) as (tree, record):
-        assert tree.ref("p/w").ask("end", timeout=60) == "ended"
-        record.wait_for(ChildExited, "p/w")
-        settle(tree)
-        assert record.exits("p/w") == ["normal"]
-        assert tree.child("p/w").state == "stopped"
-
-
 def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path: Path) -> None:
     with running(recycled()) as (tree, record):
         up = tmp_path / "up"
@@ -119,22 +71,6 @@ def test_a_stop_that_comes_while_the_last_message_is_handled_is_a_stop(tmp_path:
         assert reply.get(timeout=60) == "stopped"
         assert [each.detail for each in record.of(ChildExited)] == [""]
         assert tree.child("p/w").state == "stopped"
-
-
-def test_it_is_replaced_also_while_its_supervisor_starts() -> None:
-    asker = WorkerSpec(id="x", actor=AsksTwice)
-    with running(recycled(), asker) as (tree, _):
-        assert len(set(tree.ref("p/x").ask("pids"))) == 2
-
-
-class AsksTwice(actors.Worker):
-    """A worker that needs its sibling for its start."""
-
-    def on_start(self) -> None:
-        self.pids = [actors.ref("p/w").ask("pid", timeout=60) for _ in range(2)]
-
-    def on_receive(self, message: object) -> list[int]:
-        return self.pids
 
 
 def test_attempts_count_and_none_is_lost() -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loguru import logger
 
 from actors import StartError
 from actors.testing import ManualClock
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import Exits, running, runs, spec_of, worker
+from tests.actors.dispatch.process_trees import running, runs, spec_of, worker
 from tests.support.hardening import eventually
 from trees import Process, WorkerSpec, start
 
@@ -54,19 +53,6 @@ def test_a_start_that_takes_too_long_says_what_it_waits_for() -> None:
     assert "p/w: did not start within 0.5 s (its code is being imported there, or on_start still running)" in str(
         caught.value
     )
-
-
-def test_the_log_of_a_crash_shows_the_frames_of_the_worker_itself() -> None:
-    lines: list[str] = []
-    sink = logger.add(lines.append, format="{message}", level="WARNING")
-    try:
-        with start(spec_of(worker())) as tree:
-            exits = Exits(tree)
-            tree.ref("p/w").tell(("raise", KeyError("worse")))
-            exits.one()
-            assert eventually(lambda: any("process_workers.py" in each and "in do" in each for each in lines))
-    finally:
-        logger.remove(sink)
 
 
 # -- 1.6: stopping is real -------------------------------------------------------------------------------------

@@ -17,13 +17,10 @@ from loguru import logger
 
 from actors import (
     ChildAbandoned,
-    ChildStalled,
     Failed,
     NotPicklableError,
     ProcessDiedError,
-    RecursionDetectedError,
     ReplyTimeoutError,
-    StalledError,
     StartError,
     WorkerCrashedError,
     WorkerLostError,
@@ -90,13 +87,6 @@ def test_large_messages_cross_and_what_cannot_be_pickled_is_refused_before_it_is
         assert tree.child("p/w").incarnation == 1
 
 
-def test_it_asks_and_tells_as_anywhere_and_a_circle_is_refused() -> None:
-    with running(worker(dispatch=on_ray()), WorkerSpec(id="local", handle=there.do)) as (_, ask):
-        assert ask(("ask", "p/local", 21)) == 42
-        with pytest.raises(RecursionDetectedError):
-            ask(("ask", "p/local", ("ask", "p/w", 1)))
-
-
 def test_log_lines_resources_deadlines_and_failed_requests_are_those_of_a_worker_in_a_process() -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, format="{level} {message}")
@@ -119,53 +109,7 @@ def test_log_lines_resources_deadlines_and_failed_requests_are_those_of_a_worker
         logger.remove(sink)
 
 
-def test_bodies_run_there_and_are_stopped_or_killed(tmp_path: Any) -> None:
-    sync, deaf = tmp_path / "sync", tmp_path / "deaf"
-    bodies = [
-        worker("sync", run=there.body, args=(str(sync),), dispatch=on_ray(), shutdown=LONG_S),
-        worker("deaf", run=there.spinning_body, args=(str(deaf),), dispatch=on_ray(), shutdown=1.0),
-    ]
-    with start(spec_of(*bodies)):
-        assert eventually(lambda: all(each.exists() and each.read_text() for each in (sync, deaf)), within_s=LONG_S)
-    assert (sync.read_text(), deaf.read_text()) == ("stopped", "up")
-
-
 # -- its ends ----------------------------------------------------------------------------------------------------
-
-
-def test_a_sign_of_life_crosses_and_a_hung_actor_is_killed_and_comes_back() -> None:
-    with running(worker(dispatch=on_ray(), stall_s=3.0)) as (tree, ask):
-        exits, stalls = Exits(tree), list[object]()
-        tree.subscribe(lambda event: stalls.append(event) if isinstance(event, ChildStalled) else None)
-        assert ask(("beat", 4.5)) == "beaten", "longer than it may be silent"
-        assert ask(("until stopped", os.devnull, 4.0)) == "stopped", "a wait is no silence"
-        assert not exits.all
-        pid = ask("pid")
-        with pytest.raises(StalledError):
-            ask("spin")
-        assert isinstance(exits.one(LONG_S).error, StalledError)
-        eventually(lambda: stalls)  # each subscriber hears by itself
-        assert eventually(lambda: not _runs(pid), within_s=LONG_S)
-        assert len(stalls) == 1
-        assert ask(21) == 42
-
-
-@pytest.mark.parametrize(
-    ("strategy", "again"), [("one_for_all", ["before", "w", "after"]), ("rest_for_one", ["w", "after"])]
-)
-def test_the_end_of_an_actor_takes_along_whom_the_strategy_says(strategy: str, again: list[str]) -> None:
-    children = [
-        WorkerSpec(id="before", handle=there.do),
-        worker(dispatch=on_ray()),
-        WorkerSpec(id="after", handle=there.do),
-    ]
-    with start(spec_of(*children, strategy=strategy)) as tree:
-        with pytest.raises(WorkerCrashedError):
-            tree.ref("p/w").ask(("exit", 3), timeout=LONG_S)
-        assert tree.ref("p/after").ask(21, timeout=LONG_S) == 42
-        assert eventually(lambda: tree.child("p/after").incarnation == 2, within_s=LONG_S)
-        assert [each for each in ("before", "w", "after") if tree.child(f"p/{each}").incarnation == 2] == again
-        assert tree.ref("p/w").ask(21, timeout=LONG_S) == 42
 
 
 def test_a_stop_asks_and_the_handler_sees_it(tmp_path: Any) -> None:
@@ -197,13 +141,6 @@ def test_any_end_of_the_actor_is_one_exit_and_who_waited_for_the_message_in_flig
         assert tree.child("p/w").restarts == 4
 
 
-def test_a_normal_end_is_one() -> None:
-    with running(worker(actor=there.Counter, restart="transient", dispatch=on_ray())) as (tree, ask):
-        assert ask("end") == "ended"
-        eventually(lambda: not tree.ref("p/w").is_alive(), within_s=LONG_S)
-        assert tree.child("p/w").restarts == 0
-
-
 @pytest.mark.parametrize("shutdown", [0.2, "brutal_kill"])
 def test_what_does_not_end_in_time_is_killed_and_nothing_is_abandoned(shutdown: Any) -> None:
     with running(worker(dispatch=on_ray(), shutdown=shutdown)) as (tree, ask):
@@ -216,13 +153,6 @@ def test_what_does_not_end_in_time_is_killed_and_nothing_is_abandoned(shutdown: 
         assert not lost
         tree.restart_child("p/w")
         assert ask(21) == 42
-
-
-def test_a_stop_runs_the_hooks(tmp_path: Any) -> None:
-    notes = tmp_path / "notes"
-    with running(worker(actor=there.Counter, args=(str(notes),), dispatch=on_ray())) as (_, ask):
-        ask(1)
-    assert notes.read_text().split() == ["on_start", "on_stop"]
 
 
 def test_no_actor_outlives_its_tree() -> None:
@@ -308,30 +238,6 @@ def test_a_process_without_a_cluster_starts_one_that_stays_for_its_next_tree_and
         host.stdin.close()  # type: ignore[union-attr]
         assert host.wait(60) == 0
     eventually(lambda: not any(map(_runs, pids)), within_s=LONG_S)
-
-
-def test_a_host_that_leaves_its_cluster_has_lost_its_actors_and_they_come_back(
-    cluster: RayCluster,
-) -> None:
-    """Ray never ends the stream of such an actor, and answers no call: an ask would wait for ever."""
-    with _host("leaves", cluster.address) as host:
-        before, after, incarnation = [_number(host) for _ in range(6)][:3]
-        assert host.wait(60) == 0
-    assert before != after
-    assert incarnation == 2
-
-
-def test_a_cluster_may_be_named_by_the_loopback_of_its_head(cluster: RayCluster) -> None:
-    """Ray knows the head by another address."""
-    port = cluster.address.rpartition(":")[2]
-    with running(worker(dispatch=on_ray(address=f"localhost:{port}"))) as (_, ask):
-        assert ask(21) == 42
-
-
-def test_a_process_is_in_one_cluster_at_a_time() -> None:
-    elsewhere = worker(dispatch=on_ray(address="192.0.2.1:6379"))
-    with pytest.raises(StartError, match=r"cannot use 192\.0\.2\.1:6379 as well"), start(spec_of(elsewhere)):
-        pass
 
 
 def _runs(pid: int) -> bool:

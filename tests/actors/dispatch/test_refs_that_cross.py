@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import ActorStoppedError, DeadLetter, NotPicklableError, RecursionDetectedError
+from actors import NotPicklableError, RecursionDetectedError
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import running, worker
-from tests.support.hardening import eventually
+from tests.actors.dispatch.process_trees import running
 from trees import Tree, WorkerSpec
-
-
-@pytest.fixture(name="office")
-def _office() -> Iterator[tuple[Tree, Callable[..., Any]]]:
-    thread, pool = WorkerSpec(id="t", handle=there.do), worker("pool", pool=2)
-    with running(worker(actor=there.Keeper), worker("c", actor=there.Counter), thread, pool) as office:
-        yield office
 
 
 def test_code_there_asks_by_a_ref_that_came_in_a_message(office: tuple[Tree, Callable[..., Any]]) -> None:
@@ -44,24 +36,6 @@ def test_ancestry_holds_for_a_ref_that_has_crossed(office: tuple[Tree, Callable[
     tree, ask = office
     with pytest.raises(RecursionDetectedError, match="p/w > p/w"):
         ask(("ask", {"whom": [tree.ref("p/w")]}, "pid"))
-
-
-def test_a_ref_that_has_crossed_is_as_any_when_its_path_is_deleted_and_added_again(
-    office: tuple[Tree, Callable[..., Any]],
-) -> None:
-    tree, ask = office
-    letters: list[DeadLetter] = []
-    tree.subscribe(lambda event: letters.append(event) if isinstance(event, DeadLetter) else None)
-    held = {"whom": [tree.ref("p/t")]}
-    tree.terminate_child("p/t")
-    tree.delete_child("p/t")
-    with pytest.raises(ActorStoppedError, match="p/t"):
-        ask(("ask", held, "pid"))
-    ask(("tell", held, "pid"))
-    assert (eventually(lambda: letters)[0].path, letters[0].sender) == ("p/t", "p/w")
-    tree.start_child("p", WorkerSpec(id="t", handle=there.do))
-    assert ask(("ask", held, "pid")) == os.getpid()
-    assert tree.child("p/w").incarnation == 1
 
 
 def test_a_ref_of_another_tree_is_refused_where_it_would_lead_to_a_namesake(

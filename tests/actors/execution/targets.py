@@ -22,8 +22,6 @@ class Plain(Worker):
     def total(self) -> int:
         return 0
 
-    async def _helper(self) -> None: ...
-
 
 class Bare(Worker):
     """Takes everything that Pykka's own ``__init__`` takes."""
@@ -31,10 +29,6 @@ class Bare(Worker):
 
 class Asynchronous(Worker):
     async def on_receive(self, message: Any) -> Any: ...
-
-
-class Receiver:
-    def on_receive(self, message: Any) -> Any: ...
 
 
 class Stock(pykka.ThreadingActor):

@@ -22,7 +22,6 @@ from tests.support.hardening import (
     tree_of,
     worker,
 )
-from tests.support.working import work_s
 from trees import SupervisorSpec, start
 
 # -- 14: killing async workers -----------------------------------------------------------------------------
@@ -122,16 +121,6 @@ def test_supervisors_have_no_thread_of_their_own() -> None:
     inner = [SupervisorSpec(id=f"s{n}", children=[worker("w")]) for n in range(300)]
     with tree_of(*inner):
         assert threading.active_count() - before < 20
-
-
-def test_looking_at_one_child_costs_the_same_among_ten_thousand() -> None:
-    """Trap 17."""
-
-    def per_look_s(size: int) -> float:
-        with tree_of(worker("w", pool=size)) as tree:
-            return work_s(lambda: [tree.child(f"t/w#{size - 1}") for _ in range(200)], times=7)
-
-    assert per_look_s(10_000) < 5 * per_look_s(10) + 0.005
 
 
 def test_a_tree_keeps_to_its_own_clock() -> None:

@@ -6,8 +6,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,12 +18,11 @@ from actors import (
     ChildExited,
     ChildRestarting,
     ChildStalled,
-    ConfigError,
     StalledError,
     SubtaskRetrying,
 )
-from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, obey_async, root, worker
-from trees import Plan, Retry, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey_async, root, worker
+from trees import Plan, Retry, StaticPlan, Subtask, Tasks, WorkerSpec, start
 
 STALL_S = 1.5
 
@@ -207,43 +206,6 @@ def test_each_comes_back_once_whatever_the_strategy(strategy: Any) -> None:
     assert incarnations == [2, 2, 2]
 
 
-def test_workers_of_other_supervisors_go_on_as_well() -> None:
-    blocker = Blocker()
-    above = SupervisorSpec(id="s", children=[worker("a", obey_async), worker("b")])
-    with blocked(above, worker("c", obey_async), blocker=blocker) as (tree, _):
-        tree.ref("t/c").tell(blocker.once)
-        eventually(lambda: tree.child("t/c").restarts == 1)
-        assert tree.ref("t/s/a").ask(lambda: 1, timeout=LONG_S) == 1
-        assert [tree.child(f"t/s/{each}").incarnation for each in ("a", "b")] == [2, 1]
-        assert tree.child("t/s/a").restarts == 0
-
-
-def test_a_child_that_was_starting_starts_again() -> None:
-    blocker, starts = Blocker(), []
-
-    class Slow(actors.Worker):
-        async def on_start(self) -> None:
-            starts.append(threading.get_ident())
-            if len(starts) == 1:
-                await asyncio.Event().wait()
-
-        async def on_receive(self, message: Any) -> Any:
-            return message
-
-    with blocked(worker("b", obey_async), blocker=blocker) as (tree, _):
-        answer: list[Any] = []
-        slow = WorkerSpec(id="slow", actor=Slow)
-        starter = threading.Thread(target=lambda: answer.append(tree.start_child("t", slow)))
-        starter.start()
-        eventually(lambda: starts)
-        tree.ref("t/b").tell(blocker.once)
-        starter.join(LONG_S)
-        assert answer
-        assert tree.ref("t/slow").ask(3, timeout=LONG_S) == 3
-        assert tree.child("t/slow").restarts == 0
-    assert len(set(starts)) == 2
-
-
 def test_the_attempt_that_blocks_has_failed_and_costs_its_try() -> None:
     blocker, runs = Blocker(), []
 
@@ -286,39 +248,6 @@ def test_a_planner_that_blocks_has_failed_and_no_other_task_waits() -> None:
     assert steps == ["StepStarted", "StepRetrying", "StepStarted"]
 
 
-def test_a_sync_worker_with_an_async_lifespan_comes_back_and_that_counts_in_no_window() -> None:
-    blocker, entered = Blocker(), []
-
-    @asynccontextmanager
-    async def lifespan() -> AsyncIterator[int]:
-        entered.append(1)
-        yield len(entered)
-
-    child = worker("held", lambda _: actors.resource(), lifespan=lifespan)
-    hung = worker("b", obey_async, on_exhausted="park")
-    with blocked(child, hung, blocker=blocker, max_restarts=0) as (tree, _):
-        assert tree.ref("t/held").ask(0, timeout=LONG_S) == 1
-        tree.ref("t/b").tell(blocker.once)
-        eventually(lambda: len(entered) == 2)
-        assert tree.ref("t/held").ask(0, timeout=LONG_S) == 2
-
-
-def test_the_culprit_uses_up_its_own_limit_only() -> None:
-    blockers = [Blocker() for _ in range(2)]
-    child = worker("b", obey_async, on_exhausted="park")
-    with blocked(worker("a", obey_async), child, blocker=blockers[0], max_restarts=1, period_s=1e6) as (tree, witness):
-        for blocker in blockers:
-            tree.ref("t/b").tell(blocker.once)
-            blocker.wait_reached()
-            witness.wait(ChildExited, count=1 + blockers.index(blocker), path="t/b")
-        eventually(lambda: tree.child("t/b").state == "parked")
-        assert tree.ref("t/a").ask(lambda: 1, timeout=LONG_S) == 1
-        assert (tree.child("t/a").restarts, tree.child("t/a").incarnation) == (0, 3)
-        for blocker in blockers:
-            blocker.open.set()
-        eventually(lambda: not any(blocker.thread.is_alive() for blocker in blockers))
-
-
 def test_a_loop_that_turns_late_but_in_time_is_only_reported() -> None:
     blocker = Blocker()
     with start(root(worker("b", obey_async)), loop_stall_s=LONG_S) as tree:
@@ -340,20 +269,3 @@ def test_with_none_a_blocked_loop_is_never_given_up() -> None:
         blocker.open.set()
         assert reply.get(timeout=LONG_S) == "again"
         assert tree.child("t/b").incarnation == 1
-
-
-def test_those_that_ran_on_the_loop_are_started_in_start_order() -> None:
-    blocker = Blocker()
-    ids = ["a", "b", "c", "d"]
-    with blocked(*(worker(each, obey_async) for each in ids), blocker=blocker) as (tree, witness):
-        tree.ref("t/b").tell(blocker.once)
-        witness.wait(actors.ChildStarted, count=len(ids))
-        started = [each.path for each in witness.of(actors.ChildStarted)]
-    assert [each for each in started if each != "t/b"] == ["t/a", "t/c", "t/d"], "the culprit's own is a restart"
-
-
-@pytest.mark.parametrize("value", [0, -1.0, "soon"])
-def test_loop_stall_s_is_a_positive_number_of_seconds(value: Any) -> None:
-    with pytest.raises(ConfigError) as caught, start(root(worker("w", obey)), loop_stall_s=value):
-        pass
-    assert "loop_stall_s" in str(caught.value)

@@ -11,8 +11,6 @@ from actors import (
     ChildExited,
     DeadLetter,
     RecursionDetectedError,
-    StartError,
-    TreeStopped,
 )
 from actors.testing import settle
 from tests.support.hardening import (
@@ -22,17 +20,13 @@ from tests.support.hardening import (
     Ours,
     Stock,
     Witness,
-    eventually,
     in_thread,
-    kind_with,
     python,
-    root,
     threads_named,
     tree_of,
     worker,
 )
-from tests.support.working import work_s
-from trees import SupervisorSpec, WorkerSpec, start
+from trees import WorkerSpec
 
 TREE = """
 class Victim(Worker):
@@ -91,18 +85,6 @@ def test_ctrl_c_in_the_main_thread_ends_the_program_and_the_tree() -> None:
     assert "KeyboardInterrupt" in done.stderr
 
 
-def test_children_stay_out_of_the_registry_so_it_costs_the_same_for_ten_thousand() -> None:
-    """Row 13: the experiment took 2.4 s to unregister 16,000, and 0.2 ms to find one of them."""
-    with tree_of(worker("w", pool=10_000)) as tree:
-        registered = pykka.ActorRegistry.get_all()
-        per_lookup_s = work_s(lambda: [tree.child("t/w#9999") for _ in range(1000)]) / 1000
-
-        assert [str(ref) for ref in registered] == ["the tree t"]
-        assert per_lookup_s < 100e-6
-
-    assert pykka.ActorRegistry.get_all() == []
-
-
 @BOTH
 def test_pykkas_stop_all_inside_an_actor_is_an_error_instead_of_a_deadlock(kind: type[Any]) -> None:
     """Row 17b."""
@@ -113,33 +95,6 @@ def test_pykkas_stop_all_inside_an_actor_is_an_error_instead_of_a_deadlock(kind:
         assert tree.ref("t/w").ask("alive") == "alive"
 
 
-@BOTH
-def test_pykkas_stop_all_stops_a_tree_in_order_and_the_tree_says_that_it_stopped(kind: type[Any]) -> None:
-    """Smaller: an unexpected stop is reported as such."""
-    order = []
-    victim = kind_with(kind, on_stop=lambda self: order.append(self.actor_ref.path))
-    inner = SupervisorSpec(id="s", children=[worker("b", victim), worker("c", victim)])
-    with tree_of(worker("a", victim), inner, worker("d", victim)) as tree:
-        seen = Witness(tree)
-        pykka.ActorRegistry.stop_all()
-
-        assert order == ["t/d", "t/s/c", "t/s/b", "t/a"]
-        assert tree.wait(LONG_S)
-        assert not tree.is_alive
-        assert [event.gave_up for event in seen.of(TreeStopped)] == [False]
-
-
-def test_stop_all_stops_trees_and_stock_actors_side_by_side() -> None:
-    """Smaller: the registry is global, and several trees share it."""
-    other = Stock.start()
-    with start(root(worker("w"))) as one, start(SupervisorSpec(id="u", children=[worker("w")])) as two:
-        pykka.ActorRegistry.stop_all(timeout=LONG_S)
-
-        assert not one.is_alive
-        assert not two.is_alive
-        assert not other.is_alive()
-
-
 class NoThread(threading.Thread):
     """A machine that gives no more threads."""
 
@@ -148,18 +103,6 @@ class NoThread(threading.Thread):
     def start(self) -> None:
         NoThread.refused += 1
         raise RuntimeError("can't start new thread")
-
-
-def test_a_tree_that_gets_no_thread_at_all_does_not_start_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row 22."""
-    before = threading.active_count()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", NoThread.start)
-        with pytest.raises((StartError, RuntimeError)):
-            start(root(worker("w")))
-
-    assert pykka.ActorRegistry.get_all() == []
-    eventually(lambda: threading.active_count() <= before)
 
 
 def test_an_async_worker_whose_loop_cannot_be_started_hurts_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_bad_requests_fail_one_by_one_and_the_worker_serves_on(place: str) -> No
         assert [event.reason for event in seen.of(RequestFailed)] == ["ValueError"] * 8 + ["ExceptionGroup"]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["a pool thread", "the loop", "a process", "a pool of workers"])
 def test_in_a_tell_the_exception_is_a_crash(place: str) -> None:
     with running(**PLACES[place]) as seen:
         seen.ref.tell("bad")
@@ -104,8 +104,10 @@ def test_in_a_tell_the_exception_is_a_crash(place: str) -> None:
         assert seen.ask("7") == 7
 
 
-@pytest.mark.parametrize("message", ["exit", "exit in a group"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [("a pool thread", "exit"), ("a pool thread", "exit in a group"), ("the loop", "exit"), ("a process", "exit")],
+)
 def test_what_is_no_exception_ends_the_worker_in_an_ask_too(place: str, message: str) -> None:
     with running(**PLACES[place]) as seen:
         with pytest.raises(WorkerCrashedError):
@@ -117,11 +119,10 @@ def test_what_is_no_exception_ends_the_worker_in_an_ask_too(place: str, message:
 @pytest.mark.parametrize(
     "fields", [{"actor": Parser}, {"handle": parse, "lifespan": a_resource}], ids=["an object", "a lifespan"]
 )
-@pytest.mark.parametrize("dispatch", ["auto", "process"])
 def test_objects_and_functions_with_a_lifespan_crash_as_what_they_hold_may_be_wrong(
-    fields: dict[str, Any], dispatch: str
+    fields: dict[str, Any],
 ) -> None:
-    with running(**fields, dispatch=dispatch) as seen:
+    with running(**fields) as seen:
         with pytest.raises(ValueError, match="invalid literal"):
             seen.ask("bad")
         assert len(seen.of(ChildExited)) == 1

@@ -1,7 +1,6 @@
 """What a worker's class may look like, what it leaves at its end, and that nothing makes a zombie of it."""
 
 import asyncio
-import dataclasses
 import gc
 import threading
 import weakref
@@ -17,25 +16,6 @@ from tests.support.programs import ran
 
 # -- names and shapes of a user's class --------------------------------------------------------------------
 
-OURS_ONCE = ["_life", "_handler", "_receive", "_body", "_call", "_function", "_stop", "_handle_receive", "_loop"]
-
-
-@pytest.mark.parametrize("name", OURS_ONCE)
-@BOTH
-def test_a_private_name_of_a_user_means_nothing_to_the_library(kind: type[Any], name: str) -> None:
-    def take(self: Any) -> None:
-        kind.__init__(self)
-        setattr(self, name, "the user's own")
-
-    named = type("Named", (kind,), {"__init__": take})
-    with tree_of(worker("w", named)) as tree:
-        for message in ("one", "two"):
-            assert tree.ref("t/w").ask(message, timeout=5) == message
-        assert tree.ref("t/w").ask(lambda self: getattr(self, name), timeout=5) == "the user's own"
-        assert tree.ref("t/w").proxy().total().get(timeout=5) == 42
-        assert tree.ref("t/w").stop(timeout=5)
-        assert tree.ref("t/w").ask("again", timeout=5) == "again"
-
 
 def test_a_worker_may_keep_a_ref_of_another_under_the_name_that_pykka_uses() -> None:
     class Keeps(Worker):
@@ -47,83 +27,6 @@ def test_a_worker_may_keep_a_ref_of_another_under_the_name_that_pykka_uses() -> 
 
     with tree_of(worker("other"), worker("w", Keeps)) as tree:
         assert tree.ref("t/w").ask(1, timeout=5) == ("t/other", "t/w")
-
-
-@dataclasses.dataclass(frozen=True)
-class Frozen(Worker):
-    rate: float = 2.0
-
-    def on_receive(self, message: Any) -> Any:
-        return message * self.rate
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FrozenSlots(Worker):
-    rate: float = 2.0
-
-    def on_receive(self, message: Any) -> Any:
-        return message * self.rate
-
-
-class Slots(Worker):
-    __slots__ = ("rate",)
-
-    def __init__(self) -> None:
-        self.rate = 2.0
-
-    def on_receive(self, message: Any) -> Any:
-        return message * self.rate
-
-
-class Guarded(Worker):
-    """Its ``__setattr__`` wants what its ``__init__`` makes."""
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "allowed", {"rate"})
-        self.rate = 2.0
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in self.allowed:  # type: ignore[attr-defined]
-            raise AttributeError(name)
-        object.__setattr__(self, name, value)
-
-    def on_receive(self, message: Any) -> Any:
-        return message * self.rate
-
-
-class GuardedStock(pykka.ThreadingActor):
-    def __setattr__(self, name: str, value: object) -> None:
-        if not name.startswith(("actor_", "_actor_", "rate")):
-            raise AttributeError(name)
-        object.__setattr__(self, name, value)
-
-    def on_receive(self, message: Any) -> Any:
-        return message * 2.0
-
-
-class NeverEqual(Worker):
-    """Compared, tested or hashed, it raises."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        raise AssertionError
-
-    def __bool__(self) -> bool:
-        raise AssertionError
-
-    def on_receive(self, message: Any) -> Any:
-        return message * 2.0
-
-
-@pytest.mark.parametrize("kind", [Frozen, FrozenSlots, Slots, Guarded, GuardedStock, NeverEqual])
-def test_a_class_of_any_shape_can_be_a_worker(kind: type[Any]) -> None:
-    with tree_of(worker("w", kind)) as tree:
-        assert tree.ref("t/w").ask(2, timeout=5) == 4.0
-        with pytest.raises(TypeError):
-            tree.ref("t/w").ask(None, timeout=5)
-        assert tree.ref("t/w").ask(3, timeout=5) == 6.0
-        assert tree.child("t/w").incarnation == 2
 
 
 def test_a_class_that_was_made_for_one_worker_is_freed_with_it() -> None:

@@ -49,33 +49,3 @@ def test_whoever_gets_his_answer_while_another_blocks_the_loop_does_not_go_on_wi
         blocker.open.set()
         eventually(lambda: not blocker.thread.is_alive())
     assert done == ["cleaned up"]
-
-
-def test_whoever_gets_his_answer_with_that_of_one_who_then_blocks_the_loop_does_not_go_on_with_it() -> None:
-    """Both answers are given in one step of the colleague, so they come down together: first that of the blocker."""
-    blocker, done, waits = Blocker(), list[str](), list[tuple[Any, asyncio.Event]]()
-
-    async def waits_for_both() -> None:
-        waits.append((asyncio.get_running_loop(), asyncio.Event()))
-        await waits[0][1].wait()
-
-    async def asks_and_blocks() -> None:
-        await actors.ref("t/colleague").ask_async(int, timeout=None)
-        await blocker.once()
-
-    three = [worker(each, obey_async) for each in ("a", "b", "colleague")]
-    with blocked(*three, blocker=blocker) as (tree, witness):
-        tree.ref("t/colleague").tell(waits_for_both)
-        eventually(lambda: waits)
-        tree.ref("t/b").tell(asks_and_blocks)
-        eventually(lambda: tree.ref("t/colleague").depth == 1)
-        tree.ref("t/a").tell(asks("t/colleague", done))
-        eventually(lambda: tree.ref("t/colleague").depth == 2)
-        loop, event = waits[0]
-        loop.call_soon_threadsafe(event.set)
-        witness.wait(ChildRestarting, path="t/b")
-        assert tree.ref("t/a").ask(lambda: 1, timeout=LONG_S) == 1
-        assert done == []
-        blocker.open.set()
-        eventually(lambda: not blocker.thread.is_alive())
-    assert done == ["cleaned up"]

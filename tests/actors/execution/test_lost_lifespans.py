@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 import actors
-from actors import ChildExited, InternalError, StartError, Worker
+from actors import ChildExited, InternalError, Worker
 from tests.actors.execution.owning import Books
-from tests.support.hardening import LONG_S, Gate, Witness, eventually, obey, tree_of, worker
+from tests.support.hardening import LONG_S, Witness, obey, tree_of, worker
 from trees import WorkerSpec
 
 
@@ -106,16 +106,6 @@ def test_a_sync_worker_whose_lifespan_fails_while_it_is_busy_ends_after_that_mes
         assert incarnation.books.lines.count("entered") == 2
 
 
-def test_a_lifespan_that_ends_by_itself_without_an_error_is_a_crash_of_its_worker_too() -> None:
-    incarnation = Breakable(quietly=True)
-    with tree_of(worker("w", lifespan=incarnation, restart="temporary")) as tree:
-        seen = Witness(tree)
-        incarnation.break_it()
-        exited = seen.wait(ChildExited, path="t/w")
-        assert exited.reason == "crashed"
-        assert "ended by itself" in str(exited.error)
-
-
 @pytest.mark.parametrize("quietly", [False, True])
 def test_a_body_on_a_thread_learns_that_it_has_lost_its_lifespan_and_has_crashed_of_that(*, quietly: bool) -> None:
     incarnation, ended, go = Breakable(quietly=quietly), threading.Event(), threading.Event()
@@ -133,67 +123,3 @@ def test_a_body_on_a_thread_learns_that_it_has_lost_its_lifespan_and_has_crashed
         assert ended.is_set()
         assert exited.reason == "crashed"
         assert isinstance(exited.error, RuntimeError if quietly else ExceptionGroup)
-
-
-def test_a_stop_of_a_worker_that_has_just_lost_its_lifespan_ends_in_time() -> None:
-    for _ in range(20):
-        incarnation = Breakable()
-        with tree_of(worker("w", lifespan=incarnation)) as tree:
-            incarnation.break_it()
-            tree.terminate_child("t/w")
-        broken, stopped, restarted = ["entered"], ["entered", "left"], ["entered", "entered", "left"]
-        assert incarnation.books.lines in (broken, stopped, restarted)
-
-
-@pytest.mark.parametrize("slow", ["the lifespan of the spec", "the lifespan of the object"])
-def test_a_start_that_is_given_up_in_a_lifespan_runs_no_more_code_of_its_worker(slow: str) -> None:
-    gate, done = Gate(), list[str]()
-
-    @contextmanager
-    def entered(which: str) -> Iterator[None]:
-        if which == slow:
-            gate()
-        done.append(which)
-        try:
-            yield
-        finally:
-            done.append(f"{which} is left")
-
-    class Made(Worker):
-        def __init__(self) -> None:
-            done.append("__init__")
-
-        def lifespan(self) -> Any:
-            return entered("the lifespan of the object")
-
-        def on_start(self) -> None:
-            done.append("on_start")
-
-    spec = WorkerSpec(id="w", actor=Made, lifespan=lambda: entered("the lifespan of the spec"), start_timeout_s=1.0)
-    with pytest.raises(StartError, match=r"within 1 s"), tree_of(spec):
-        pass
-    gate.open.set()
-    eventually(lambda: "the lifespan of the spec is left" in done, "the thread that comes back")
-    if slow == "the lifespan of the spec":
-        assert done == [slow, f"{slow} is left"]
-    else:
-        spec_s = "the lifespan of the spec"
-        assert done == [spec_s, "__init__", slow, f"{slow} is left", f"{spec_s} is left"]
-
-
-def test_a_start_that_is_given_up_before_its_lifespan_could_begin_leaves_no_thread_behind() -> None:
-    hold = Gate()
-
-    async def hog(_: Any) -> None:
-        hold()
-
-    incarnation = Breakable()
-    with tree_of(worker("hog", hog)) as tree:
-        tree.ref("t/hog").tell("hold up the loop")
-        hold.wait_reached()
-        with pytest.raises(StartError, match="did not start within"):
-            tree.start_child("t", worker("w", lifespan=incarnation, start_timeout_s=0.05))
-        eventually(lambda: not tree.snapshot().abandoned, "the end of the thread, though the loop stands still")
-        hold.open.set()
-        assert tree.ref("t/hog").ask("anything") is None
-    assert incarnation.books.lines == []

@@ -7,8 +7,6 @@ import pytest
 from actors import (
     ActorStoppedError,
     ChildExited,
-    ChildStarted,
-    ChildStopAbnormal,
 )
 from actors.testing import settle
 from tests.support.hardening import (
@@ -40,24 +38,6 @@ def test_refs_and_proxies_outlive_restarts(kind: type[Any]) -> None:
         assert ref.ask("same ref") == inner.ask("same ref") == "same ref"
         assert proxy.total().get(timeout=LONG_S) == 42
         assert ref.actor_urn == first[0] == inner.actor_urn
-
-
-@BOTH
-def test_a_base_exception_in_on_stop_runs_it_once_and_answers_the_stopper(kind: type[Any]) -> None:
-    """Row 26."""
-    runs = []
-
-    def on_stop(self: object) -> None:
-        runs.append(1)
-        raise SystemExit
-
-    with tree_of(worker("w", kind_with(kind, on_stop=on_stop))) as tree:
-        seen = Witness(tree)
-        tree.terminate_child("t/w")
-        seen.wait(ChildStopAbnormal, path="t/w")
-
-        assert runs == [1]
-        assert tree.child("t/w").state == "stopped"
 
 
 @BOTH
@@ -96,47 +76,6 @@ def test_a_stop_through_a_proxy_is_done_when_on_stop_is(kind: type[Any]) -> None
 
         assert not before
         assert done == ["through"]
-
-
-@BOTH
-def test_a_base_exception_in_on_failure_neither_hangs_asks_nor_stops_the_restart(kind: type[Any]) -> None:
-    """Row 39."""
-    gate = Gate()
-
-    def on_failure(self: object, *_: object) -> None:
-        raise SystemExit
-
-    with tree_of(worker("w", kind_with(kind, on_failure=on_failure))) as tree:
-        seen, ref = Witness(tree), tree.ref("t/w")
-        ref.tell(gate)
-        gate.wait_reached()
-        ref.tell(crash)
-        waiting = ref.ask("next", timeout=LONG_S, block=False)
-        gate.open.set()
-
-        assert waiting.get() == "next"
-        seen.wait(ChildStarted, incarnation=2)
-
-
-@BOTH
-def test_a_base_exception_in_on_failure_of_a_temporary_one_ends_the_asks_behind_it(kind: type[Any]) -> None:
-    """Row 39."""
-    gate = Gate()
-
-    def on_failure(self: object, *_: object) -> None:
-        raise SystemExit
-
-    victim = worker("w", kind_with(kind, on_failure=on_failure), restart="temporary")
-    with tree_of(victim) as tree:
-        ref = tree.ref("t/w")
-        ref.tell(gate)
-        gate.wait_reached()
-        ref.tell(crash)
-        waiting = ref.ask("next", timeout=None, block=False)
-        gate.open.set()
-
-        with pytest.raises(ActorStoppedError):
-            waiting.get(timeout=LONG_S)
 
 
 @BOTH

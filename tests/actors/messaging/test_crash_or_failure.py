@@ -15,7 +15,6 @@ from actors import (
     Ignore,
     LoopBlocked,
     ParkedError,
-    PoolNearCap,
     RecursionDetectedError,
     ReplyTimeoutError,
     RequestFailed,
@@ -33,11 +32,9 @@ from tests.support.hardening import (
     eventually,
     kind_with,
     obey_async,
-    root,
     tree_of,
     worker,
 )
-from trees import WorkerSpec, start
 
 # -- the line between them ---------------------------------------------------------------------------------
 
@@ -96,39 +93,6 @@ def test_a_tell_whose_handler_fails_by_its_own_ask_hurts_nobody() -> None:
         failed = seen.wait(RequestFailed, path="t/a")
 
         assert not failed.asked
-
-
-def test_an_error_that_was_raised_from_another_is_a_crash() -> None:
-    def ask() -> None:
-        try:
-            tree.ref("t/b").ask(crash)
-        except ValueError as error:
-            raise OSError("mine") from error
-
-    with tree_of(worker("a"), worker("b")) as tree:
-        seen = Witness(tree)
-        tree.ref("t/a").tell(ask)
-
-        assert isinstance(seen.wait(ChildExited, path="t/a").error, OSError)
-
-
-def test_an_error_kept_from_an_earlier_message_is_a_crash() -> None:
-    kept = []
-
-    def keep() -> None:
-        with pytest.raises(ValueError, match="boom") as caught:
-            tree.ref("t/b").ask(crash)
-        kept.append(caught.value)
-
-    def raise_kept() -> None:
-        raise kept[0]
-
-    with tree_of(worker("a"), worker("b")) as tree:
-        seen = Witness(tree)
-        tree.ref("t/a").tell(keep)
-        tree.ref("t/a").tell(raise_kept)
-
-        assert seen.wait(ChildExited, path="t/a").error is kept[0]
 
 
 def test_crash_on_ask_error_makes_it_a_crash_as_in_otp() -> None:
@@ -195,39 +159,6 @@ def test_the_asker_is_answered_before_on_failure_runs(kind: type[Any]) -> None:
         gate.open.set()
 
 
-@pytest.mark.parametrize(
-    ("end", "hooks"),
-    [
-        ("crash", ["on_failure"]),
-        ("normal", ["on_stop"]),
-        ("shutdown", ["on_stop"]),
-        ("terminate", ["on_stop"]),
-        ("kill", []),
-    ],
-)
-@BOTH
-def test_the_last_hook_fits_the_way_it_ended(kind: type[Any], end: str, hooks: list[str]) -> None:
-    ran = []
-    victim = kind_with(
-        kind,
-        on_stop=lambda self: ran.append("on_stop"),
-        on_failure=lambda self, *_: ran.append("on_failure"),
-    )
-    with tree_of(worker("w", victim, shutdown="brutal_kill" if end == "kill" else 5.0, restart="temporary")) as tree:
-        seen, ref = Witness(tree), tree.ref("t/w")
-        if end == "crash":
-            ref.tell(crash)
-        elif end == "normal":
-            ref.tell(lambda self: self.stop())
-        elif end == "shutdown":
-            ref.stop()
-        else:
-            tree.terminate_child("t/w")
-        seen.wait(ChildExited)
-
-    assert ran == hooks
-
-
 # -- events ------------------------------------------------------------------------------------------------
 
 
@@ -256,16 +187,6 @@ def test_a_subscriber_that_raises_is_dropped_and_hurts_nobody_else() -> None:
         assert len(seen.of(SubscriberDropped)) == 1
 
 
-def test_a_subscriber_that_has_left_hears_no_more() -> None:
-    with tree_of(worker("w")) as tree:
-        seen = Witness(tree)
-        seen.leave()
-        tree.terminate_child("t/w")
-        settle(tree)
-
-        assert seen.events == []
-
-
 def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack() -> None:
     async def hold_up() -> None:
         gate()
@@ -278,45 +199,6 @@ def test_a_handler_that_holds_up_the_loop_is_reported_with_its_stack() -> None:
 
         assert blocked.path == "t/w"
         assert "hold_up" in blocked.stack
-
-
-@pytest.mark.parametrize("how", ["wait_for", "create_task", "left behind"])
-def test_code_that_a_handler_runs_as_another_task_is_reported_under_the_path_of_its_worker(how: str) -> None:
-    """A task has a name of its own, ``Task-2``, and Python 3.11 tells no context of it."""
-
-    async def hold_up() -> None:
-        gate()
-
-    async def handle(message: object) -> None:
-        if how == "wait_for":
-            await asyncio.wait_for(hold_up(), LONG_S)
-        elif how == "create_task":
-            await asyncio.create_task(hold_up(), name="mine")
-        else:
-            left.append(asyncio.create_task(hold_up()))
-
-    left: list[asyncio.Task[None]] = []
-    with tree_of(WorkerSpec(id="w", handle=handle)) as tree:
-        seen, gate = Witness(tree), Gate()
-        tree.ref("t/w").tell(1)
-        blocked = seen.wait(LoopBlocked)
-        gate.open.set()
-
-        assert blocked.path == "t/w"
-
-
-def test_a_pool_says_once_that_its_cap_is_near() -> None:
-    gate = Gate()
-    with start(root(worker("w", pool=17)), max_threads=20) as tree:
-        seen = Witness(tree)
-        for n in range(17):
-            tree.ref(f"t/w#{n}").tell(gate)
-        seen.wait(PoolNearCap)
-        gate.open.set()
-        settle(tree)
-
-        assert [event.max_threads for event in seen.of(PoolNearCap)] == [20]
-        assert seen.of(PoolNearCap)[0].threads >= 16
 
 
 def test_logger_disable_silences_everything() -> None:

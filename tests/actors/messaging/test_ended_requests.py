@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -31,13 +30,12 @@ from tests.support.hardening import (
     crash,
     eventually,
     in_thread,
-    kind_with,
     obey_async,
     root,
     tree_of,
     worker,
 )
-from trees import Tree, WorkerSpec, start
+from trees import Tree, start
 
 
 class MarkedError(Exception):
@@ -223,106 +221,7 @@ def test_an_await_of_a_reply_that_is_cancelled_leaves_its_message_to_be_handled(
 # -- a body, a task, a thread ------------------------------------------------------------------------------
 
 
-def errors_alive() -> int:
-    gc.collect()
-    return len(MarkedError.alive)
-
-
-@pytest.mark.parametrize("place", ["body", "task", "async body", "carried thread", "on_start"])
-def test_code_that_asks_and_catches_for_ever_keeps_no_error(place: str) -> None:
-    asked, most = threading.Event(), 60
-    bad = worker("bad", lambda _: raise_marked(), expected=(MarkedError,))
-
-    def poll() -> None:
-        for _ in range(most):
-            with pytest.raises(MarkedError):
-                tree.ref("t/bad").ask("m")
-        asked.set()
-        actors.sleep(LONG_S)
-
-    async def poll_async() -> None:
-        for _ in range(most):
-            with pytest.raises(MarkedError):
-                await tree.ref("t/bad").ask_async("m")
-        asked.set()
-        await asyncio.sleep(LONG_S)
-
-    tasks = []
-
-    async def begin(*_: object) -> None:
-        tasks.append(asyncio.create_task(poll_async()))
-
-    def begin_thread(_: object) -> None:
-        in_thread(carry(poll))
-
-    pollers = {
-        "body": WorkerSpec(id="p", run=poll, restart="temporary"),
-        "async body": WorkerSpec(id="p", run=poll_async, restart="temporary"),
-        "task": worker("p", begin),
-        "carried thread": worker("p", begin_thread),
-        "on_start": worker("p", kind_with(Ours, on_start=begin, on_receive=begin)),
-    }
-    with tree_of(bad) as tree:
-        tree.start_child("t", pollers[place])
-        if not place.endswith(("body", "on_start")):
-            tree.ref("t/p").tell("begin")
-        assert asked.wait(LONG_S)
-
-        eventually(lambda: errors_alive() < 5)
-        for task in tasks:
-            task.get_loop().call_soon_threadsafe(task.cancel)
-
-
 # -- what a request gives to code that it starts -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("begun_by", ["ask", "tell", "on_start"])
-@pytest.mark.parametrize("where", ["task", "thread"])
-def test_what_outlives_its_request_may_ask_whoever_asked_and_has_its_own_time(where: str, begun_by: str) -> None:
-    """Neither the deadline nor the ancestry of a request that is over is inherited."""
-    answers: list[Any] = []
-    go, tasks = threading.Event(), []
-
-    async def later() -> None:
-        await asyncio.to_thread(go.wait, LONG_S)
-        # asks b, which asks a, the worker that this was started by
-        answers.append(await tree.ref("t/b").ask_async(lambda: tree.ref("t/a").ask_async("back"), timeout=None))
-
-    def later_on_a_thread() -> None:
-        assert go.wait(LONG_S)
-        answers.append(tree.ref("t/b").ask(lambda: tree.ref("t/a").ask_async("back"), timeout=None))
-
-    async def begin(self: Any = None) -> None:
-        if where == "task":
-            tasks.append(asyncio.create_task(later()))
-        else:
-            in_background(carry(later_on_a_thread))
-
-    class Starter(actors.Worker):
-        async def on_receive(self, message: Any) -> Any:
-            return await message() if callable(message) else message
-
-        async def on_start(self) -> None:
-            if begun_by == "on_start":
-                await begin()
-
-    clock = ManualClock()
-    with start(root(worker("b", obey_async)), clock=clock) as tree:
-        tree.start_child("t", worker("a", Starter))
-        if begun_by == "ask":
-            tree.ref("t/b").ask(lambda: tree.ref("t/a").ask_async(begin), timeout=5)
-        elif begun_by == "tell":
-            tree.ref("t/a").tell(begin)
-        settle(tree)
-        clock.advance(100)  # the request would have had 5 s
-        go.set()
-        eventually(lambda: answers)
-
-    assert answers == ["back"]
-
-
-def in_background(function: Callable[[], None]) -> None:
-    threading.Thread(target=function, daemon=True).start()
 
 
 def test_an_abandoned_handler_stands_for_nobody() -> None:
@@ -350,20 +249,6 @@ def test_an_abandoned_handler_stands_for_nobody() -> None:
 
     assert ends == ["AbandonedThreadExit"]
     assert heard == ["of others"]
-
-
-def test_a_stop_of_the_tree_by_what_a_handler_left_behind_is_no_recursion() -> None:
-    ended = threading.Event()
-
-    def stop() -> None:
-        tree.stop()
-        ended.set()
-
-    with start(root(worker("a"))) as tree:
-        carried = tree.ref("t/a").ask(lambda: carry(stop))
-        in_background(carried)
-
-        assert ended.wait(LONG_S)
 
 
 # -- whose error it is -------------------------------------------------------------------------------------
@@ -465,15 +350,6 @@ def test_errors_of_own_asks_are_a_failed_request_in_whatever_they_come_wrapped(a
         settle(tree)
 
         assert tree.child("t/a").incarnation == (1 if act in FAILED else 2)
-
-
-def test_a_group_of_own_errors_is_a_crash_where_those_are() -> None:
-    with tree_of(worker("a", obey_async, crash_on_ask_error=True), worker("b")) as tree:
-        with pytest.raises(ExceptionGroup):
-            tree.ref("t/a").ask(a_group)
-        settle(tree)
-
-        assert tree.child("t/a").incarnation == 2
 
 
 # -- other trees -------------------------------------------------------------------------------------------

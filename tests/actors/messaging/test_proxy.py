@@ -1,22 +1,18 @@
 """Proxies keep to the rules of Pykka's: methods, attributes, traversal, defer; over every restart."""
 
 import copy
-import gc
-import sys
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import pykka
 import pykka.messages
 import pytest
 
-from actors import ActorStoppedError, ChildStarted, RequestFailed
+from actors import ActorStoppedError, ChildStarted
 from actors.testing import settle
 from tests.actors.dispatch.process_workers import Knob
-from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, root, tree_of, worker
-from tests.support.operations import counted_here
-from trees import Tree, start
+from tests.support.hardening import BOTH, LONG_S, Ours, Stock, Witness, tree_of, worker
+from trees import Tree
 
 
 class Members:
@@ -125,44 +121,6 @@ def test_proxies_of_one_path_are_made_for_futures_of_pykka(kind: type[Any]) -> N
 # -- what Pykka's own proxies do ---------------------------------------------------------------------------
 
 
-def test_a_name_that_nobody_can_look_up_now_fails_its_request_and_no_worker(tree: Tree) -> None:
-    """While no object lives only the class is known, so the worker has to look."""
-    seen, proxy, before = Witness(tree), tree.ref("t/w").proxy(), tree.child("t/w").incarnation
-    messages = pykka.messages
-    for message in (
-        messages.ProxyGetAttr(attr_path=("tottal",)),
-        messages.ProxyCall(attr_path=("nosuch",), args=(1,), kwargs={}),
-        messages.ProxySetAttr(attr_path=("nosuch", "x"), value=1),
-    ):
-        with pytest.raises(AttributeError, match=r"tottal|nosuch"):
-            tree.ref("t/w").ask(message, timeout=LONG_S)
-        tree.ref("t/w").tell(message)
-    settle(tree)
-
-    assert tree.child("t/w").incarnation == before
-    assert len(seen.of(RequestFailed, path="t/w")) == 6
-    assert proxy.add(1).get() == 1
-
-
-def test_the_first_look_at_traversable_objects_that_all_know_each_other_is_short() -> None:
-    class Friends(Members, Ours):
-        def __init__(self) -> None:
-            super().__init__()
-            friends = [Knob() for _ in range(10)]
-            for friend in friends:
-                vars(friend).update((f"friend{at}", other) for at, other in enumerate(friends) if other is not friend)
-            self.first = friends[0]
-            vars(self)[7] = "an entry that is no name"  # type: ignore[index]
-
-    with start(root(worker("w", Friends))) as tree:
-        settle(tree)
-        with counted_here() as operations:
-            louder = tree.ref("t/w").proxy().first.friend5.louder
-
-        assert louder(4).get(timeout=LONG_S) == 7
-        assert operations.count < 5_000_000  # there are 10! ways
-
-
 def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) -> None:
     ref = tree.ref("t/w")
     proxy = ref.proxy()
@@ -174,16 +132,6 @@ def test_a_proxy_is_pykkas_and_equal_to_every_other_one_of_the_same(tree: Tree) 
     assert proxy != pykka.ActorProxy(actor_ref=ref)
     assert proxy != ref
     assert copy.copy(proxy) == proxy
-
-
-def test_a_mocked_method_or_attribute_is_what_the_mock_is(tree: Tree) -> None:
-    (actor,) = tree.ref("t/w").living_actors()
-    actor.add, actor.limit = mock.Mock(return_value="mocked"), mock.NonCallableMock()
-    proxy = tree.ref("t/w").proxy()
-
-    assert proxy.add(1, times=2).get(timeout=LONG_S) == "mocked"
-    actor.add.assert_called_once_with(1, times=2)
-    assert proxy.limit.get(timeout=LONG_S) is actor.limit
 
 
 @pytest.mark.parametrize("how", ["forgotten", "stopped", "running"])
@@ -199,14 +147,6 @@ def test_stop_of_any_worker_is_a_future_of_whether_it_ran(how: str) -> None:
         settle(tree)  # one that ran does so again
 
         assert proxy.stop().get(timeout=LONG_S) is (how == "running")
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions collect nothing while a dict is made")
-def test_the_dict_that_a_proxy_looks_at_is_made_before_others_know_the_actor(tree: Tree) -> None:
-    """Or two threads make one each, over the same fields: actors/concurrency/shared_fields.py."""
-    (actor,) = tree.ref("t/w").living_actors()
-
-    assert any(type(each) is dict and "_regrow_incarnation" in each for each in gc.get_referents(actor))
 
 
 def test_a_proxy_of_a_pool_knows_what_any_member_has() -> None:

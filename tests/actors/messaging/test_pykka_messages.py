@@ -9,7 +9,6 @@ import pytest
 import actors
 from actors import (
     ActorStoppedError,
-    ChildExited,
     ChildStarted,
     DeadLetter,
     MailboxFullError,
@@ -22,7 +21,6 @@ from tests.support.hardening import (
     BOTH,
     LONG_S,
     Gate,
-    Ours,
     Witness,
     eventually,
     in_thread,
@@ -84,17 +82,6 @@ def test_an_ask_that_was_queued_before_the_stop_is_answered_by_the_stop(kind: ty
 
 
 @BOTH
-def test_an_actor_that_asks_itself_gets_an_error_instead_of_a_deadlock(kind: type[Any]) -> None:
-    """Row 17."""
-    with tree_of(worker("w", kind)) as tree:
-        with pytest.raises(RecursionDetectedError) as caught:
-            tree.ref("t/w").ask(lambda self: self.actor_ref.ask("me", timeout=None), timeout=None)
-
-        assert caught.value.chain == ("t/w", "t/w")
-        assert tree.child("t/w").incarnation == 1
-
-
-@BOTH
 def test_an_ask_back_to_the_asker_gets_an_error_instead_of_a_deadlock(kind: type[Any]) -> None:
     """Row 17."""
     with tree_of(worker("a", kind), worker("b", kind)) as tree:
@@ -103,16 +90,6 @@ def test_an_ask_back_to_the_asker_gets_an_error_instead_of_a_deadlock(kind: type
             a.ask(lambda _: b.ask(lambda _: a.ask("back", timeout=None), timeout=None), timeout=None)
 
         assert caught.value.chain == ("t/a", "t/b", "t/a")
-
-
-@BOTH
-def test_an_actor_that_waits_for_its_own_stop_gets_an_error_instead_of_a_deadlock(kind: type[Any]) -> None:
-    """Row 17."""
-    with tree_of(worker("w", kind)) as tree:
-        with pytest.raises(RecursionDetectedError):
-            tree.ref("t/w").ask(lambda self: self.actor_ref.stop(), timeout=None)
-
-        assert tree.ref("t/w").ask("alive") == "alive"
 
 
 @BOTH
@@ -201,90 +178,6 @@ def test_a_stop_overtakes_messages_that_cannot_be_compared() -> None:
         stopped()
 
         assert tree.child("t/w").state == "stopped"
-
-
-def test_the_arguments_of_a_spec_are_the_specs_own() -> None:
-    """Row 33: messages are shared by reference; what an incarnation is built from is not the caller's dict."""
-
-    class Counter(Ours):
-        def __init__(self, first: int) -> None:
-            self.first = first
-
-    given = {"first": 1}
-    with tree_of(worker("w", Counter, kwargs=given)) as tree:
-        given["first"] = 99
-        with pytest.raises(ZeroDivisionError):
-            tree.ref("t/w").ask(lambda _: 1 // 0)
-
-        assert tree.ref("t/w").proxy().first.get() == 1
-
-
-def test_the_records_that_all_share_cannot_be_changed() -> None:
-    """Row 33."""
-    with tree_of(worker("w")) as tree:
-        seen = Witness(tree)
-        tree.terminate_child("t/w")
-        records = {"path": seen.wait(ChildExited), "state": tree.child("t/w"), "specs": tree.count_children("t")}
-
-        for field, record in records.items():
-            with pytest.raises(AttributeError):
-                setattr(record, field, "changed")
-
-
-@BOTH
-def test_a_late_reply_to_an_ask_that_others_completed_does_not_hurt_the_actor(kind: type[Any]) -> None:
-    """Row 38."""
-    gate = Gate()
-    with tree_of(worker("w", kind)) as tree:
-        ref = tree.ref("t/w")
-        reply = ref.ask(gate, timeout=None, block=False)
-        gate.wait_reached()
-        reply.set("from outside")
-        gate.open.set()
-
-        assert ref.ask("next") == "next"
-        assert reply.get() == "from outside"
-        assert tree.child("t/w").incarnation == 1
-
-
-@BOTH
-def test_a_late_error_of_an_ask_that_others_failed_is_an_ordinary_crash(kind: type[Any]) -> None:
-    """Row 38."""
-    gate = Gate()
-
-    def late_crash(_: object) -> None:
-        gate()
-        raise ValueError
-
-    with tree_of(worker("w", kind)) as tree:
-        seen, ref = Witness(tree), tree.ref("t/w")
-        reply = ref.ask(late_crash, timeout=None, block=False)
-        gate.wait_reached()
-        reply.set_exception((KeyError, KeyError("from outside"), None))
-        gate.open.set()
-
-        assert ref.ask("next") == "next"
-        with pytest.raises(KeyError):
-            reply.get()
-        seen.wait(ChildStarted, incarnation=2)
-
-
-def test_an_abandoned_handlers_late_reply_is_dropped() -> None:
-    """Row 38: its asker was answered when it was abandoned."""
-    gate = Gate()
-    with tree_of(worker("w", shutdown=0)) as tree:
-        ref = tree.ref("t/w")
-        reply = ref.ask(gate, timeout=None, block=False)
-        gate.wait_reached()
-        tree.terminate_child("t/w")
-        with pytest.raises(ActorStoppedError):
-            reply.get(timeout=LONG_S)
-        gate.open.set()
-        tree.restart_child("t/w")
-
-        assert ref.ask("next") == "next"
-        with pytest.raises(ActorStoppedError):
-            reply.get()
 
 
 @BOTH

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from actors import Context, Failed, RestartLimitError, Worker
+from actors import Context, RestartLimitError, Worker
 from actors.testing import settle
 from trees import (
     Failover,
@@ -112,21 +112,6 @@ def test_each_attempt_says_which_it_was_of_how_many_also_after_a_failover(lines:
         ("p/two", "Retrying", "5 of 6"),
         ("p/two", "Failed", "6 of 6"),
     ]
-
-
-@pytest.mark.parametrize(("retryable", "of"), [(True, "1 of 1"), (False, "1 of 3")])
-def test_one_that_is_not_tried_again_says_how_many_it_could_have_been(
-    lines: io.StringIO, of: str, *, retryable: bool
-) -> None:
-    def refuses(task: Any, context: Context) -> None:
-        raise Failed("no", retryable=retryable)
-
-    ladder = [Retry(max_attempts=1 if retryable else 3)]
-    spec = SupervisorSpec(id="p", tasks=Tasks(on_failure=ladder), children=[WorkerSpec(id="w", execute=refuses)])
-    with pytest.raises(TaskError), start(spec) as running:
-        running.run("w", timeout=WAIT_S)
-
-    assert f"attempt {of} kind=failed error=no" in line_of(lines, "WARNING p/w: SubtaskFailed")
 
 
 def test_a_task_that_fails_says_why_where_no_subtask_does(lines: io.StringIO) -> None:

@@ -15,7 +15,7 @@ from actors import (
     RestartLimitError,
     StartError,
 )
-from actors.testing import ManualClock, settle
+from actors.testing import settle
 from tests.support.hardening import (
     LONG_S,
     Gate,
@@ -32,7 +32,7 @@ from tests.support.hardening import (
     tree_of,
     worker,
 )
-from trees import Backoff, Tree, start
+from trees import Tree, start
 
 VALUE = contextvars.ContextVar("VALUE", default="clean")
 
@@ -113,17 +113,6 @@ def test_a_contextvar_that_one_worker_sets_is_not_seen_by_another(handler: Any) 
 # -- 9, 13: cost -------------------------------------------------------------------------------------------
 
 
-def test_a_group_restart_of_many_children_that_are_down_already_does_not_recurse() -> None:
-    """Trap 9."""
-    children = [worker(f"w{n}", restart="transient") for n in range(3000)]
-    with tree_of(*children, strategy="one_for_all") as tree:
-        for n in range(1, 3000):
-            tree.ref(f"t/w{n}").stop(block=False)
-        settle(tree)
-        tree.ref("t/w0").tell(crash)
-        eventually(lambda: tree.count_children("t").active == 3000)
-
-
 # -- 10: what is over keeps nothing alive ------------------------------------------------------------------
 
 
@@ -138,23 +127,6 @@ def test_the_last_exit_of_a_child_is_text() -> None:
 
 
 # -- 11: groups --------------------------------------------------------------------------------------------
-
-
-def test_a_backoff_of_an_old_pass_revives_nothing() -> None:
-    """Trap 11: terminated while it waits; then its time comes."""
-    clock = ManualClock()
-    slow = Backoff(initial_s=5, jitter=0)
-    with start(root(worker("w", backoff=slow)), clock=clock) as tree:
-        seen = Witness(tree)
-        tree.ref("t/w").tell(crash)
-        seen.wait(ChildExited)
-        settle(tree)
-        tree.terminate_child("t/w")
-        clock.advance(10)
-        settle(tree)
-
-        assert tree.child("t/w").state == "stopped"
-        assert seen.of(ChildStarted) == []
 
 
 # -- 12: the supervisor's own inbox ------------------------------------------------------------------------

@@ -9,9 +9,8 @@ import pytest
 
 import actors
 from actors import ActorsError, ActorStoppedError, StartError, Worker
-from actors.testing import Hang, settle
-from tests.support.crew import EACH_TARGET, LONG_S, faulty, meanwhile, running, shop
-from tests.support.hardening import eventually
+from actors.testing import settle
+from tests.support.crew import EACH_TARGET, LONG_S, faulty, running, shop
 from trees import SupervisorSpec, WorkerSpec, start
 
 
@@ -81,20 +80,6 @@ def test_in_a_nested_supervisor_likewise(asker: type[Asker]) -> None:
 
 
 @ASKERS
-def test_one_that_is_up_and_asks_for_the_one_that_starts_hears_of_it(asker: type[Asker]) -> None:
-    came: list[Any] = []
-    between = WorkerSpec(id="between", handle=lambda message: actors.ref("shop/y").ask(message, timeout=None))
-
-    with (
-        pytest.raises(StartError),
-        start(shop(between, x(asker, "shop/between", came), WorkerSpec(id="y", handle=str))),
-    ):
-        pass
-
-    assert refused(came) == ["shop/y: is not started before 'shop/x' has started."]
-
-
-@ASKERS
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 def test_in_a_group_that_restarts_likewise_and_each_is_a_failed_restart(asker: type[Asker], strategy: Any) -> None:
     came: list[Any] = []
@@ -131,40 +116,3 @@ def test_an_ask_of_one_that_is_up_or_that_nobody_waits_for_is_answered() -> None
         shop(WorkerSpec(id="old", handle=str), WorkerSpec(id="x", actor=Patient), WorkerSpec(id="young", handle=str))
     ):
         assert replies[0].get(timeout=LONG_S) == "young"
-
-
-@pytest.mark.parametrize("time", range(10))
-def test_a_body_is_up_from_its_beginning_also_where_its_supervisor_has_not_heard_of_that(time: int) -> None:
-    came: list[Any] = []
-
-    def body() -> None:
-        came.append(actors.ref("shop/y").ask(time, timeout=None))
-
-    with start(shop(WorkerSpec(id="x", run=body, restart="temporary"), WorkerSpec(id="y", handle=str))):
-        eventually(lambda: came)
-
-    assert came == [str(time)]
-
-
-def test_a_child_that_is_added_while_others_of_its_supervisor_start_may_wait_for_a_younger_one() -> None:
-    came: list[Any] = []
-
-    class Late(Worker):
-        starts = 0
-
-        def on_start(self) -> None:
-            Late.starts += 1
-            if Late.starts == 2:
-                gate.hold()
-
-    with Hang() as gate:
-        desk = SupervisorSpec(id="desk", children=[WorkerSpec(id="late", actor=Late, start_timeout_s=None)])
-        young = WorkerSpec(id="y", handle=str)
-        with running(shop(faulty("culprit"), desk, young, strategy="one_for_all")) as tree:
-            tree.ref("shop/culprit").tell("raise ValueError")
-            gate.wait_until_entered()
-            with meanwhile(tree.start_child, "shop/desk", x(Asker, "shop/y", came)) as added:
-                eventually(lambda: tree.ref("shop/y").depth or came, "the ask")
-                gate.release()
-            assert added.result().path == "shop/desk/x"
-            assert came == ["a message"]

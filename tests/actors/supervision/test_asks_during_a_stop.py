@@ -11,20 +11,16 @@ import actors
 from actors import (
     ActorsError,
     ActorStoppedError,
-    ChildExited,
-    ChildRestarting,
     ChildStopAbnormal,
     DeadLetter,
     Reply,
     RestartLimitError,
-    StartError,
-    SupervisorGaveUp,
     TreeDownError,
     Worker,
 )
 from actors.testing import Hang
-from tests.support.crew import LONG_S, Record, doomed, faulty, meanwhile, running, shop
-from trees import SupervisorSpec, Tree, WorkerSpec, start
+from tests.support.crew import LONG_S, Record, doomed, faulty, running, shop
+from trees import SupervisorSpec, Tree, WorkerSpec
 
 Answers = list[Any]
 
@@ -86,15 +82,6 @@ def test_while_a_root_gives_up_an_ask_to_one_that_is_down_says_why() -> None:
     assert isinstance(answers[0].__cause__, RestartLimitError)
 
 
-def test_while_a_failed_start_is_undone_an_ask_to_a_younger_sibling_fails_at_once() -> None:
-    answers: Answers = []
-    spec = shop(asks_at_the_end("shop/younger", answers), faulty("bad", on_start="raise OSError"), faulty("younger"))
-    with pytest.raises(StartError):
-        start(spec)
-
-    assert isinstance(answers[0], TreeDownError), answers
-
-
 def test_an_older_sibling_still_answers_while_a_younger_one_stops() -> None:
     answers: Answers = []
     with running(shop(WorkerSpec(id="first", handle=str.upper), asks_at_the_end("shop/first", answers))):
@@ -154,19 +141,6 @@ def test_the_children_of_a_supervisor_that_comes_back_keep_their_messages_while_
         assert waits.get(timeout=LONG_S) == "hello"
 
 
-@pytest.mark.parametrize("overtakes", ["stop", "terminate_child"])
-def test_a_supervisor_that_stops_to_come_back_hears_that_it_does_not(overtakes: str) -> None:
-    """The order that is final comes while the other is under way: what is down by then is closed at once."""
-    gate = Hang()
-    with running(shop(faulty("bad"), a_desk_that_stops(gate), strategy="one_for_all")) as tree:
-        waits = stop_for_a_group(tree, gate)
-        final = tree.stop if overtakes == "stop" else lambda: tree.terminate_child("shop/desk")
-        with meanwhile(final):
-            with pytest.raises(ActorStoppedError):
-                waits.get(timeout=LONG_S)
-            gate.release()
-
-
 def asks_in_a_loop() -> None:
     while True:
         actors.ref("shop/younger").ask("still there?")
@@ -185,21 +159,3 @@ def test_a_body_that_hears_from_its_own_ask_that_its_tree_ends_has_stopped_in_or
 
     assert record.exits("shop/older") == ["shutdown"]
     assert record.of(ChildStopAbnormal) == []
-
-
-@pytest.mark.parametrize("body", [asks_in_a_loop, asks_in_an_async_loop])
-def test_what_has_heard_that_its_tree_ends_is_not_restarted_until_its_supervisor_gives_up(body: Any) -> None:
-    """The desk of the body goes on for a while after the younger worker is down: another one stops slowly."""
-    with Hang() as gate:
-        slow = WorkerSpec(id="slow", actor=Holds, args=(gate,), shutdown="infinity")
-        desk = SupervisorSpec(id="desk", children=[WorkerSpec(id="older", run=body)])
-        with running(shop(desk, slow, faulty("younger"))) as tree:
-            record = Record(tree)
-            with meanwhile(tree.stop):
-                gate.wait_until_entered()
-                record.wait_for(ChildExited, "shop/desk/older")
-                gate.release()
-
-    assert record.exits("shop/desk/older") == ["shutdown"]
-    assert record.of(ChildRestarting) == []
-    assert record.of(SupervisorGaveUp) == []

@@ -20,14 +20,11 @@ from actors import (
 )
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
-    LONG_S,
     Record,
     crash,
-    doomed,
     faulty,
     hooks,
     incarnations,
-    meanwhile,
     running,
     shop,
     states,
@@ -72,25 +69,6 @@ def test_a_child_call_with_what_is_no_path_is_refused_as_not_found(call: str, pa
         assert tree.child("shop/a").incarnation == 1
 
 
-@pytest.mark.parametrize("path", ["shop", "a"])
-@pytest.mark.parametrize("call", ["terminate_child", "restart_child", "delete_child"])
-def test_a_child_call_with_the_root_or_a_bare_id_says_what_a_path_looks_like_and_how_the_root_ends(
-    call: str, path: str
-) -> None:
-    said = rf"^{path}: is no path of a child.* 'shop/ledger'.* tree\.stop\(\)"
-    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=int)])) as tree:
-        with pytest.raises(ChildError, match=said) as refused:
-            getattr(tree, call)(path)
-        assert refused.value.code == "not_found"
-
-
-def test_a_pool_that_is_more_than_one_too_many_is_not_called_one_child_more() -> None:
-    pool = WorkerSpec(id="a", handle=int, pool=9)
-    said = "shop/a: would be more children than max_children allows"
-    with start(SupervisorSpec(id="shop", max_children=2)) as tree, pytest.raises(ChildError, match=said):
-        tree.start_child("shop", pool)
-
-
 @BOTH
 def test_start_child_appends_the_child_and_returns_its_ref(dispatch: str) -> None:
     with running(shop(faulty("a"))) as tree:
@@ -130,17 +108,6 @@ def test_start_child_of_an_id_that_is_listed_is_refused(state: str, code: str) -
         assert states(tree)["a"] == state
 
 
-@BOTH
-def test_start_child_of_one_that_starts_for_the_first_time_is_refused_as_started(dispatch: str) -> None:
-    hang = Hang()
-    with running(shop()) as tree, meanwhile(tree.start_child, "shop", faulty("a", on_start=hang, dispatch=dispatch)):
-        hang.wait_until_entered()
-        code = code_of(tree.start_child, "shop", faulty("a"))
-        hang.release()
-
-        assert code == "already_started"
-
-
 def test_start_child_is_checked_in_the_caller_first() -> None:
     with running(shop(faulty("a"), SupervisorSpec(id="team"))) as tree:
         with pytest.raises(DepthError):
@@ -174,14 +141,6 @@ def test_a_start_child_that_fails_raises_and_keeps_nothing(dispatch: str) -> Non
         assert hooks(diary) == ["on_start bad", "on_failure bad"]
         with pytest.raises(UnknownPathError):
             tree.ref("shop/bad")
-
-
-def test_a_start_child_of_a_pool_with_one_bad_member_keeps_none() -> None:
-    with running(shop(faulty("a"))) as tree:
-        with pytest.raises(StartError):
-            tree.start_child("shop", faulty("crew", pool=3, on_start=Fault("raise OSError", after=2)))
-
-        assert states(tree) == {"a": "running"}
 
 
 def test_a_start_child_that_takes_too_long_raises_and_keeps_nothing() -> None:
@@ -225,18 +184,6 @@ def test_terminate_child_of_a_pool_ends_all_members_and_restart_child_revives_th
 
         assert set(down.values()) == {"stopped"}
         assert set(states(tree).values()) == {"running"}
-
-
-def test_two_calls_to_terminate_the_same_child_both_return() -> None:
-    hang = Hang()
-    with running(shop(faulty("a"))) as tree:
-        tree.ref("shop/a").tell(hang)
-        hang.wait_until_entered()
-        with meanwhile(tree.terminate_child, "shop/a") as one, meanwhile(tree.terminate_child, "shop/a") as two:
-            one.result(LONG_S)
-            two.result(LONG_S)
-
-        assert states(tree) == {"a": "stopped"}
 
 
 @pytest.mark.parametrize("state", ["stopped", "parked"])
@@ -344,20 +291,6 @@ def test_a_try_that_was_cancelled_by_terminate_child_revives_nothing_later() -> 
         assert hooks(diary) == ["on_start a", "on_failure a"]
 
 
-def test_an_old_try_does_not_meddle_with_a_child_that_was_restarted_since() -> None:
-    diary: list[str] = []
-    clock = ManualClock()
-    with running(shop(faulty("a", diary=diary, backoff=WAITING)), clock=clock) as tree:
-        crash(tree, "shop/a")
-        tree.terminate_child("shop/a")
-        tree.restart_child("shop/a")
-        clock.advance(1000.0)
-        settle(tree)
-
-        assert incarnations(tree) == {"a": 2}
-        assert hooks(diary).count("on_start a") == 2
-
-
 @BOTH
 def test_terminate_child_ends_a_try_that_is_under_way(dispatch: str) -> None:
     hang = Hang()
@@ -414,27 +347,3 @@ def test_which_children_tells_kind_state_restarts_and_last_exit() -> None:
         assert a.last_exit is not None
         assert (a.last_exit.reason, a.last_exit.detail) == ("crashed", "ValueError")
         assert (team.kind, team.state, team.last_exit) == ("supervisor", "running", None)
-
-
-def test_looking_at_a_tree_that_gave_up_raises_nothing() -> None:
-    with doomed(shop(faulty("a"), max_restarts=0)) as tree:
-        crash(tree, "shop/a")
-
-        assert not tree.is_alive
-        assert states(tree) == {"a": "stopped"}
-
-
-@BOTH
-@pytest.mark.parametrize("tell_first", [True, False])
-def test_a_child_that_is_added_again_takes_messages_and_is_counted_as_new(*, tell_first: bool, dispatch: Any) -> None:
-    with running(shop(faulty("a"))) as tree:
-        spec = WorkerSpec(id="b", handle=len, dispatch=dispatch)
-        ref = tree.start_child("shop", spec)
-        tree.terminate_child("shop/b")
-        tree.delete_child("shop/b")
-        if tell_first:
-            ref.tell("lost")
-        tree.start_child("shop", spec)
-        assert tree.ref("shop/b").ask("four") == 4
-        assert states(tree) == {"a": "running", "b": "running"}
-        assert incarnations(tree)["b"] == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +9,9 @@ from typing import Any
 import pytest
 
 import actors
-from actors import ActorsError, ActorStoppedError, ChildRestarting, Reply, SupervisorGaveUp, Worker
+from actors import ActorsError, ActorStoppedError, ChildRestarting, Reply, Worker
 from actors.testing import Hang, ManualClock, settle
-from tests.support.crew import EACH_TARGET, LONG_S, Record, faulty, incarnations, meanwhile, running, shop
+from tests.support.crew import EACH_TARGET, LONG_S, Record, faulty, incarnations, running, shop
 from tests.support.hardening import eventually
 from trees import Backoff, SupervisorSpec, Tree, WorkerSpec
 
@@ -113,108 +111,6 @@ def test_an_ask_to_one_that_is_down_already_fails_at_once(
             assert set(incarnations(tree).values()) == {2}
 
 
-def takes_batches(path: str, gate: Hang, came: list[Any], trees: list[Tree], *, is_async: bool) -> Callable[..., Any]:
-    def on_a_thread(_: object) -> None:
-        gate.hold()
-        came.extend(result for _, result in trees[0].map([1], path, timeout_s=math.inf))
-
-    async def on_the_loop(_: object) -> None:
-        await gate.hold_async()
-        came.extend([result async for _, result in trees[0].map([1], path, timeout_s=math.inf)])
-
-    return on_the_loop if is_async else on_a_thread
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-@EACH_TARGET
-def test_an_item_of_a_batch_for_one_that_is_down_already_fails_at_once(path: str, target: Any, is_async: bool) -> None:
-    came: list[Any] = []
-    trees: list[Tree] = []
-    with Hang(deaf=True) as gate:
-        handle = takes_batches(path, gate, came, trees, is_async=is_async)
-        older = WorkerSpec(id="x", handle=handle, shutdown="infinity")
-        with running(shop(older, target(lambda item: item), faulty("bad"), strategy="one_for_all")) as tree:
-            trees.append(tree)
-            asks_one_that_is_down(tree, gate)
-
-            assert is_refused(came, path), came
-            assert set(incarnations(tree).values()) == {2}
-
-
-@ASKERS
-def test_a_member_that_is_parked_is_none_of_those_who_may_answer(asker: type[Asker]) -> None:
-    came: list[Any] = []
-    with Hang(deaf=True) as gate:
-        pool = faulty("y", pool=2, on_exhausted="park")
-        children = [x(asker, "shop/y", came, gate=gate), pool, faulty("bad")]
-        with running(shop(*children, strategy="one_for_all", max_restarts=1)) as tree:
-            for _ in range(2):
-                tree.ref("shop/y#0").tell("raise ValueError")
-                settle(tree)
-            assert tree.child("shop/y#0").state == "parked"
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            eventually(lambda: tree.child("shop/y#1").state != "running", "the end of the other one")
-            gate.release()
-            settle(tree)
-
-            assert is_refused(came, "shop/y"), came
-
-
-@ASKERS
-def test_an_ask_of_a_pool_fails_when_the_only_member_that_was_up_stays_down(asker: type[Asker]) -> None:
-    came: list[Any] = []
-    with Hang() as busy, Hang(deaf=True) as last, Hang(deaf=True) as gate:
-
-        def is_slow_to_stop(message: Any) -> Any:
-            if message == "be busy":
-                busy.hold()  # until it is to stop
-                last.hold()
-            return message
-
-        pool = WorkerSpec(id="y", handle=is_slow_to_stop, pool=2, shutdown="infinity")
-        with running(shop(x(asker, "shop/y", came, gate=gate), pool, faulty("bad"), strategy="one_for_all")) as tree:
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/y#1").tell("be busy")
-            busy.wait_until_entered()
-            with meanwhile(tree.terminate_child, "shop/y#1"):
-                last.wait_until_entered()
-                tree.ref("shop/bad").tell("raise ValueError")
-                eventually(lambda: tree.child("shop/y#0").state != "running", "the end of the other one")
-                gate.release()
-                eventually(lambda: tree.ref("shop/y").depth == 1, "the ask in the mailbox")
-                assert came == []
-                last.release()
-            settle(tree)
-
-            assert is_refused(came, "shop/y"), came
-            assert incarnations(tree) == {"x": 2, "y#0": 2, "y#1": 1, "bad": 2}
-
-
-def test_one_outside_of_the_group_that_is_asked_by_one_in_it_hears_of_it_too() -> None:
-    """X asks z, and z asks y: z is not in the group, and lives."""
-    came: list[Any] = []
-    with Hang(deaf=True) as gate:
-
-        def z(message: Any) -> Any:
-            gate.hold()
-            return actors.ref("shop/y").ask(message, timeout=None)
-
-        first, between = WorkerSpec(id="z", handle=z), faulty("bad")
-        with running(shop(first, between, x(Asker, "shop/z", came), ECHO, strategy="rest_for_one")) as tree:
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            eventually(lambda: tree.child("shop/y").state != "running", "the end of y")
-            gate.release()
-            settle(tree)
-
-            assert is_refused(came, "shop/y"), came
-            assert incarnations(tree) == {"z": 1, "bad": 2, "x": 2, "y": 2}
-
-
 def test_whoever_is_not_in_the_group_waits_for_the_next_incarnation() -> None:
     with Hang() as gate:
         slow = faulty("slow", on_stop=gate, shutdown="infinity")
@@ -244,50 +140,6 @@ def test_an_ask_that_nobody_waits_for_is_kept() -> None:
             settle(tree)
 
             assert left[0].get(timeout=LONG_S) == "hello"
-
-
-def test_an_ask_fails_also_where_its_asker_begins_to_wait_later() -> None:
-    came: list[Any] = []
-    with Hang() as gate:
-
-        def ask_then_wait(message: Any) -> None:
-            reply = actors.ref("shop/y").ask(message, timeout=None, block=False)
-            gate.hold()
-            try:
-                came.append(reply.get())
-            except ActorsError as error:
-                came.append(error)
-
-        older = WorkerSpec(id="x", handle=ask_then_wait, shutdown="infinity")
-        with Hang() as busy, running(shop(older, faulty("y"), faulty("bad"), strategy="one_for_all")) as tree:
-            tree.ref("shop/y").tell(busy)
-            busy.wait_until_entered()
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            settle(tree)
-
-        assert is_refused(came, "shop/y"), came
-
-
-def test_one_of_the_group_that_is_down_already_can_be_told_to_stop() -> None:
-    came: list[Any] = []
-    with Hang(deaf=True) as gate:
-
-        def stop_it(_: object) -> None:
-            gate.hold()
-            came.append(actors.ref("shop/y").stop())
-
-        older = WorkerSpec(id="x", handle=stop_it, shutdown="infinity")
-        with running(shop(older, ECHO, faulty("bad"), strategy="one_for_all")) as tree:
-            tree.ref("shop/x").tell("hello")
-            gate.wait_until_entered()
-            tree.ref("shop/bad").tell("raise ValueError")
-            eventually(lambda: tree.child("shop/y").state != "running", "the end of y")
-            gate.release()
-            settle(tree)
-
-    assert came == [False]  # it was not running
 
 
 @contextmanager
@@ -368,23 +220,3 @@ def test_a_body_that_dies_of_it_has_stopped_in_order() -> None:
 def settle_but_for_bodies(tree: Tree) -> None:
     """A body that goes on asking never lets the tree come to rest."""
     eventually(lambda: set(incarnations(tree).values()) == {2}, "the second incarnation of all")
-
-
-def test_a_body_below_another_supervisor_that_dies_of_it_is_not_restarted_before_that_stops() -> None:
-    with Hang() as gate:
-        worker = WorkerSpec(id="x", run=asks_in_a_loop("shop/y"), shutdown="infinity")
-        desk = SupervisorSpec(id="desk", children=[worker], max_restarts=0)
-        slow = faulty("slow", on_stop=gate, shutdown="infinity")
-        with running(shop(desk, slow, ECHO, faulty("bad"), strategy="one_for_all")) as tree:
-            record = Record(tree)
-            ended = threading.Event()
-            tree.subscribe(lambda event: ended.set() if event.path == "shop/desk/x" else None)
-            tree.ref("shop/bad").tell("raise ValueError")
-            gate.wait_until_entered()
-            assert ended.wait(LONG_S)
-            gate.release()
-            settle_but_for_bodies(tree)
-
-            assert record.exits("shop/desk/x") == ["shutdown"]
-            assert record.of(SupervisorGaveUp) == []
-            assert tree.child("shop/desk/x").incarnation == 2

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors import ChildExited, ChildRestarting, ChildStarted, RestartLimitError, SupervisorGaveUp, UnknownPathError
+from actors import ChildExited, ChildRestarting, ChildStarted, UnknownPathError
 from actors.testing import Fault, Hang, ManualClock, settle
 from tests.support.crew import (
     LONG_S,
     Record,
     crash,
-    doomed,
     faulty,
     hooks,
     incarnations,
@@ -24,7 +23,6 @@ from trees import Backoff, SupervisorSpec, WorkerSpec
 DISPATCHES = ("pool", "loop", "thread")
 BOTH = pytest.mark.parametrize("dispatch", DISPATCHES)
 GROUPS = pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-PLENTY = 20
 
 
 def crew(ids: str, diary: list[str], dispatch: str = "pool") -> list[WorkerSpec]:
@@ -261,35 +259,6 @@ def test_one_for_all_stops_what_the_pass_had_started_before_the_next_try(dispatc
 
 
 @BOTH
-def test_rest_for_one_retries_from_the_failing_child_on_and_earlier_ones_stay_up(dispatch: str) -> None:
-    diary: list[str] = []
-    c = faulty("c", diary=diary, dispatch=dispatch, on_start=Fault("raise OSError", after=1, times=1))
-    with running(shop(*crew("ab", diary, dispatch), c, *crew("d", diary), strategy="rest_for_one")) as tree:
-        diary.clear()
-        crash(tree, "shop/b")
-
-        assert hooks(diary) == [
-            *["on_failure b", "on_stop d", "on_stop c"],
-            *["on_start b", "on_start c", "on_failure c"],
-            *["on_start c", "on_start d"],
-        ]
-
-
-@GROUPS
-def test_the_culprit_of_the_next_try_is_the_child_that_failed(strategy: str) -> None:
-    c = faulty("c", on_start=Fault("raise OSError", after=1))
-    with doomed(shop(faulty("a"), c, strategy=strategy, max_restarts=3)) as tree:
-        record = Record(tree)
-        crash(tree, "shop/a")
-        with pytest.raises(RestartLimitError) as caught:
-            tree.wait(LONG_S)
-
-    assert [event.path for event in record.of(ChildRestarting)] == ["shop/a", "shop/c", "shop/c"]
-    assert [event.child for event in record.of(SupervisorGaveUp)] == ["shop/c"]
-    assert caught.value.child == "c"
-
-
-@BOTH
 @GROUPS
 def test_terminating_the_child_that_holds_up_a_group_lets_the_rest_go_on_at_once(dispatch: str, strategy: str) -> None:
     hang = Hang()
@@ -302,34 +271,6 @@ def test_terminating_the_child_that_holds_up_a_group_lets_the_rest_go_on_at_once
         settle(tree)
 
         assert during == {"a": "running", "b": "restarting", "c": "restarting"}
-        assert states(tree) == {"a": "running", "b": "stopped", "c": "running"}
-
-
-@GROUPS
-def test_terminating_the_child_whose_backoff_holds_up_a_group_lets_the_rest_go_on_at_once(strategy: str) -> None:
-    a = faulty("a", backoff=Backoff(initial_s=60.0, max_s=60.0, jitter=0.0))
-    with running(shop(a, faulty("b"), faulty("c"), strategy=strategy), clock=ManualClock()) as tree:
-        crash(tree, "shop/a")
-        during = states(tree)
-        tree.terminate_child("shop/a")
-        settle(tree)
-
-        assert set(during.values()) == {"restarting"}
-        assert states(tree) == {"a": "stopped", "b": "running", "c": "running"}
-
-
-def test_terminating_another_child_does_not_end_the_backoff_of_a_group() -> None:
-    clock = ManualClock()
-    a = faulty("a", backoff=Backoff(initial_s=60.0, max_s=60.0, jitter=0.0))
-    with running(shop(a, faulty("b"), faulty("c"), strategy="one_for_all"), clock=clock) as tree:
-        crash(tree, "shop/a")
-        tree.terminate_child("shop/b")
-        settle(tree)
-        during = states(tree)
-        clock.advance(60.0)
-        settle(tree)
-
-        assert during == {"a": "restarting", "b": "stopped", "c": "restarting"}
         assert states(tree) == {"a": "running", "b": "stopped", "c": "running"}
 
 

@@ -159,21 +159,6 @@ def test_consecutive_restarts_wait_longer_and_longer_up_to_the_most(dispatch: st
         assert incarnations(tree) == {"a": 6}
 
 
-def test_failing_starts_are_consecutive_too() -> None:
-    clock = ManualClock()
-    backoff = Backoff(initial_s=1.0, factor=3.0, max_s=100.0, jitter=0.0)
-    a = faulty("a", backoff=backoff, on_start=Fault("raise OSError", after=1, times=2))
-    with running(shop(a, max_restarts=100), clock=clock) as tree:
-        record = Record(tree)
-        crash(tree, "shop/a")
-        for _ in range(3):
-            clock.advance(9.0)
-            settle(tree)
-
-        assert delays(record) == [1.0, 3.0, 9.0]
-        assert states(tree) == {"a": "running"}
-
-
 @pytest.mark.parametrize(("up_s", "expected"), [(59.9, [1.0, 2.0]), (60.0, [1.0, 1.0])])
 def test_a_child_that_stays_up_long_enough_starts_again_at_the_first_step(up_s: float, expected: list[float]) -> None:
     clock = ManualClock()
@@ -187,25 +172,6 @@ def test_a_child_that_stays_up_long_enough_starts_again_at_the_first_step(up_s: 
         crash(tree, "shop/a")
 
         assert delays(record) == expected
-
-
-def test_jitter_adds_up_to_its_share_and_a_seed_makes_it_repeatable() -> None:
-    def delays_of(seed: int) -> list[float]:
-        clock = ManualClock()
-        backoff = Backoff(initial_s=10.0, factor=1.0, max_s=10.0, jitter=0.5)
-        with running(shop(faulty("a", backoff=backoff), max_restarts=100), clock=clock, seed=seed) as tree:
-            record = Record(tree)
-            for _ in range(8):
-                crash(tree, "shop/a")
-                clock.advance(15.0)
-                settle(tree)
-            return delays(record)
-
-    one, same, other = delays_of(1), delays_of(1), delays_of(2)
-
-    assert one == same != other
-    assert all(10.0 <= delay <= 15.0 for delay in one)
-    assert len(set(one)) > 1
 
 
 @BOTH
@@ -241,22 +207,6 @@ def test_a_group_with_a_child_in_backoff_waits_as_a_group(strategy: str) -> None
 
         assert during == {"a": "restarting", "b": "restarting"}
         assert incarnations(tree) == {"a": 2, "b": 2}
-
-
-def test_a_further_exit_joins_the_group_that_waits() -> None:
-    clock = ManualClock()
-    spec = shop(faulty("a"), faulty("b", backoff=STEADY), faulty("c"), strategy="rest_for_one")
-    with running(spec, clock=clock) as tree:
-        record = Record(tree)
-        crash(tree, "shop/b")
-        crash(tree, "shop/a")
-        during = states(tree)
-        clock.advance(10.0)
-        settle(tree)
-
-        assert set(during.values()) == {"restarting"}
-        assert incarnations(tree) == {"a": 2, "b": 2, "c": 2}
-        assert record.restarts() == 2
 
 
 def test_a_stop_of_the_tree_does_not_wait_for_a_backoff() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors import ActorStoppedError, ChildExited, ChildStopAbnormal, DeadLetter, RecursionDetectedError
-from actors.testing import Fault, Hang, settle
+from actors.testing import Hang, settle
 from tests.support.crew import Record, faulty, hooks, incarnations, running, shop, states
 from trees import SupervisorSpec, Tree, WorkerSpec
 
@@ -191,18 +191,6 @@ def test_a_stop_through_the_ref_of_a_supervisor_is_an_exit_of_that_supervisor() 
         assert incarnations(tree) == {"team": 2, "b": 1}
 
 
-def test_the_on_stop_limit_of_a_worker_that_stops_itself_is_its_shutdown() -> None:
-    hang = Hang(deaf=True)
-    with running(shop(faulty("a", shutdown=0.05, on_stop=Fault(hang, times=1)))) as tree:
-        record = Record(tree)
-        tree.ref("shop/a").tell("stop")
-        settle(tree)
-        hang.release()
-
-        assert record.exits("shop/a") == ["killed"]
-        assert incarnations(tree) == {"a": 2}
-
-
 def call(message: Any) -> Any:
     """A handler that does what it is told."""
     return message()
@@ -240,18 +228,6 @@ def test_nobody_waits_for_the_end_of_one_who_waits_for_him(path: str, end: Any) 
         assert set(incarnations(tree, "shop/desk").values()) == {1}
 
 
-def test_nobody_of_another_tree_waits_for_the_end_of_a_tree_that_waits_for_him() -> None:
-    with running(a_desk(shutdown="infinity")) as tree, running(shop(WorkerSpec(id="b", handle=call))) as other:
-
-        def ask_the_other_tree_to_end_this_one() -> Any:
-            return other.ref("shop/b").ask(tree.stop)
-
-        with pytest.raises(RecursionDetectedError):
-            tree.ref("shop/desk/w").ask(ask_the_other_tree_to_end_this_one)
-
-        assert tree.is_alive
-
-
 def test_whoever_is_told_and_not_asked_may_end_the_teller() -> None:
     with running(a_desk()) as tree:
         record = Record(tree)
@@ -265,10 +241,3 @@ def test_whoever_is_told_and_not_asked_may_end_the_teller() -> None:
 
         assert states(tree, "shop/desk")["w"] == "stopped"
         assert record.exits("shop/b") == []
-
-
-def test_a_member_of_a_pool_may_end_another_one() -> None:
-    with running(a_desk()) as tree:
-        tree.ref("shop/desk/p#0").ask(lambda: tree.terminate_child("shop/desk/p#1"))
-
-        assert states(tree, "shop/desk") == {"w": "running", "p#0": "running", "p#1": "stopped"}

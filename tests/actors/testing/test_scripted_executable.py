@@ -1,8 +1,6 @@
 """Executables and models that do as they are told, and write down what they were given."""
 
-import asyncio
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from actors.testing import (
     ManualClock,
     ScriptedExecutable,
     Slow,
-    scripted_executable,
     settle,
 )
 from trees import (
@@ -26,7 +23,6 @@ from trees import (
     Escalate,
     ModelPlanner,
     ModelSynthesizer,
-    Plan,
     Report,
     Retry,
     StaticPlan,
@@ -268,61 +264,7 @@ def test_waiting_for_calls_that_do_not_come_says_how_many_there_were() -> None:
         ScriptedExecutable().wait_for_calls(1, 0.01)
 
 
-def test_the_repr_of_a_script_and_of_its_steps_shows_no_values() -> None:
-    things = [
-        ScriptedExecutable("secret"),
-        FakeModel("secret"),
-        Slow(3, then="secret"),
-        InTurn("secret"),
-        Crash("secret"),
-    ]
-
-    assert "secret" not in repr(things)
-    assert repr(things[0]) == "<ScriptedExecutable of 1 steps, called 0 times>"
-
-
 # -- settling ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("where", ["planner", "async planner", "worker", "async worker", "undo", "async undo"])
-def test_a_tree_has_not_settled_while_a_step_or_an_attempt_of_a_task_goes_on(where: str) -> None:
-    with Hang() as hang:
-        kind = AsyncScriptedExecutable if "async" in where else ScriptedExecutable
-        plan = Plan([Subtask("a", worker="worker"), Subtask("b", worker="worker", depends_on=["a"])])
-        planner = kind(InTurn(hang, plan)) if "planner" in where else kind(plan)
-        work = [InTurn(hang, "a")] if "worker" in where else ["a"]
-        script = kind(*work, OSError("b"), by="call", undo=[hang if "undo" in where else None])
-        spec = SupervisorSpec(
-            id="shop",
-            tasks=Tasks(planner=as_planner(planner), on_failure=[]),
-            children=[WorkerSpec(id="worker", execute=script, undo=script.undo)],
-        )
-        with start(spec, clock=ManualClock()) as tree:
-            handle = tree.submit("the goal")
-            hang.wait_until_entered()
-            with pytest.raises(TimeoutError):
-                settle(tree, 0.2)
-            before = handle.report
-            hang.release()
-            settle(tree)
-            after = handle.status
-
-    assert before is None
-    assert after is TaskStatus.FAILED
-
-
-def as_planner(script: Any) -> Any:
-    """A planner that does what an executable's script says."""
-    given = SimpleNamespace(**dict.fromkeys(["idempotency_key", "goal", "inputs", "results", "feedback"], ""))
-    given.attempt, given.remaining_s = 1, None
-
-    async def plan_async(_task: object, *_: object) -> Any:
-        return await script.execute(Subtask("plan"), given)
-
-    def plan(_task: object, *_: object) -> Any:
-        return script.execute(Subtask("plan"), given)
-
-    return plan_async if isinstance(script, AsyncScriptedExecutable) else plan
 
 
 def test_a_tree_has_settled_while_its_tasks_wait_for_the_clock_or_for_a_person() -> None:
@@ -384,32 +326,3 @@ def test_a_fake_model_may_compute_its_answer_from_the_prompt() -> None:
         tree.run("find it", timeout=LONG_S)
 
     assert len(model.prompts) == 2
-
-
-@pytest.mark.parametrize("made", [ScriptedExecutable, AsyncScriptedExecutable])
-def test_slow_counts_from_the_call_also_where_the_clock_is_advanced_before_it_sleeps(
-    made: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who has waited for the call may advance the clock: that the worker is on its way to its sleep loses no time."""
-    clock, advanced = ManualClock(), threading.Event()
-    play, play_async = scripted_executable.play, scripted_executable.play_async
-
-    def late(*args: Any) -> Any:
-        assert advanced.wait(LONG_S)
-        return play(*args)
-
-    async def late_async(*args: Any) -> Any:
-        assert await asyncio.to_thread(advanced.wait, LONG_S)
-        return await play_async(*args)
-
-    monkeypatch.setattr(scripted_executable, "play", late)
-    monkeypatch.setattr(scripted_executable, "play_async", late_async)
-    script = made(Slow(5, then=Slow(2, then="done")))
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=script.execute)])
-    with start(spec, clock=clock) as tree:
-        handle = tree.submit("go")
-        script.wait_for_calls(1)
-        clock.advance(7)
-        advanced.set()
-
-        assert handle.result(LONG_S).results == {"w": "done"}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
 
 from actors import ConfigError, Problem
-from trees import Backoff, Keep, Mailbox, Retry, SupervisorSpec, Task, WorkerSpec
+from trees import Backoff, Mailbox, Retry, SupervisorSpec, WorkerSpec
 
 
 def worker(name: str, **fields: Any) -> WorkerSpec:
@@ -158,37 +157,3 @@ def test_a_value_that_a_mailbox_or_a_backoff_does_not_take_is_refused(
     problem = problem_of(make)
 
     assert (problem.path, problem.what) == (path, what)
-
-
-@pytest.mark.parametrize("given", ["", "a b", "a" * 201, "\u00fc"])
-def test_the_hint_to_an_id_of_a_task_names_all_its_letters_and_its_length(given: str) -> None:
-    problem = problem_of(lambda: Task("x", id=given))
-
-    assert problem.hint == "Use letters, digits, '_', '.', ':', '~', '/' and '-', 1 to 200 of them."
-    assert Task("x", id="a_9.b:c~d/e-" + "f" * 188).id is not None
-
-
-@pytest.mark.parametrize("made", [Backoff, Retry])
-def test_of_two_bounds_of_a_delay_the_one_that_is_not_given_follows_the_other(made: type[Backoff | Retry]) -> None:
-    assert made(initial_s=60).max_s == 60.0
-    assert made(initial_s=7).max_s == 30.0
-    assert made(initial_s=7).model_copy(update={"factor": 1.0}).max_s == 30.0
-    longest = made(max_s=0.02, jitter=0.0)
-    assert (longest.max_s, longest.initial_s >= 0.02) == (0.02, True)
-
-
-def test_the_first_delay_of_a_retry_is_cut_to_the_longest() -> None:
-    assert Retry(max_s=0.02, jitter=0.0).delay_s(1, Random(0)) == 0.02  # noqa: S311 - no secret
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        (lambda: Mailbox(7, "reject"), Mailbox(capacity=7, overflow="reject")),
-        (lambda: Backoff(1.0, 3.0, 9.0), Backoff(initial_s=1.0, factor=3.0, max_s=9.0)),
-        (lambda: Keep(60.0, 9), Keep(age_s=60.0, count=9)),
-    ],
-    ids=["mailbox", "backoff", "keep"],
-)
-def test_small_records_take_their_fields_in_order(given: Callable[[], object], named: object) -> None:
-    assert given() == named

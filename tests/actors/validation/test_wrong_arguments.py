@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from actors import ChildError, ConfigError, UnknownPathError
+from actors import ConfigError, UnknownPathError
 from tests.support.ids import stable
-from trees import HA, SupervisorSpec, Task, Tasks, Tree, UnknownTaskError, WorkerSpec, start, start_async
+from trees import HA, SupervisorSpec, Tasks, Tree, WorkerSpec, start, start_async
 
 
 def tree_spec() -> SupervisorSpec:
@@ -143,22 +142,6 @@ def test_what_is_no_timeout_is_refused_and_stops_nothing(timeout: Any) -> None:
         assert tree.ref("p/echo").ask(2) == 2
 
 
-@pytest.mark.parametrize("timeout", [math.inf, 10**400])
-def test_an_ask_may_wait_longer_than_a_clock_can_count(timeout: float) -> None:
-    with start(tree_spec()) as tree:
-        assert tree.ref("p/echo").ask(1, timeout=timeout) == 1
-
-
-def test_a_status_that_is_none_a_path_that_is_none_and_a_subscriber_that_is_none() -> None:
-    with start(tree_spec()) as tree:
-        with pytest.raises(ValueError, match=r"expected the status of a task, got 'done'\. Use .*'running'.* or '"):
-            tree.tasks("done")
-        with pytest.raises(UnknownPathError, match="3: no such path"):
-            tree.ref(3)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="subscribe: an int cannot be called"):
-            tree.subscribe(3)  # type: ignore[arg-type]
-
-
 NEEDS_A_PATH: list[Callable[[Tree, Any], object]] = [
     *NEEDS_A_SUPERVISOR,
     lambda tree, path: tree.ref(path),
@@ -187,30 +170,6 @@ def test_what_is_no_text_is_no_path_and_called_what_it_is(call: Callable[[Tree, 
         for path, text in ((["p"], "a list"), ({}, "a dict"), (tree.ref("p/team"), "a Ref"), (Rude(), "a Rude")):
             with pytest.raises(UnknownPathError, match=f"^{text}: no such path in this tree. See"):
                 call(tree, path)
-
-
-@pytest.mark.parametrize("name", ["terminate_child", "restart_child", "delete_child"])
-def test_of_what_is_no_path_there_is_no_child(name: str) -> None:
-    with start(tree_spec()) as tree:
-        for path in (None, ["p"], Rude()):
-            with pytest.raises(ChildError) as refused:
-                getattr(tree, name)(path)
-            assert refused.value.code == "not_found"
-
-
-NEEDS_AN_ID: list[Callable[[Tree, Any], object]] = [
-    lambda tree, id_: tree.task(id_),
-    lambda tree, id_: tree.remove_task(id_),
-    lambda tree, id_: asyncio.run(tree.aremove_task(id_)),
-]
-
-
-@pytest.mark.parametrize("call", NEEDS_AN_ID)
-def test_what_is_no_text_is_no_id_of_a_task(call: Callable[[Tree, Any], object]) -> None:
-    with start(tree_spec()) as tree:
-        for id_, text in (([], "a list"), (Task("go"), "a Task"), (Rude(), "a Rude"), (None, "None")):
-            with pytest.raises(UnknownTaskError, match=f"^task {text}: not known here"):
-                call(tree, id_)
 
 
 NEEDS_A_WORD: list[Callable[[Tree, Any], object]] = [

@@ -128,9 +128,7 @@ def test_the_death_of_the_process_is_a_failed_attempt_which_is_tried_again_and_t
         assert exits[0].error.signal == signal.SIGSEGV
 
 
-@pytest.mark.parametrize(
-    "what", ["spin on a thread of asyncio", "wait in C on a thread of asyncio", "spin on a thread of anyio"]
-)
+@pytest.mark.parametrize("what", ["spin on a thread of asyncio", "wait in C on a thread of asyncio"])
 def test_async_work_past_its_time_whose_sync_code_hangs_on_a_thread_is_killed_with_its_process(what: str) -> None:
     """As sync tools of agents do: a cancel ends the wait for them, never the call."""
     with start(spec_of(("a", what), timeout_s=0.5)) as tree:

@@ -85,8 +85,9 @@ HELPERS = pytest.mark.parametrize("does", ["fails_of_its_stop", "is_broken_off"]
 @pytest.mark.slow
 @ASKERS
 @HELPERS
-@pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-@pytest.mark.parametrize("words", [{}, {"pool": 2}], ids=["worker", "pool"])
+@pytest.mark.parametrize(
+    ("strategy", "words"), [("one_for_all", {"pool": 2}), ("rest_for_one", {})], ids=["all, a pool", "rest, a worker"]
+)
 def test_whoever_waits_for_a_helper_that_was_stopped_first_is_stopped_at_once_and_both_go_on(
     asks: Any, does: str, strategy: str, words: dict[str, Any], tmp_path: Path
 ) -> None:

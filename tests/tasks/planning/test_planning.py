@@ -136,10 +136,7 @@ def raising_async(error: BaseException) -> Callable[..., Any]:
     return planner
 
 
-@pytest.mark.parametrize("kind", [raising, raising_async])
-@pytest.mark.parametrize(
-    "error", [ValueError("no idea"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), TypeError()]
-)
+@pytest.mark.parametrize(("kind", "error"), [(raising, SystemExit(3)), (raising_async, ValueError("no idea"))])
 def test_a_planner_that_crashes_is_asked_again_and_then_the_task_has_failed(kind: Any, error: BaseException) -> None:
     caught = refused(kind(error))
 

@@ -133,8 +133,7 @@ def test_a_burst_of_tasks_has_so_many_steps_at_once_and_not_one_more(kind: str, 
     assert all(error is not None for error in found) if kind == "undo" else found == [None] * BURST
 
 
-@pytest.mark.parametrize("end", ["cancel", "timeout"])
-@pytest.mark.parametrize("form", ["sync", "on_loop"])
+@pytest.mark.parametrize(("form", "end"), [("sync", "timeout"), ("on_loop", "cancel")])
 def test_a_step_that_is_ended_gives_its_slot_to_the_next_one(form: str, end: str) -> None:
     with hanging(form) as (planner, entered):
         tasks = Tasks(planner=planner, max_steps=1, max_plan_attempts=1, step_timeout_s=2.0 if end == "timeout" else 60)

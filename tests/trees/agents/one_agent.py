@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from trees import Report, Retry, StaticPlan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, WorkerSpec, start
@@ -36,18 +35,3 @@ def result_of(agent: Any, instruction: str = "Say hello", **worker: Any) -> Any:
     report = report_of(agent, instruction, **worker)
     assert not report.failed, report.failed
     return report.results["w"]
-
-
-class ProviderError(Exception):
-    """As the clients of providers raise it: a status, and the answer with its headers."""
-
-    def __init__(self, status: int, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(f"status {status}")
-        self.status_code = status
-        self.response = _Answer(status, dict(headers or {}))
-
-
-class _Answer:
-    def __init__(self, status: int, headers: dict[str, str]) -> None:
-        self.status_code = status
-        self.headers = headers

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.databases import Cluster
 from tests.support.programs import python
 from tests.trees.agents.agent_of_ten import REQUESTS
 
@@ -63,19 +62,3 @@ def test_an_agent_that_is_killed_in_any_request_or_tool_repeats_that_one_only(
 
     points = SAMPLE if streamed else [*POINTS, CALLS[4]]
     pays_once_more(new, tmp_path, points, streamed=streamed)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_an_agent_on_postgresql_that_is_killed_repeats_one_request_only(tmp_path: Path, postgres: Cluster) -> None:
-    urls: list[str] = []
-
-    def new(_: str) -> str:
-        urls.append(postgres.create())
-        return urls[-1]
-
-    try:
-        pays_once_more(new, tmp_path, SAMPLE, streamed=False)
-    finally:
-        for url in urls:
-            postgres.drop(url)

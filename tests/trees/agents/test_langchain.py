@@ -11,18 +11,16 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import RetryPolicy
 
 from actors import ConfigError
-from tests.trees.agents.one_agent import ProviderError, report_of, result_of, tree_of
+from tests.trees.agents.one_agent import report_of, result_of, tree_of
 from trees import (
-    Budget,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -137,31 +135,6 @@ def test_prompt_input_output_and_config_are_the_users() -> None:
     assert result_of(LangChain(told, prompt=lambda task, _context: f"<{task}>")) == "echo <Say hello>"
 
 
-def test_input_and_output_may_be_async() -> None:
-    async def give(task: Any, _context: Any) -> str:
-        return f"({task})"
-
-    async def take(result: Any) -> Any:
-        return result.content.upper()
-
-    assert result_of(LangChain(Scripted(script=echo), input=give, output=take)) == "ECHO (SAY HELLO)"
-
-
-@pytest.mark.parametrize(("config", "limit"), [(None, 100), ({"recursion_limit": 5}, 5), ({"tags": ["a"]}, 100)])
-def test_a_graph_has_100_steps_unless_given(config: Any, limit: int) -> None:
-    seen = []
-
-    def node(_state: Any, config: RunnableConfig) -> Any:
-        seen.append(config["recursion_limit"])
-        return {"messages": [said("x")]}
-
-    result_of(LangChain(graph_of(node), config=config))
-    assert seen == [limit]
-
-    result_of(graph_of(node).with_config(recursion_limit=12))
-    assert seen[1] == 12
-
-
 def test_its_thread_is_the_idempotency_key_and_callbacks_of_the_user_are_called() -> None:
     ended = []
 
@@ -214,62 +187,7 @@ def test_what_cannot_be_told_is_a_problem_of_the_check_that_says_what_to_write(r
     assert all(word in f"{problem.what} {problem.hint}" for word in words)
 
 
-def test_with_input_any_state_is_right() -> None:
-    graph = graph_of(lambda state: {"answer": state["question"]}, state=Form)
-
-    assert result_of(LangChain(graph, input=lambda task, _: {"question": str(task)})) == {
-        "question": "Say hello",
-        "answer": "Say hello",
-    }
-
-
-def test_a_name_that_was_given_describes_it() -> None:
-    named = graph_of(answering(fake("x")), name="scribe")
-    with start(tree_of(named)) as tree:
-        (row,) = tree.registry("office")
-    assert (row.type, row.description) == ("agent", "scribe")
-    with start(tree_of(graph_of(answering(fake("x"))))) as tree:
-        assert tree.registry("office")[0].description == ""
-
-
 # -- usage ------------------------------------------------------------------------------------------------------
-
-
-def twice(state: Any) -> Any:
-    """A message of a model, and one that is made by hand."""
-    return {"messages": [fake(said("one", 10)).invoke(state["messages"]), said("two", 30)]}
-
-
-def fails(_state: Any) -> Any:
-    raise ValueError("broken")
-
-
-@pytest.mark.parametrize(
-    ("runnable", "tokens"),
-    [
-        (lambda: fake(said("x", 7)), 7),
-        (lambda: Scripted(script=lambda _: said("x", 7)) | StrOutputParser(), 7),
-        (lambda: RunnableLambda(lambda _: said("x", 7)), 7),
-        (lambda: graph_of(twice, answering(fake(said("x", 5)))), 45),
-        (lambda: graph_of(lambda _: {"messages": [said("x", 5)]}), 5),
-        (lambda: graph_of(graph_of(twice)), 40),
-        (lambda: fake("no usage"), 0),
-    ],
-    ids=["model", "chain", "function", "graph", "by hand", "subgraph", "none"],
-)
-def test_tokens_of_all_messages_are_counted_once(runnable: Any, tokens: int) -> None:
-    assert report_of(runnable()).usage.tokens == tokens
-
-
-def test_a_budget_ends_an_agent_that_fails_on_and_on() -> None:
-    plan = StaticPlan([Subtask("w", budget=Budget(tokens=50))])
-    worker = WorkerSpec(id="w", execute=graph_of(twice, fails))
-    with start(SupervisorSpec(id="office", tasks=Tasks(planner=plan), children=[worker])) as tree:
-        handle = tree.submit(Task("go"))
-        with pytest.raises(Exception, match="budget is used up"):
-            handle.result(60)
-        assert handle.report is not None
-        assert handle.report.usage.tokens == 80
 
 
 # -- where it runs ----------------------------------------------------------------------------------------------
@@ -305,46 +223,6 @@ def test_what_is_only_sync_runs_on_the_pool_and_the_loop_goes_on(make: Any) -> N
 # -- hard moments -----------------------------------------------------------------------------------------------
 
 
-def flaky(*errors: Exception) -> tuple[Callable[[str], AIMessage], list[str]]:
-    """A script that raises these, one after the other, then answers."""
-    left, calls = list(errors), []
-
-    def script(text: str) -> AIMessage:
-        calls.append(text)
-        if left:
-            raise left.pop(0)
-        return said("at last")
-
-    return script, calls
-
-
-@pytest.mark.parametrize(
-    ("error", "calls", "ends"),
-    [
-        (ProviderError(429), 2, "at last"),
-        (ProviderError(429, {"retry-after": "0.05"}), 2, "at last"),
-        (ProviderError(500), 2, "at last"),
-        (ProviderError(503), 2, "at last"),
-        (ConnectionResetError("peer"), 2, "at last"),
-        (ValueError("a tool"), 2, "at last"),
-        (ProviderError(400), 1, None),
-        (ProviderError(401), 1, None),
-        (ProviderError(404), 1, None),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("as_graph", [False, True])
-def test_what_passes_is_tried_again_and_a_wrong_request_is_not(
-    error: Exception, calls: int, ends: str | None, as_graph: bool
-) -> None:
-    script, made = flaky(error)
-    model = Scripted(script=script)
-    report = report_of(graph_of(answering(model)) if as_graph else model)
-
-    assert len(made) == calls
-    assert report.results.get("w") == ends
-
-
 def test_a_graph_that_loops_ends_at_its_limit_and_is_not_tried_again() -> None:
     steps = []
 
@@ -363,72 +241,4 @@ def test_a_graph_that_loops_ends_at_its_limit_and_is_not_tried_again() -> None:
     assert report.usage.tokens == 8
 
 
-def test_a_node_that_returns_rubbish_is_not_tried_again() -> None:
-    calls = []
-
-    def node(_state: Any) -> Any:
-        calls.append(1)
-        return 17
-
-    report = report_of(graph_of(node))
-    assert "Expected dict" in report.failed["w"]
-    assert len(calls) == 1
-
-
-def test_a_retry_policy_of_the_graph_is_its_own() -> None:
-    calls = []
-
-    def node(_state: Any) -> Any:
-        calls.append(1)
-        if len(calls) < 3:
-            raise ConnectionError("reset")
-        return {"messages": [said("ok")]}
-
-    graph = StateGraph(MessagesState)
-    policy = RetryPolicy(initial_interval=0.0, jitter=False, max_attempts=3)
-    graph.add_node("n", node, retry_policy=policy)
-    graph.add_edge(START, "n")
-    assert result_of(graph.compile(), on_failure=[]) == "ok"
-
-
-def test_an_answer_of_another_schema_is_tried_again() -> None:
-    script, made = flaky()
-    answers = iter(["no number", "41"])
-    model = Scripted(script=lambda text: AIMessage(script(text) and next(answers)))
-
-    assert result_of(model, output=int) == 41
-    assert len(made) == 2
-
-
 # -- streams ----------------------------------------------------------------------------------------------------
-
-
-class Slow(Scripted):
-    """Streams a word at a time, the second one when it may."""
-
-    may: Any = None
-
-    async def _astream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Any:
-        yield ChatGenerationChunk(message=AIMessageChunk("first "))
-        assert await asyncio.to_thread(self.may.wait, 20)
-        usage = {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
-        yield ChatGenerationChunk(message=AIMessageChunk("second", usage_metadata=usage))
-
-
-@pytest.mark.parametrize("make", [lambda model: model, lambda model: model | StrOutputParser(), None])
-def test_the_pieces_of_an_answer_are_shown_as_they_come(make: Any) -> None:
-    may = threading.Event()
-    model = Slow(script=echo, may=may)
-
-    async def node(state: Any) -> Any:
-        return {"messages": [await model.ainvoke(state["messages"])]}
-
-    with start(tree_of(graph_of(node) if make is None else make(model))) as tree:
-        handle = tree.submit(Task("go"))
-        pieces = []
-        for piece in handle.stream():
-            pieces.append(piece)
-            may.set()
-        assert pieces == ["first ", "second"]
-        report = handle.result(60)
-    assert (report.results["w"], report.usage.tokens) == ("first second", 7)

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,15 +100,6 @@ def test_a_fixed_plan_may_name_a_tool_that_is_known_when_the_server_is_up() -> N
         tree = stack.enter_context(start(office(of_kind("object", stack), tasks=Tasks(planner=plan))))
 
         assert tree.run("count", timeout=60).results == {"a": {"one": 1}, "b": {"one": 1}}
-
-
-@KINDS
-def test_tools_restricts_which_tools_there_are(kind: str) -> None:
-    with contextlib.ExitStack() as stack:
-        tree = stack.enter_context(start(office(of_kind(kind, stack, plain=True), tools=["numbers"])))
-        assert row(tree).capabilities == {"numbers"}
-        assert call(tree, "numbers") == {"one": 1}
-        assert "has no tool 'read_file'" in failure(tree, "read_file", by="tool", path="a")
 
 
 def test_tools_that_the_server_does_not_have_are_a_start_error_that_names_them() -> None:
@@ -233,8 +223,7 @@ def test_a_call_in_flight_of_any_other_tool_fails_with_its_key_and_is_not_done_t
 
 
 @pytest.mark.slow
-@KINDS
-@pytest.mark.parametrize("how", ["timeout", "cancel"])
+@pytest.mark.parametrize(("kind", "how"), [("command", "timeout"), ("url", "cancel")])
 def test_timeouts_and_cancels_cancel_the_request_at_the_server(tmp_path: Path, kind: str, how: str) -> None:
     mark = tmp_path / "mark"
     inputs = {"mark": str(mark)}
@@ -289,25 +278,6 @@ def reads_200_times(server: MCP, then: Callable[[Tree, TaskHandle], int]) -> Non
 
 
 @pytest.mark.slow
-def test_killed_from_outside_during_200_calls_of_read_only_tools_every_call_ends_in_a_result() -> None:
-    def kill(tree: Tree, handle: TaskHandle) -> int:
-        kills = 0
-        last: Any = None
-        while handle.status not in {"succeeded", "failed"} and kills < 6:
-            now = tree._system.supervisors["office"].table.children["files"].incarnation
-            session = getattr(getattr(now, "actor", None), "_session", None)
-            process = getattr(session, "_process", None)
-            if now is not last and process is not None and session._is_ready:
-                os.kill(process.pid, signal.SIGKILL)
-                last, kills = now, kills + 1
-            time.sleep(0.002)
-        assert kills == 6
-        return kills
-
-    reads_200_times(MCP(command=command("--plain")), kill)
-
-
-@pytest.mark.slow
 def test_killed_50_times_during_200_calls_of_read_only_tools_every_call_ends_in_a_result(tmp_path: Path) -> None:
     deaths = tmp_path / "deaths"
     deaths.touch()
@@ -350,13 +320,12 @@ def test_a_server_that_is_slow_is_up_when_it_answers() -> None:
         assert call(tree, "numbers") == {"one": 1}
 
 
-@pytest.mark.parametrize("option", ["--slow=1000", "--deaf"])
-def test_one_that_does_not_answer_in_time_is_a_start_error_and_is_gone(tmp_path: Path, option: str) -> None:
+def test_one_that_does_not_answer_in_time_is_a_start_error_and_is_gone(tmp_path: Path) -> None:
     mark = tmp_path / "pids"
-    said = start_error(MCP(command=command(option, "--child", str(mark))), start_timeout_s=15.0)
+    said = start_error(MCP(command=command("--deaf", "--child", str(mark))), start_timeout_s=8.0)
     pids = [int(word) for word in mark.read_text().split()]
 
-    assert "within 15 s" in said
+    assert "within 8 s" in said
     eventually(lambda: not any(is_alive(pid) for pid in pids))
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import mcp_types
 import pytest
 
 from actors import ChildRestarting, StartError
 from tests.trees.agents.mcp_trees import call, failure, office
 from trees import start
 from trees.agents import MCP
-from trees.agents.mcp_messages import message_of
 
 SECRET = "sk-SECRET-42"  # noqa: S105 - no password
 SERVER = """
@@ -110,26 +107,3 @@ def test_an_error_of_the_server_with_the_code_of_a_closed_connection_is_no_crash
         assert "the disk is full" in failure(tree, "greet")
 
     assert not [event for event in seen if isinstance(event, ChildRestarting)]
-
-
-@pytest.mark.parametrize(
-    "rubbish", [b"", b"hello", b"[]", b"123", b"{}", b'{"jsonrpc":"2.0"}', b"\x00\xff", b'{"id":true}']
-)
-def test_what_is_no_message_is_rubbish(rubbish: bytes) -> None:
-    assert message_of(rubbish) is None
-
-
-@pytest.mark.parametrize("id_", [7, "seven"])
-def test_an_answer_is_read_or_is_an_error_with_its_id(id_: int | str) -> None:
-    whole = message_of(json.dumps({"jsonrpc": "2.0", "id": id_, "result": {}}).encode())
-    broken = message_of(json.dumps({"jsonrpc": "2.0", "id": id_, "result": 5}).encode())
-
-    assert whole is not None
-    assert isinstance(whole.message, mcp_types.JSONRPCResponse)
-    assert broken is not None
-    assert isinstance(broken.message, mcp_types.JSONRPCError)
-    assert broken.message.id == id_
-
-
-def test_a_request_of_the_server_that_cannot_be_read_is_answered_by_nobody() -> None:
-    assert message_of(b'{"jsonrpc":"2.0","id":7,"method":5}') is None

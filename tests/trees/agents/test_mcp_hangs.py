@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from actors import ChildExited, Event, StartError
+from actors import ChildExited, Event
 from tests.trees.agents.mcp_trees import eventually, is_alive
 from trees import SupervisorSpec, Tasks, Tree, WorkerSpec, start
 from trees.agents import MCP, mcp_session
@@ -89,30 +88,6 @@ def test_a_stop_cuts_a_list_of_tools_that_does_not_come(scene: Scene, stop: Call
         assert not is_alive(pid)
         eventually(lambda: scene.reasons)
     assert scene.reasons == ["shutdown"]
-
-
-@pytest.mark.parametrize("stop", [stop_tree, terminate])
-def test_a_stop_cuts_the_first_list_of_a_server_that_starts(scene: Scene, stop: Callable[[Tree], None]) -> None:
-    raised: list[StartError] = []
-
-    def add() -> None:
-        try:
-            tree.start_child("office", scene.worker(0))
-        except StartError as error:
-            raised.append(error)
-
-    with start(SupervisorSpec(id="office", tasks=Tasks())) as tree:
-        tree.subscribe(scene.hear)
-        adding = threading.Thread(target=add)
-        adding.start()
-        pid = scene.hangs()
-        stop(tree)
-        adding.join(LIMIT_S)
-
-        assert not is_alive(pid)
-        eventually(lambda: scene.reasons)
-    assert scene.reasons == ["shutdown"]
-    assert "was stopped while" in str(raised[0])
 
 
 def test_a_server_that_ends_while_its_list_hangs_has_crashed_and_is_started_again(scene: Scene) -> None:

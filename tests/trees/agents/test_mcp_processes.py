@@ -14,10 +14,9 @@ from actors.testing import settle
 from tests.support.command import out
 from tests.support.load import beside_others
 from tests.support.programs import python
-from tests.trees.agents.mcp_trees import call, command, eventually, is_alive, office
+from tests.trees.agents.mcp_trees import command, eventually, is_alive, office
 from trees import start
 from trees.agents import MCP
-from trees.agents.secret_texts import SecretTexts
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes by /proc")
 
@@ -38,11 +37,6 @@ def pids_of(mark: Path) -> list[int]:
     """The server's process and its child."""
     eventually(lambda: mark.exists() and len(mark.read_text().split()) == 2)
     return [int(word) for word in mark.read_text().split()]
-
-
-def files_open() -> int:
-    """Files that this process has open."""
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def gone(pids: list[int]) -> Any:
@@ -99,24 +93,3 @@ def test_they_are_gone_when_it_is_killed_while_a_server_that_spins_starts(tmp_pa
         finally:
             host.kill()
     eventually(gone(pids))
-
-
-def test_restarts_leave_no_process_and_no_file_open() -> None:
-    with start(office(MCP(command=command("--plain")), max_restarts=100)) as tree:
-        os.kill(call(tree, "pid"), signal.SIGKILL)
-        eventually(lambda: tree.child("office/files").incarnation == 2)
-        call(tree, "numbers")
-        files = files_open()
-        for incarnation in range(3, 6):
-            os.kill(call(tree, "pid"), signal.SIGKILL)
-            eventually(lambda wanted=incarnation: tree.child("office/files").incarnation == wanted)
-        call(tree, "numbers")
-
-        eventually(lambda: files_open() <= files)
-
-
-def test_secret_texts_are_taken_out_of_any_text_with_their_words() -> None:
-    secrets = SecretTexts(["Bearer abcdefgh-1"], ["abcdefgh-1-long", "xy"])
-
-    assert secrets.removed_from("xy: abcdefgh-1 and abcdefgh-1-long") == "xy: *** and ***"
-    assert "abcd" not in repr(secrets)

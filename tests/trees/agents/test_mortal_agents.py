@@ -25,8 +25,7 @@ def incarnation(kind: str, folder: Path, at: int) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["graph", "agent"])
-@pytest.mark.parametrize("at", [2, 4])
+@pytest.mark.parametrize(("kind", "at"), [("graph", 2), ("agent", 4)])
 def test_what_is_killed_in_a_step_repeats_that_one_only(tmp_path: Path, kind: str, at: int) -> None:
     killed, _, errors = incarnation(kind, tmp_path, at)
     assert killed == -9, errors

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, ModelRetry, RunContext, ToolFailed, UsageLimits
+from pydantic_ai import Agent, RunContext, UsageLimits
 from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelConnectionError,
-    ModelHTTPError,
-    ModelQuotaExceededError,
     UserError,
 )
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
-from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
@@ -28,7 +22,6 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
-    SubtaskStatus,
     SubtaskStepped,
     SubtaskStreamed,
     SupervisorSpec,
@@ -143,25 +136,6 @@ def test_a_prompt_of_the_users_own_a_history_and_another_model() -> None:
     assert seen == [["before", "yes", "Say it!"]]
 
 
-def test_more_arguments_of_the_run_come_from_kwargs() -> None:
-    agent = Agent(TestModel(), deps_type=str)
-    found: list[str] = []
-
-    @agent.tool
-    def look(ctx: RunContext[str]) -> None:
-        found.append(ctx.deps)
-
-    run(agent, kwargs={"deps": "given"})
-
-    assert found == ["given"]
-
-
-def test_an_agent_whose_model_is_overridden_uses_that() -> None:
-    agent = Agent(says("real"))
-    with agent.override(model=says("fake")):
-        assert run(agent).results == {"w": "fake"}
-
-
 def test_it_is_told_what_it_depends_on_its_inputs_and_the_goal() -> None:
     agent = Agent(FunctionModel(lambda messages, _info: ModelResponse(parts=[TextPart(told(messages))])))
     plan = StaticPlan([Subtask("find"), Subtask("write", "Write it", depends_on=["find"])])
@@ -188,91 +162,6 @@ def test_it_is_told_what_it_depends_on_its_inputs_and_the_goal() -> None:
 # -- how it fails --------------------------------------------------------------------------------------------------
 
 
-def http(status: int, **headers: str) -> ModelHTTPError:
-    return ModelHTTPError(status, "a-model", headers={name.replace("_", "-"): value for name, value in headers.items()})
-
-
-def attempts_until(error: BaseException) -> tuple[int, list[str]]:
-    """How often the model is called where it raises this twice, and what became of the subtask."""
-    calls = 0
-
-    def answer(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        nonlocal calls
-        calls += 1
-        if calls < 3:
-            raise error
-        return ModelResponse(parts=[TextPart("ok")])
-
-    report = run(Agent(FunctionModel(answer)), *AGAIN)
-    return calls, list(report.results.values())
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        http(429),
-        http(429, retry_after="0"),
-        http(429, retry_after="0.5"),
-        http(408),
-        http(409),
-        http(500),
-        http(502),
-        http(503, retry_after="0"),
-        http(529),
-        ModelConnectionError("a-model", "refused"),
-        ModelAPIError("a-model", "odd"),
-        ConnectionError("reset"),
-        TimeoutError(),
-    ],
-    ids=repr,
-)
-def test_what_may_pass_is_tried_again(error: BaseException) -> None:
-    assert attempts_until(error) == (3, ["ok"])
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        http(400),
-        http(401),
-        http(403),
-        http(404),
-        http(422),
-        ModelQuotaExceededError("a-model", "no credit"),
-        UserError("misused"),
-    ],
-    ids=repr,
-)
-def test_what_would_fail_again_is_not_tried_again(error: BaseException) -> None:
-    assert attempts_until(error) == (1, [])
-
-
-@pytest.mark.parametrize(("errors", "attempts"), [((http(401), http(403)), 1), ((http(401), http(503)), 3)])
-def test_models_that_stand_in_for_each_other_fail_for_good_only_where_all_do(
-    errors: tuple[Exception, ...], attempts: int
-) -> None:
-    report = run(Agent(FallbackModel(*[scripted(error) for error in errors])), *AGAIN)
-
-    assert report.graph[0].attempts == attempts
-    assert report.graph[0].status is SubtaskStatus.FAILED
-
-
-def test_the_time_that_a_provider_names_is_waited_for_and_costs_no_attempt() -> None:
-    agent = Agent(scripted(http(429, retry_after="1"), http(429, retry_after="0.01"), "ok"))
-
-    report = run(agent, Retry(max_attempts=1))
-
-    assert report.results == {"w": "ok"}
-    assert report.graph[0].attempts == 1
-
-
-def test_models_that_stand_in_for_each_other_are_asked_again_when_the_first_of_them_may_be() -> None:
-    busy = [scripted(http(429, retry_after=after), "ok") for after in ("60", "0")]
-    wrong = scripted(http(400), http(400))
-
-    assert run(Agent(FallbackModel(*busy, wrong))).results["w"] == "ok"
-
-
 def test_a_limit_of_usage_ends_the_subtask_and_what_was_used_counts() -> None:
     agent = Agent(scripted(ToolCallPart("again", {})))
 
@@ -288,25 +177,6 @@ def test_a_limit_of_usage_ends_the_subtask_and_what_was_used_counts() -> None:
 
 
 # -- hard moments ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("said", ["\x00\ufffd]]}{", "", '{"other": 1}', "null", "[" * 100_000], ids=repr)
-def test_an_answer_that_is_no_report_fails_the_attempt_and_never_the_tree(said: str) -> None:
-    agent = Agent(says(said), output_type=Report, retries=0)
-    with start(tree(agent)) as running:
-        for _ in range(2):
-            with pytest.raises(TaskFailedError):
-                running.run(Task("Say it"), timeout=60)
-
-
-def test_an_answer_with_another_schema_is_asked_for_again_by_the_agent_itself() -> None:
-    wrong, right = ToolCallPart("final_result", {"title": 1}), ToolCallPart("final_result", {"title": "a", "pages": 1})
-
-    report = run(Agent(scripted(wrong, right), output_type=Report))
-
-    assert report.results == {"w": {"title": "a", "pages": 1}}
-    assert report.graph[0].attempts == 1
-    assert report.usage.tokens == 84
 
 
 def with_tool(tool: Callable[..., Any]) -> Agent[None, str]:
@@ -332,27 +202,6 @@ def test_an_exception_of_a_tool_is_a_failed_attempt(error: BaseException, attemp
     assert not report.results
 
 
-@pytest.mark.parametrize("error", [ModelRetry("other arguments"), ToolFailed("no such file")], ids=repr)
-def test_errors_that_a_tool_tells_its_model_are_the_agents_own(error: Exception) -> None:
-    left = [error]
-
-    def tool() -> str:
-        if left:
-            raise left.pop()
-        return "found"
-
-    report = run(with_tool(tool))
-
-    assert report.graph[0].attempts == 1
-    assert report.results
-
-
-def test_a_tool_that_returns_no_json_is_the_agents_own_business() -> None:
-    report = run(with_tool(lambda: {1, 2}))
-
-    assert json.loads(report.results["w"]) == {"<lambda>": [1, 2]} or report.results["w"]
-
-
 # -- steps -----------------------------------------------------------------------------------------------------------
 
 
@@ -373,18 +222,6 @@ def test_requests_and_calls_of_tools_are_steps_unless_that_is_off(durable: bool,
 async def _pieces(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
     for piece in ("All ", "is ", "well"):
         yield piece
-
-
-@pytest.mark.parametrize(
-    "model",
-    [FunctionModel(stream_function=_pieces), says("All is well"), FallbackModel(says("All is well"), TestModel())],
-)
-def test_text_is_streamed_also_of_a_model_that_cannot_stream(model: Any) -> None:
-    with start(tree(Agent(model))) as running:
-        handle = running.submit(Task("Say it"))
-
-        assert "".join(handle.stream()) == "All is well"
-        assert handle.result(60).results == {"w": "All is well"}
 
 
 async def _calls(messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[Any]:

@@ -27,7 +27,6 @@ from trees import (
     EscalationRaised,
     Reject,
     Respond,
-    Retry,
     StaticPlan,
     Subtask,
     SubtaskStatus,
@@ -108,17 +107,15 @@ def run(execute: Any, *answers: Any, rungs: tuple[Any, ...] = ()) -> tuple[Any, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("declare", [marked, asking, escalating])
-@pytest.mark.parametrize("output", [None, [str, DeferredToolRequests]])
 @pytest.mark.parametrize(
-    ("answer", "done", "told"),
+    ("declare", "output", "answer", "done", "told"),
     [
-        (Approve(), [100], "moved 100"),
-        (Edit(value={"amount": 7}), [7], "moved 7"),
-        (Respond(text="Ask Anna first"), [], "Ask Anna first"),
-        (Reject(reason="Too much"), [], "Too much"),
-        (Reject(), [], "The tool call was denied by a person."),
-        (Edit(value="no"), [], "The tool was not called. A person has answered: no"),
+        (marked, None, Approve(), [100], "moved 100"),
+        (asking, None, Edit(value={"amount": 7}), [7], "moved 7"),
+        (escalating, None, Respond(text="Ask Anna first"), [], "Ask Anna first"),
+        (marked, [str, DeferredToolRequests], Reject(reason="Too much"), [], "Too much"),
+        (asking, [str, DeferredToolRequests], Reject(), [], "The tool call was denied by a person."),
+        (marked, None, Edit(value="no"), [], "The tool was not called. A person has answered: no"),
     ],
 )
 def test_an_answer_resumes_the_run_with_its_messages(
@@ -186,94 +183,3 @@ def test_an_agent_whose_output_is_checked_by_a_function_asks_with_the_output_tha
     report, _ = run(bank.agent, Approve())
 
     assert report.results == {"w": "TOLD ['MOVED 100']"}
-
-
-def breaks_after_its_question(bank: Bank, times: int) -> list[ConnectionError]:
-    """Have its model fail so often once a person has answered; what it has yet to fail with."""
-    marked(bank)
-    left = [ConnectionError("gone") for _ in range(times)]
-    answer = bank._answer
-
-    def flaky(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if bank.requests == 1 and left:
-            raise left.pop()
-        return answer(messages, info)
-
-    bank.agent.model = FunctionModel(flaky)
-    return left
-
-
-@pytest.mark.parametrize(("given", "moved"), [(Approve(), 1), (Respond("Take the other account."), 2)])
-def test_a_person_who_lets_a_resumed_run_be_tried_again_does_not_pay_twice_but_one_who_says_more_is_heard(
-    given: Any, moved: int
-) -> None:
-    bank = Bank()
-    breaks_after_its_question(bank, times=1)
-
-    report, asked = run(bank.agent, Approve(), given, Approve())
-
-    assert asked[1] == "w failed. What now?"
-    assert len(bank.done) == moved
-    assert len(asked) == 1 + moved
-    assert ("other account" in bank.prompts[0]) is (moved == 2)
-    assert report.results == {"w": "told ['moved 100']"}
-
-
-@pytest.mark.parametrize("amounts", [(7, 7), (7, 9), (7, 7, 9)])
-def test_each_approval_is_one_call_also_where_the_model_gives_all_its_calls_the_same_id(
-    amounts: tuple[int, ...],
-) -> None:
-    done, broken = list[int](), [ConnectionError("gone") for _ in amounts]
-
-    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        made = [part for each in messages for part in each.parts if isinstance(part, ToolReturnPart)]
-        if len(made) + len(broken) > len(amounts):  # once after each call: the run that goes on is tried again
-            raise broken.pop()
-        if len(made) == len(amounts):
-            return ModelResponse(parts=[TextPart(str([part.content for part in made]))])
-        return ModelResponse(parts=[ToolCallPart("pay", {"amount": amounts[len(made)]}, tool_call_id="call_0")])
-
-    agent = Agent(FunctionModel(answer))
-
-    @agent.tool_plain(requires_approval=True)
-    def pay(amount: int) -> int:
-        done.append(amount)
-        return amount
-
-    report, asked = run(agent, *[Approve() for _ in amounts], rungs=(Retry(max_attempts=9, initial_s=0.0), Escalate()))
-
-    assert len(asked) == len(amounts)
-    assert tuple(done) == amounts
-    assert not broken
-    assert report.results == {"w": str([*amounts])}
-
-
-def test_a_revision_makes_a_call_that_is_approved_anew_though_it_has_the_id_of_the_one_before() -> None:
-    done = list[int]()
-
-    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        if any(isinstance(part, ToolReturnPart) for each in messages for part in each.parts):
-            return ModelResponse(parts=[TextPart("paid")])
-        return ModelResponse(parts=[ToolCallPart("pay", {"amount": 7}, tool_call_id="call_0")])
-
-    agent = Agent(FunctionModel(answer))
-
-    @agent.tool_plain(requires_approval=True)
-    def pay(amount: int) -> int:
-        done.append(amount)
-        return amount
-
-    def review(task: Any, plan: Any, results: Any) -> Any:
-        return len(done) > 1, "pay again"
-
-    planner = StaticPlan([Subtask("w", instruction="Pay the bill")])
-    children = [WorkerSpec(id="w", execute=agent, on_failure=[Escalate()])]
-    with start(
-        SupervisorSpec(id="office", tasks=Tasks(planner=planner, reviewer=review), children=children)
-    ) as running:
-        handle = running.submit(Task("Pay"))
-        for event in handle.events():
-            if isinstance(event, EscalationRaised):
-                handle.respond(event.escalation, Approve())
-        assert handle.result(60).results == {"w": "paid"}
-    assert done == [7, 7]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import operator
 from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
 
-import mcp.types
 import pytest
-from agents import Agent, function_tool
-from agents.mcp import MCPServer
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -18,12 +14,10 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import interrupt
 
 from actors.testing import settle
 from tests.trees.agents.one_agent import QUICK, tree_of
-from tests.trees.agents.openai_fakes import Scripted, calls, says
 from trees import Approve, Edit, Escalate, Reject, Report, Respond, Task, Tree, start
 from trees.agents import LangChain
 
@@ -213,64 +207,6 @@ def test_a_graph_that_stops_at_a_node_asks_whether_it_may_go_on(saver: Any, wher
     assert "asks" in person.questions[0]
 
 
-@SAVERS
-def test_an_answer_reaches_the_tool_that_was_asked_about_whichever_asks_first_when_they_run_again(saver: Any) -> None:
-    """LangGraph gives it to the one that comes first: the approval of a payment deleted everything."""
-    runs, done = {"pay": 0, "delete": 0}, []
-
-    async def looks_up(name: str, slow: list[bool]) -> Any:
-        runs[name] += 1
-        await asyncio.sleep(0.1 if slow[min(runs[name], 2) - 1] else 0.0)
-        answer = interrupt(f"{name}?")
-        done.append((name, answer))
-        return str(answer)
-
-    async def pay() -> str:
-        """Pay."""
-        return await looks_up("pay", [False, True])
-
-    async def delete() -> str:
-        """Delete."""
-        return await looks_up("delete", [True, False])
-
-    def model(state: Any) -> Any:
-        if any(message.type == "tool" for message in state["messages"]):
-            return {"messages": [AIMessage("end")]}
-        named = [{"name": name, "args": {}, "id": name} for name in runs]
-        return {"messages": [AIMessage("", tool_calls=named)]}
-
-    graph = StateGraph(MessagesState)
-    graph.add_node("model", model)
-    graph.add_node("tools", ToolNode([pay, delete]))
-    graph.add_edge(START, "model")
-    graph.add_conditional_edges("model", lambda state: "tools" if state["messages"][-1].tool_calls else END)
-    graph.add_edge("tools", "model")
-    asked = []
-    with start(tree_of(graph.compile(checkpointer=saver and saver()), on_failure=LADDER)) as tree:
-        handle = tree.submit("go")
-        for question in handle.questions():
-            asked.append(question.question)
-            handle.respond(question.id, Approve() if "pay" in question.question else Reject("never"))
-        assert handle.result(60).results["w"] == "end"
-    assert asked == ["pay?", "delete?"]
-    assert set(done) == {("pay", True), ("delete", False)}
-
-
-@SAVERS
-def test_a_question_that_is_another_one_when_its_node_runs_again_is_asked_again(saver: Any) -> None:
-    drafts = ["draft 1", "draft 2", "draft 2"]
-
-    def node(_state: Any) -> Any:
-        return {"messages": [AIMessage(str(interrupt(f"Send {(draft := drafts.pop(0))}?")) + draft)]}
-
-    graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node")
-    person = Person(Reject(), Approve())
-    report = report_of(graph.compile(checkpointer=saver and saver()), person)
-
-    assert person.questions == ["Send draft 1?", "Send draft 2?"]
-    assert report.results["w"] == "Truedraft 2"
-
-
 def test_a_decision_that_the_middleware_does_not_allow_is_asked_again_with_the_reason() -> None:
     done: list[str] = []
 
@@ -324,126 +260,3 @@ def test_a_state_that_cannot_be_kept_says_what_to_do() -> None:
 
 
 # -- OpenAI -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("needs", [True, "a function"])
-def test_a_call_that_was_approved_is_made_once_though_the_run_fails_after_it(needs: Any) -> None:
-    done: list[int] = []
-
-    async def always(*_: Any) -> bool:
-        return True
-
-    @function_tool(needs_approval=True if needs is True else always)
-    def pay(amount: int) -> str:
-        """Pay."""
-        done.append(amount)
-        return f"paid {amount}"
-
-    def asks(amount: int, id_: str) -> Any:
-        return calls(("pay", {"amount": amount}), id_=id_)
-
-    model = Scripted(asks(7, "c"), ConnectionError("cut"), asks(9, "d"), ConnectionError("cut"), says("end"))
-    person = Person(Approve(), Approve())
-    report = report_of(Agent("clerk", model=model, tools=[pay]), person)
-
-    assert report.results["w"] == "end"
-    assert done == [7, 9]
-    assert len(person.questions) == 2
-    assert [each["output"] for each in model.told[-1] if "output" in each] == ["paid 7", "paid 9"]
-
-
-@pytest.mark.parametrize(("given", "paid"), [(Approve(), 1), (Respond("Take the other account."), 2)])
-def test_a_person_who_lets_a_run_of_the_sdk_be_tried_again_does_not_pay_twice_but_one_who_says_more_is_heard(
-    given: Any, paid: int
-) -> None:
-    done: list[int] = []
-
-    @function_tool(needs_approval=True)
-    def pay(amount: int) -> str:
-        """Pay."""
-        done.append(amount)
-        return f"paid {amount}"
-
-    asks = calls(("pay", {"amount": 7}), id_="c")
-    cuts = [ConnectionError("cut") for _ in range(QUICK.max_attempts)]
-    model = Scripted(asks, *cuts, *([asks] if paid > 1 else []), says("end"))
-    person = Person(Approve(), given, Approve())
-    report = report_of(Agent("clerk", model=model, tools=[pay]), person)
-
-    assert report.results["w"] == "end"
-    assert person.questions[1] == "w failed. What now?"
-    assert len(person.questions) == 1 + paid
-    assert done == [7] * paid
-    assert "paid 7" in str(model.told[-1])
-    assert ("other account" in str(model.told[-1])) is (paid > 1)
-
-
-class PayServer(MCPServer):
-    """An MCP server with one tool, whose calls need approval."""
-
-    name = "bank"
-
-    def __init__(self, *, pays: bool = True) -> None:
-        super().__init__(require_approval="always" if pays else "never")
-        self.paid: list[int] = []
-
-    async def connect(self) -> None:
-        """Connect: there is nothing to connect to."""
-
-    async def cleanup(self) -> None:
-        """Let go of nothing."""
-
-    async def list_tools(self, *_: Any) -> list[Any]:
-        schema = {"type": "object", "properties": {"amount": {"type": "integer"}}}
-        return [mcp.types.Tool(name="pay", description="Pay.", inputSchema=schema)]
-
-    async def call_tool(self, tool_name: str, arguments: Any, *_: Any, **__: Any) -> Any:
-        self.paid.append(arguments["amount"])
-        said = mcp.types.TextContent(type="text", text=f"{tool_name} {arguments['amount']}")
-        return mcp.types.CallToolResult(content=[said])
-
-    async def list_prompts(self) -> Any:
-        raise NotImplementedError
-
-    async def get_prompt(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-
-def test_a_call_of_an_mcp_tool_that_was_approved_is_made_once_though_the_run_fails_after_it() -> None:
-    def asks(amount: int, id_: str) -> Any:
-        return calls(("pay", {"amount": amount}), id_=id_)
-
-    server, person = PayServer(), Person(Approve(), Approve())
-    model = Scripted(asks(7, "c"), ConnectionError("cut"), asks(9, "d"), ConnectionError("cut"), says("end"))
-    report = report_of(Agent("clerk", model=model, mcp_servers=[server]), person)
-
-    assert report.results["w"] == "end"
-    assert server.paid == [7, 9]
-    assert len(person.questions) == 2
-    assert ["pay 7" in str(model.told[-1]), "pay 9" in str(model.told[-1])] == [True, True]
-
-
-def test_an_mcp_tool_that_needs_no_approval_is_called_as_ever() -> None:
-    server = PayServer(pays=False)
-    model = Scripted(calls(("pay", {"amount": 7}), id_="c"), says("end"))
-    agent = Agent("clerk", model=model, mcp_servers=[server])
-
-    assert report_of(agent, Person()).results["w"] == "end"
-    assert (server.paid, type(agent)) == ([7], Agent)
-
-
-def test_two_calls_of_one_id_are_paid_once_each_and_only_if_approved() -> None:
-    """The SDK refuses the second one; the attempt after that does not make the first one again."""
-    done: list[int] = []
-
-    @function_tool(needs_approval=True)
-    def pay(amount: int) -> str:
-        """Pay."""
-        done.append(amount)
-        return f"paid {amount}"
-
-    model = Scripted(calls(("pay", {"amount": 7})), calls(("pay", {"amount": 9})), says("end"))
-    report = report_of(Agent("clerk", model=model, tools=[pay]), Person(Approve()))
-
-    assert report.results["w"] == "end"
-    assert done == [7]

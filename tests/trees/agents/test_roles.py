@@ -12,7 +12,6 @@ import pytest
 from agents import Agent as OpenAI
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from pydantic import BaseModel
 from pydantic_ai import Agent, ModelHTTPError, ModelRetry, RequestUsage
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
@@ -136,12 +135,6 @@ def test_a_role_takes_an_agent_of_the_openai_agents_sdk(role: str, made: Any, an
     assert report.usage_by_role[role].tokens == report.usage.tokens == 42
 
 
-def test_a_role_asks_an_openai_agent_again_whose_request_has_failed() -> None:
-    report, _ = ended(synthesizer=_openai(ConnectionError("gone"), "all of it"))
-
-    assert (report.error, report.usage_by_role["synthesizer"].tokens) == (None, 42)
-
-
 def test_a_role_takes_a_chat_model_in_its_wrapper() -> None:
     chat = GenericFakeChatModel(messages=iter([AIMessage("all of it")]))
     report, _ = ended(synthesizer=LangChain(chat))
@@ -250,31 +243,6 @@ def test_instructions_and_settings_reach_the_model() -> None:
     assert info.model_settings["temperature"] == 0.5
 
 
-def test_an_agent_keeps_its_instructions_and_is_told_more() -> None:
-    scripted = Scripted("hello")
-    call(Agent(scripted.model, instructions="Be kind."), instructions="Be short.")
-    said = scripted.asked[0][0][-1].instructions
-
-    assert "Be kind." in said
-    assert "Be short." in said
-
-
-class Step(BaseModel):
-    id: str
-    worker: str
-
-
-class Steps(BaseModel):
-    subtasks: list[Step]
-
-
-def test_an_agent_with_an_output_type_of_its_own_keeps_it() -> None:
-    agent = Agent(TestModel(custom_output_args=PLAN), output_type=Steps)
-    report, _ = ended(planner=agent)
-
-    assert report.results == {"x": "done"}
-
-
 def test_an_agent_with_validators_of_its_own_is_shown_the_schema_in_words() -> None:
     scripted = Scripted(PLAN)
     agent = Agent(scripted.model)
@@ -291,13 +259,6 @@ def test_an_agent_with_validators_of_its_own_is_shown_the_schema_in_words() -> N
     assert scripted.prompts[0].count("JSON schema") == 1
 
 
-def test_an_override_of_an_agents_model_holds() -> None:
-    scripted = Scripted("overridden")
-    agent = Agent(TestModel())
-    with agent.override(model=scripted.model):
-        assert call(agent)[0] == "overridden"
-
-
 # -- hard moments ------------------------------------------------------------------------------------------------
 
 MUCH = 100_000
@@ -305,14 +266,9 @@ MUCH = 100_000
 RUBBISH: dict[str, Any] = {
     "rubbish": "I would rather not",
     "nothing": "",
-    "broken": '{"subtasks": [',
     "another schema": {"answer": {"text": "x"}},
-    "another type": [1, 2, 3],
     "long text": "x" * (10 * MUCH),
-    "long JSON": {"subtasks": [{"x": 1}] * MUCH},
-    "429": ModelHTTPError(429, "m", {"error": "slow down"}),
     "503": ModelHTTPError(503, "m"),
-    "an error": ConnectionError("gone"),
 }
 
 
@@ -350,10 +306,10 @@ def test_a_text_with_fences_or_prose_around_the_answer_is_read(role: str, text: 
     assert (report.error, report.results, len(scripted.asked)) == (None, {"x": "done"}, 1)
 
 
-@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
-def test_a_model_that_hangs_is_ended_and_asked_again(role: str, made: Any, answer: Any) -> None:
+def test_a_model_that_hangs_is_ended_and_asked_again() -> None:
+    role, _, answer = ROLES["planner"]
     scripted = Scripted(HANGS, answer)
-    report, events = ended(**{role: scripted.model}, step_timeout_s=6.0)
+    report, events = ended(**{role: scripted.model}, step_timeout_s=3.0)
 
     assert (report.error, report.results) == (None, {"x": "done"})
     assert [type(event) for event in events].count(StepRetrying) == 1
@@ -368,32 +324,6 @@ def test_a_model_that_is_asked_is_left_when_its_task_is_cancelled(role: str, mad
         handle.cancel()
         with pytest.raises(TaskError):
             handle.result(timeout=LONG_S)
-
-
-@pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)
-@pytest.mark.parametrize("status", [400, 401, 404])
-def test_a_request_that_is_wrong_is_not_made_again(role: str, made: Any, answer: Any, status: int) -> None:
-    scripted = Scripted(ModelHTTPError(status, "m"))
-    report, _ = ended(**{role: scripted.model})
-
-    assert report.error is not None
-    assert str(status) in str(report.error)
-    assert len(scripted.asked) == 1
-
-
-def test_usage_of_requests_before_the_one_that_fails_counts() -> None:
-    """An agent asks twice within a call: its first answer is sent back by its validator."""
-    scripted = Scripted("no", ConnectionError("gone"), json.dumps(PLAN))
-    agent = Agent(scripted.model)
-
-    @agent.output_validator
-    def check(output: str) -> str:
-        if output == "no":
-            raise ModelRetry("say more")
-        return output
-
-    report, _ = ended(planner=agent)
-    assert report.usage_by_role["planner"].tokens == 2 * 42
 
 
 def test_a_stream_of_tasks_shares_one_call() -> None:

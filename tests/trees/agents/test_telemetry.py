@@ -22,13 +22,12 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.test import TestModel
 
 import actors
-from actors import CallbackRaised, ConfigError, Escalated
+from actors import ConfigError, Escalated
 from actors.testing import settle
 from tests.support.attempts import AT_ONCE, LONG_S
 from tests.tasks.resuming import NotingStore
 from trees import (
     Approve,
-    Breaker,
     Escalate,
     StaticPlan,
     Subtask,
@@ -37,7 +36,6 @@ from trees import (
     TaskFailedError,
     Tasks,
     TaskSubmitted,
-    Verdict,
     WorkerSpec,
     start,
 )
@@ -225,21 +223,6 @@ def test_planner_reviewer_synthesizer_undo_and_the_wait_for_a_person_have_spans(
     assert "  wait for a person" in names
 
 
-def test_review_and_synthesis_of_a_users_code_have_spans() -> None:
-    seen = Telescope()
-    spec = tree_of(
-        [Subtask("a", worker="w")],
-        WorkerSpec(id="w", execute=lambda task, context: "x"),
-        reviewer=lambda task, plan, results: Verdict(passed=True, checks=[]),
-        synthesizer=lambda task, results: "all",
-    )
-    with start(spec) as tree:
-        seen.watch(tree)
-        tree.run("go", timeout=LONG_S)
-
-    assert seen.tree()[1:] == ["  plan", "  execute_tool w", "  review", "  synthesis"]
-
-
 def test_the_spans_that_a_framework_makes_itself_stand_below_the_attempt() -> None:
     seen = Telescope()
     settings = InstrumentationSettings(tracer_provider=seen.provider)
@@ -255,43 +238,6 @@ def test_the_spans_that_a_framework_makes_itself_stand_below_the_attempt() -> No
     assert own.parent is not None
     assert own.parent.span_id == attempt.span_id
     assert len({span.context.trace_id for span in seen.spans if span.context}) == 1
-
-
-def test_breakers_and_dead_letters_are_events_of_the_spans_of_the_tasks_above_them() -> None:
-    seen, begun, gate = Telescope(), threading.Event(), threading.Event()
-
-    def fails(task: Any, context: Any) -> None:
-        raise ValueError(SECRET)
-
-    def waits(task: Any, context: Any) -> None:
-        begun.set()
-        assert gate.wait(LONG_S)
-
-    workers = [
-        WorkerSpec(id="bad", execute=fails, breaker=Breaker(failure_threshold=1), on_failure=[]),
-        WorkerSpec(id="long", execute=waits),
-        WorkerSpec(id="gone", handle=int),
-    ]
-    with start(tree_of([Subtask("a", worker="bad", required=False), Subtask("b", worker="long")], *workers)) as tree:
-        seen.watch(tree)
-        handle = tree.submit("go")
-        assert begun.wait(LONG_S)
-        ref = tree.ref("p/gone")
-        tree.terminate_child("p/gone")
-        ref.tell(1)
-        for _ in range(200):
-            assert tree._system.bus.flush(LONG_S)
-            if tree._system.services["tasks"].ports["p"].states[handle.id].nodes["a"].is_done:  # type: ignore[attr-defined]
-                break
-            gate.wait(0.01)
-        assert tree._system.bus.flush(LONG_S)
-        gate.set()
-        handle.result(LONG_S)
-
-    events = {event.name: dict(event.attributes or {}) for event in seen.named("invoke_workflow p").events}
-    assert events["regrow.breaker_opened"] == {"regrow.path": "p/bad"}
-    assert events["regrow.dead_letter"]["regrow.path"] == "p/gone"
-    assert SECRET not in json.dumps([span.to_json() for span in seen.spans])
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -512,28 +458,6 @@ def test_metrics_have_the_names_and_labels_of_the_page() -> None:
 # -- whoever watches hurts nobody ------------------------------------------------------------------------------
 
 
-class Raising(SpanProcessor):
-    """A processor of a user that always raises."""
-
-    def on_start(self, span: Any, parent_context: Any = None) -> None:
-        raise OSError("no exporter")
-
-    def on_end(self, span: Any) -> None:
-        raise OSError("no exporter")
-
-
-def test_a_processor_that_raises_hurts_nobody_and_is_told_of_once() -> None:
-    seen, told = Telescope(Raising()), list[Any]()
-    with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=lambda task, context: "ok"))) as tree:
-        tree.subscribe(told.append)
-        seen.watch(tree)
-        for _ in range(3):
-            assert tree.run("go", timeout=LONG_S).results == {"a": "ok"}
-        tree._system.bus.flush(LONG_S)
-
-    assert len([event for event in told if isinstance(event, CallbackRaised)]) == 1
-
-
 def test_stop_ends_it_and_the_end_of_the_tree_does() -> None:
     seen, again = Telescope(), Telescope()
     with start(tree_of([Subtask("a", worker="w")], WorkerSpec(id="w", execute=lambda task, context: "ok"))) as tree:
@@ -552,24 +476,6 @@ def test_stop_ends_it_and_the_end_of_the_tree_does() -> None:
         tree.run("go", timeout=LONG_S)
     assert tree._system.tracer is None
     assert "invoke_workflow p" in again.tree()
-
-
-def test_a_task_that_runs_when_the_tree_is_instrumented_is_traced_from_then_on() -> None:
-    seen, begun, gate = Telescope(), threading.Event(), threading.Event()
-
-    def work(task: Any, context: Any) -> None:
-        begun.set()
-        assert gate.wait(LONG_S)
-
-    plan = [Subtask("a", worker="w"), Subtask("b", worker="w", depends_on=["a"])]
-    with start(tree_of(plan, WorkerSpec(id="w", execute=work))) as tree:
-        handle = tree.submit("go")
-        assert begun.wait(LONG_S)
-        seen.watch(tree)
-        gate.set()
-        handle.result(LONG_S)
-
-    assert seen.tree() == ["invoke_workflow p", "  execute_tool w"]
 
 
 def test_nothing_of_opentelemetry_is_loaded_before_a_tree_is_instrumented() -> None:

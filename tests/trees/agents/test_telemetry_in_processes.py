@@ -19,9 +19,7 @@ from tests.trees.agents.traced_work import (
     asks_in_a_span,
     baggage_here,
     delegates_in_a_span,
-    dies_in_a_step,
     span_here,
-    steps_in_spans,
 )
 from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start
 from trees.agents import instrument
@@ -71,17 +69,6 @@ def test_the_span_of_an_ask_and_of_a_tell_is_current_in_the_process_and_gone_wit
     assert tree.ref("p/far").ask(2, timeout=LONG_S) == NOBODY
 
 
-@pytest.mark.parametrize("path", ["p/near", "p/far"])
-def test_a_span_that_the_process_has_made_goes_along_with_what_it_asks(seen: Seen, path: str) -> None:
-    tree, here, _ = seen
-    with here.start_as_current_span("sender"):
-        sender = span_here()
-        there, found = tree.ref("p/asks").ask(("ask", path), timeout=LONG_S)
-    assert found == there
-    assert there[0] == sender[0]
-    assert there != sender
-
-
 def test_the_span_of_an_attempt_is_current_in_the_process_and_those_below_it_around_what_it_asks_for(
     seen: Seen,
 ) -> None:
@@ -102,33 +89,3 @@ def test_baggage_goes_along(seen: Seen) -> None:
         finally:
             otel.detach(token)
     assert tree.ref("p/bags").ask("tenant", timeout=LONG_S) is None
-
-
-def test_a_step_in_a_process_has_its_span_which_is_current_in_its_code_and_says_how_it_failed() -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    plan = StaticPlan([Subtask("s", worker="steps"), Subtask("d", worker="dies", required=False)])
-    spec = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=plan, on_failure=[]),
-        children=[
-            WorkerSpec(id="steps", execute=steps_in_spans, dispatch="process"),
-            WorkerSpec(id="dies", execute=dies_in_a_step, dispatch="process"),
-        ],
-    )
-    with start(spec) as tree:
-        instrument(tree, provider)
-        attempt, step = tree.run("go", timeout=LONG_S).results["s"]
-        spans = {span.name: span for span in exporter.get_finished_spans()}
-
-    names = {name: (span.context.trace_id, span.context.span_id) for name, span in spans.items() if span.context}
-    assert names["execute_tool steps"] == tuple(attempt)
-    assert names["step good"] == tuple(step)
-    parents = {name: span.parent.span_id for name, span in spans.items() if span.parent is not None}
-    assert parents["step good"] == parents["step bad"] == attempt[1]
-    assert parents["step last"] == names["execute_tool dies"][1], "its span has ended with its process"
-    failed = spans["step bad"]
-    assert failed.attributes is not None
-    assert failed.attributes["error.type"] == "ImportError"
-    assert failed.status.description is None, "its text is content"
-    assert not {"error.type"} & {*(spans["step good"].attributes or ()), *(spans["step last"].attributes or ())}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -67,24 +66,6 @@ def test_a_langchain_tool_calls_sync_and_async() -> None:
     assert run(on_pool).results["a"] == ["content of b", "sync"]
 
 
-def test_an_openai_function_tool_calls() -> None:
-    async def agent(task: Any, context: Any) -> Any:
-        tools = {tool.name: tool for tool in toolset(context, "files").openai()}
-        tool = tools["read_file"]
-        assert tool.params_json_schema["required"] == ["path"]
-        return [
-            await tool.on_invoke_tool(None, json.dumps({"path": "c"})),
-            await tool.on_invoke_tool(None, "{no json"),
-            await tool.on_invoke_tool(None, "[1]"),
-        ]
-
-    assert run(agent).results["a"] == [
-        "content of c",
-        "read_file was not called: its arguments are no JSON",
-        "read_file was not called: its arguments are no JSON object",
-    ]
-
-
 def test_iterating_gives_functions_that_everybody_takes() -> None:
     async def agent(task: Any, context: Any) -> Any:
         functions = {each.__name__: each for each in toolset(context, "files")}
@@ -93,16 +74,6 @@ def test_iterating_gives_functions_that_everybody_takes() -> None:
         return str(inspect.signature(read)), read.__doc__, await read(path="d")
 
     assert run(agent).results["a"] == ["(*, path: str) -> Any", "Read a file.", "content of d"]
-
-
-def test_a_langchain_model_takes_the_functions_as_they_are() -> None:
-    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
-
-    async def agent(task: Any, context: Any) -> Any:
-        read = next(each for each in toolset(context, "files") if each.__name__ == "read_file")
-        return convert_to_openai_tool(read)
-
-    assert run(agent).results["a"]["function"]["name"] == "read_file"
 
 
 @pytest.mark.parametrize("how", ["fails", "unknown effect", "missing input", "parked"])

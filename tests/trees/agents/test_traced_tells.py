@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from opentelemetry import baggage, context, trace
+from opentelemetry import context, trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from actors import CallbackRaised
@@ -49,53 +48,6 @@ def test_each_tell_has_the_span_that_is_current_where_it_is_sent() -> None:
         ids.extend([0, first, second, second, first, 0])
 
     assert spans_seen(send) == ids
-
-
-def test_a_handler_that_sets_another_span_does_not_change_what_the_next_tell_of_that_sender_has() -> None:
-    ids: list[int] = []
-
-    def send(ref: Any) -> None:
-        with USER.start_as_current_span("outer") as outer:
-            for number in range(3):
-                ref.tell(number)
-        ids.extend([outer.get_span_context().span_id] * 3)
-
-    assert spans_seen(send, change=True) == ids
-
-
-def test_a_context_without_a_span_goes_along_with_no_tell() -> None:
-    def send(ref: Any) -> None:
-        token = context.attach(baggage.set_baggage("who", "somebody"))
-        try:
-            ref.tell(1)
-            ref.tell(2)
-        finally:
-            context.detach(token)
-
-    assert spans_seen(send) == [0, 0]
-
-
-def test_tells_of_one_span_share_what_they_take_along() -> None:
-    def calls_of(number: int) -> int:
-        """Python functions that so many tells call."""
-        count = 0
-
-        def note(_frame: Any, event: str, _arg: Any) -> None:
-            nonlocal count
-            count += event == "call"
-
-        def send(ref: Any) -> None:
-            with USER.start_as_current_span("outer"):
-                ref.tell(0)
-                sys.setprofile(note)
-                for _ in range(number):
-                    ref.tell(1)
-                sys.setprofile(None)
-
-        spans_seen(send)
-        return count
-
-    assert calls_of(200) - calls_of(100) <= 100 * 12  # some of them meet the worker in its mailbox, and call more
 
 
 def test_a_context_of_opentelemetry_that_raises_is_told_once_and_costs_no_message(monkeypatch: Any) -> None:

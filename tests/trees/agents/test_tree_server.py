@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from mcp import Client
 
 from actors import Escalated
-from tests.support.asking import LONG_S
 from tests.support.hardening import eventually
 from trees import (
     Escalate,
@@ -133,34 +131,6 @@ def test_run_task_waits_for_the_result_and_reports_progress_that_only_grows(tree
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_run_task_tells_how_far_a_subtask_says_that_it_is(mode: str) -> None:
-    heard = threading.Event()
-    told: list[tuple[float, float | None, str | None]] = []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append((done, total, message))
-        if message == "a: half of it":
-            heard.set()
-
-    def works(_: Any, context: Any) -> str:
-        context.progress(0.5, "half of it")
-        assert heard.wait(LONG_S)
-        for _ in range(1000):
-            context.progress(0.5)
-        return "done"
-
-    tasks = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
-    with start(SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="w", execute=works)])) as tree:
-        using(tree, lambda client: client.call_tool("run_task", {"goal": "go"}, progress_callback=progress), mode)
-
-    figures = [done for done, _, _ in told]
-    assert (0.5, 1.0, "a: half of it") in told
-    assert figures == sorted(set(figures))
-    assert told[-1] == (1.0, 1.0, "a: succeeded")
-    assert len(told) < 100
-
-
 def test_the_same_task_id_starts_nothing_twice(tree: Tree) -> None:
     first = call(tree, "run_task", goal="sell", task_id="mine").structured_content
     second = call(tree, "run_task", goal="sell", task_id="mine").structured_content
@@ -270,23 +240,6 @@ def test_a_client_that_cannot_elicit_answers_with_a_tool(tree: Tree, mode: str) 
     assert call(tree, "answer_question", mode, question_id=question, answer="approve").structured_content
     assert call(tree, "run_task", mode, goal="ask", task_id="t").structured_content["status"] == "succeeded"
     assert "answered before" in text(call(tree, "answer_question", question_id=question, answer="reject"))
-
-
-def test_a_question_that_somebody_else_answers_ends_the_wait_for_the_client(tree: Tree) -> None:
-    asked = asyncio.Event()
-
-    async def never(_: Any, __: Any) -> types.ElicitResult:
-        asked.set()
-        await asyncio.sleep(600)
-        return DECLINED
-
-    async def use(client: Client) -> Any:
-        calling = asyncio.ensure_future(client.call_tool("run_task", {"goal": "ask", "task_id": "t"}))
-        await asked.wait()
-        await client.call_tool("cancel_task", {"task_id": "t"})
-        return await calling
-
-    assert "cancelled" in text(using(tree, use, "legacy", elicitation_callback=never))
 
 
 # -- bad input -----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from agents.tool_context import ToolContext
 from langchain_core.tools import tool as langchain_tool
 from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.models.test import TestModel
 
 from actors import ConfigError, Failed, RecursionRefused, UnknownPathError
 from actors.testing import settle
@@ -164,19 +163,6 @@ def test_it_is_a_tool_of_pydantic_ai_and_the_model_reads_its_errors(tree: Tree, 
     assert said in str(asyncio.run(agent.run("go")).output)
 
 
-def test_pydantic_ai_shows_its_description_and_parameters(tree: Tree) -> None:
-    model = TestModel()
-    asyncio.run(Agent(model, tools=[as_tool(tree)]).run("go"))
-
-    assert model.last_model_request_parameters is not None
-    shown = model.last_model_request_parameters.function_tools[0]
-    assert (shown.name, shown.description) is not None
-    assert "Sells things." in (shown.description or "")
-    assert shown.parameters_json_schema["required"] == ["goal"]
-    assert "What is to be done" in shown.parameters_json_schema["properties"]["goal"]["description"]
-    assert {"type": "object"} in shown.parameters_json_schema["properties"]["inputs"]["anyOf"]
-
-
 def test_it_is_a_tool_of_langchain(tree: Tree) -> None:
     tool = langchain_tool(as_tool(tree))
 
@@ -222,18 +208,6 @@ def _calling(holder: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("outside", ["run", "tool"])
-def test_an_agent_of_the_tree_that_calls_the_tree_back_is_refused_with_the_chain(outside: str) -> None:
-    holder: list[Any] = []
-    with start(_spec(_calling(holder))) as tree:
-        holder.append(as_tool(tree))
-
-        with pytest.raises(TaskFailedError, match=r"shop.* > shop: 'shop' would wait for itself"):
-            tree.run("round", 30) if outside == "run" else asyncio.run(as_tool(tree)("round"))
-
-        assert len(tree.tasks()) == 1
-
-
-@pytest.mark.parametrize("outside", ["run", "tool"])
 @pytest.mark.parametrize("back", ["tool", "arun"])
 def test_two_trees_that_call_each_other_are_refused_with_the_chain(outside: str, back: str) -> None:
     first: list[Any] = []
@@ -250,16 +224,3 @@ def test_two_trees_that_call_each_other_are_refused_with_the_chain(outside: str,
 
         assert len(a.tasks()) == len(b.tasks()) == 1
         assert [each.chain for each in refused] == [("a", "a/w", "b", "b/w", "a")]
-
-
-def test_the_model_of_an_agent_of_the_tree_reads_the_refusal_and_goes_on() -> None:
-    holder: list[Any] = []
-    model = _calls_tool("shop", "round")
-
-    async def call(task: Any) -> str:
-        return str((await Agent(model, tools=[holder[0]]).run(str(task))).output)
-
-    with start(_spec(call)) as tree:
-        holder.append(as_tool(tree))
-
-        assert "would wait for itself" in tree.run("round", 30).output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from opentelemetry import baggage, trace
@@ -38,23 +37,3 @@ async def delegates_in_a_span(_: Any, context: Any) -> tuple[Names, Names, Any]:
     outer = span_here()
     with TracerProvider().get_tracer("there").start_as_current_span("there"):
         return outer, span_here(), await context.ask("helper", "tell your span")
-
-
-def _fails() -> object:
-    raise ImportError("it is not there")
-
-
-async def steps_in_spans(_: Any, context: Any) -> tuple[Names, Names]:
-    """Make a step that returns its span, and one that fails."""
-    here = span_here()
-    step = await context.step("good", span_here)
-    try:
-        await context.step("bad", _fails)
-    except ImportError:
-        return here, step
-    raise AssertionError("it has not failed")
-
-
-def dies_in_a_step(_: Any, context: Any) -> None:
-    """End the process in a step."""
-    context.step_sync("last", os._exit, 3)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pytest
 
@@ -38,16 +37,6 @@ def test_run_goes_on_until_ctrl_c_and_then_ends_cleanly_with_the_dump(shop: Path
     ]
     assert len(open_then) == 1
     assert list(runtime.glob("regrow/*")) == []
-
-
-@pytest.mark.slow
-def test_a_sigterm_is_as_good_as_ctrl_c(shop: Path) -> None:
-    with running(shop) as (process, _):
-        process.terminate()
-        shown, _err = process.communicate(timeout=WAIT_S)
-
-    assert process.returncode == 0
-    assert "└─ team" in shown
 
 
 @pytest.mark.slow
@@ -126,10 +115,6 @@ MAIN = """
 def main(tree, word, times="1"):
     print("sum", sum(tree.ref("made/parse").ask(word) for _ in range(int(times))))
 """
-ASYNC_MAIN = """
-async def main(tree, word):
-    print("sum", await tree.ref("made/parse").ask_async(word))
-"""
 
 
 @pytest.mark.slow
@@ -141,16 +126,6 @@ def test_main_is_called_with_the_tree_and_the_inputs_and_the_run_ends_with_it(tm
     assert ran.returncode == 0
     assert "\nsum 12\n" in ran.stdout
     assert "parse ×5" in ran.stdout
-
-
-@pytest.mark.slow
-def test_main_may_be_async(tmp_path: Path) -> None:
-    made = file(tmp_path, "made.py", WITH_MAIN.format(main=ASYNC_MAIN))
-
-    ran = regrow("run", made, "--input", "word=four")
-
-    assert ran.returncode == 0
-    assert "\nsum 4\n" in ran.stdout
 
 
 @pytest.mark.slow
@@ -184,55 +159,6 @@ def test_a_main_that_exits_chooses_the_exit_code(tmp_path: Path) -> None:
 
     assert ran.returncode == 7
     assert "made: stopping" in ran.stdout
-
-
-@pytest.mark.slow
-def test_a_main_that_exits_with_a_text_is_exit_code_4_and_its_text_is_printed(tmp_path: Path) -> None:
-    made = file(tmp_path, "made.py", WITH_MAIN.format(main="def main(tree):\n    raise SystemExit('no input file')"))
-
-    ran = regrow("run", made)
-
-    assert ran.returncode == 4
-    assert ran.stderr.splitlines()[-1] == "no input file"
-    assert "made: stopping" in ran.stdout
-
-
-SLEEPS = """
-import time
-def main(tree):
-    tree.ref('made/parse').tell('bad')
-    try:
-        time.sleep(600)
-    finally:
-        print("closed")
-"""
-SLEEPS_ASYNC = """
-import asyncio
-async def main(tree):
-    tree.ref('made/parse').tell('bad')
-    try:
-        await asyncio.sleep(600)
-    finally:
-        print("closed")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("main", [SLEEPS, SLEEPS_ASYNC], ids=["sync", "async"])
-@pytest.mark.parametrize("started", [signal.default_int_handler, signal.SIG_IGN], ids=["in front", "in the background"])
-def test_a_main_that_waits_for_something_else_notices_that_the_root_gave_up(
-    tmp_path: Path, main: str, started: Any
-) -> None:
-    made = file(tmp_path, "made.py", WITH_MAIN.format(main=main))
-    before = signal.signal(signal.SIGINT, started)  # a shell starts a job in its background deaf to Ctrl-C
-    try:
-        ran = regrow("run", made)
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-    assert ran.returncode == 3
-    assert "made: restart 1 within 5 s, limit 0." in ran.stderr
-    assert "closed" in ran.stdout.splitlines()
 
 
 @pytest.mark.slow

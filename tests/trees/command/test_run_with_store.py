@@ -55,12 +55,6 @@ TREE = SupervisorSpec(
 def main(tree, id="t"):
     print(f"main {tree.run(Task('do it well', id=id)).results}", flush=True)
 """
-RESUME = """
-
-def resume(tree, word="again"):
-    for handle in tree.resumed():
-        print(f"{word} {handle.kept} {handle.result().results}", flush=True)
-"""
 
 
 @pytest.fixture
@@ -118,15 +112,6 @@ def test_a_tree_without_tasks_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.db*")) == []
 
 
-@pytest.mark.slow
-def test_memory_keeps_nothing(program: Path) -> None:
-    ran = run(program, "--store", "memory:")
-
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[1] == "p: tasks are kept in memory, they end with this run"
-    assert list(program.parent.glob("*.db*")) == []
-
-
 def test_without_sqlalchemy_tasks_are_in_memory_unless_a_store_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = WorkerSpec(id="a", execute=print)
     spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
@@ -162,17 +147,6 @@ def test_a_run_that_was_killed_goes_on_with_resume_and_does_nothing_twice(
 
 
 @pytest.mark.slow
-def test_resume_of_the_module_is_called_in_place_of_main(program: Path) -> None:
-    program.write_text(PROGRAM + RESUME, encoding="utf-8")
-    kill_half_way(program)
-    ran = run(program, "--resume", "--input", "word=once more")
-
-    assert ran.returncode == 0, ran.stderr
-    assert "once more ['a'] {'a': 'one', 'b': 'two'}" in ran.stdout
-    assert "\nmain" not in ran.stdout
-
-
-@pytest.mark.slow
 def test_without_resume_what_is_unfinished_goes_on_beside_main(program: Path) -> None:
     kill_half_way(program)
     ran = run(program, "--input", "id=other")
@@ -185,27 +159,6 @@ def test_without_resume_what_is_unfinished_goes_on_beside_main(program: Path) ->
     assert "main {'a': 'one', 'b': 'two'}" in ran.stdout
     assert left.returncode == 0
     assert "a runs" not in left.stdout
-
-
-@pytest.mark.slow
-def test_where_nothing_is_unfinished_resume_says_so(program: Path) -> None:
-    run(program)
-    ran = run(program, "--resume")
-
-    assert ran.returncode == 0
-    assert "p: nothing to resume, no task is unfinished" in ran.stdout.splitlines()
-
-
-@pytest.mark.slow
-def test_a_resumed_task_that_fails_is_exit_code_4(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill_half_way(program)
-    monkeypatch.setenv("FAIL", "1")
-    ran = run(program, "--resume")
-
-    assert ran.returncode == 4
-    assert re.search(r"^task t +failed", ran.stdout, re.MULTILINE)
-    assert "b broke" in ran.stdout
-    assert "trees/command/run.py" not in ran.stderr, "no traceback of ours"
 
 
 @pytest.mark.slow
@@ -264,11 +217,3 @@ def test_a_store_that_cannot_be_used_is_said_to_be_so(
     assert ran.returncode == code
     assert said in " ".join(ran.stderr.replace("│", "").split())
     assert "Traceback" not in ran.stderr
-
-
-@pytest.mark.slow
-def test_resume_of_a_tree_without_tasks_is_a_mistake(tmp_path: Path) -> None:
-    ran = run(file(tmp_path, "shop.py", SHOP), "--resume")
-
-    assert ran.returncode == 2
-    assert "shop: has no tasks (no tasks= anywhere), so there is nothing to resume" in ran.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from actors.testing import AsyncScriptedExecutable, Hang, ScriptedExecutable
-from tests.support.command import WAIT_S, regrow, runtime
+from tests.support.command import regrow, runtime
 from tests.support.crew import LONG_S
 from tests.support.databases import postgres, postgres_url
 from tests.trees.store.stores import asked
@@ -86,27 +84,6 @@ def test_the_list_has_what_is_open_with_its_questions_and_what_has_ended(url: st
         f"  asks {id_}: b is stuck. What now?",
         "    because: OSError: disk",
     ]
-
-
-@pytest.mark.slow
-def test_of_many_that_have_ended_the_newest_are_listed(url: str) -> None:
-    with start(spec_of(ScriptedExecutable("two")), store=url) as tree:
-        for number in range(25):
-            tree.submit(Task("a short one", id=f"t-{number}")).result(timeout=LONG_S)
-    _, some, _ = tasks(url)
-    _, everything, _ = tasks(url, "--all")
-
-    assert [line.split()[0] for line in some.splitlines()] == ["task", *(f"t-{n}" for n in range(5, 25)), "..."]
-    assert some.splitlines()[-1] == "... and 5 older ones that have ended; --all lists them"
-    assert len(everything.splitlines()) == 26
-
-
-@pytest.mark.slow
-def test_a_store_without_tasks_says_so(url: str) -> None:
-    with start(spec_of(ScriptedExecutable("two")), store=url):
-        code, shown, _ = tasks(url)
-
-    assert (code, shown) == (0, "no tasks\n")
 
 
 @pytest.mark.slow
@@ -198,23 +175,6 @@ def test_a_journal_that_is_damaged_is_named_and_hides_no_other(url: str) -> None
     assert errors.startswith("task t-0 of shop: store journal of 't-0': holds a ")
     assert shown[0] == 1
     assert "It is damaged" in shown[2]
-
-
-@pytest.mark.slow
-def test_without_what_the_store_needs_it_says_how_to_install_it(tmp_path: Path) -> None:
-    program = (
-        "import sys; sys.modules['sqlalchemy'] = None; sys.argv = ['regrow', 'tasks', '--store', 'sqlite:///x.db']; "
-        "from trees.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=WAIT_S
-    )
-
-    assert done.returncode == 1
-    assert (
-        "needs sqlalchemy, which is not installed. Install the extra 'sql': in a clone of regrow, pip install '.[sql]'"
-        in done.stderr
-    )
 
 
 # -- orders ----------------------------------------------------------------------------------------------------
@@ -336,11 +296,8 @@ def test_the_list_has_what_was_ordered_and_waits_for_its_tree_and_nothing_that_w
             "task t-2: is not in this store. Did you mean 't-1'? 'regrow tasks' lists those that are.",
         ),
         (("show", "t-1", "--format", "xml"), 2, "'xml' is none of text, mermaid, json"),
-        (("cancel", "nobody"), 1, "task nobody: is not in this store."),
         (("respond", "t-1:b:9", "approve"), 1, "escalation t-1:b:9: is not in this store."),
         (("respond", "ASKED", "edit", "two teas"), 2, "it is not JSON (Expecting value"),
-        (("respond", "ASKED", "edit"), 2, "edit needs the result, as JSON"),
-        (("respond", "ASKED", "respond"), 2, "respond needs a text"),
         (("respond", "ASKED", "approve", "yes"), 2, "approve takes no value"),
         (("respond", "ASKED", "perhaps"), 2, "'perhaps' is none of approve, reject, edit, respond"),
     ],
@@ -355,11 +312,3 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(
     assert ended == code
     assert said in " ".join(errors.replace("│", "").split())
     assert still == [id_]
-
-
-@pytest.mark.slow
-def test_help_names_the_commands() -> None:
-    top, group = regrow("--help"), regrow("tasks", "--help")
-
-    assert "tasks" in top.stdout
-    assert all(word in group.stdout for word in ("show", "cancel", "respond", "--store", "--all"))

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, DataTable, Input, Static
 
 from tests.support.asking import LONG_S
-from tests.support.command import SHOP, file, regrow
+from tests.support.command import SHOP, file
 from tests.support.hardening import eventually
 from tests.trees.observe.scripted_source import ScriptedSource
 from trees.command.top.app import Top
@@ -467,18 +467,3 @@ def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwar
     assert "shop: stopping" in said[0]
     assert broken == 1
     assert "no such file" in said[1]
-
-
-@pytest.mark.parametrize(
-    ("given", "code", "said"),
-    [
-        (("shop.py", "--pid", "1"), 2, "give one of TARGET, --pid PID and --socket PATH"),
-        (("--pid", "1"), 2, "this needs a terminal. 'regrow dump' writes the same"),
-    ],
-)
-@pytest.mark.usefixtures("runtime")
-def test_what_top_cannot_show_is_said(given: tuple[str, ...], code: int, said: str) -> None:
-    ended = regrow("top", *given)
-
-    assert ended.returncode == code
-    assert said in " ".join(ended.stderr.replace("│", " ").split())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trees import ConfigError, StaticPlan, Subtask, SupervisorSpec, Tasks, Worker, WorkerSpec, start
+from trees import ConfigError, StaticPlan, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 
 def generator(message: Any = None) -> Iterator[int]:
@@ -29,21 +29,11 @@ class Calls:
         return f"method {message}"
 
 
-class Yields(Worker):
-    def on_receive(self, message: Any, /) -> Iterator[int]:
-        yield 1
-
-
 @pytest.mark.parametrize("field", ["handle", "execute", "run"])
 @pytest.mark.parametrize("code", [generator, async_generator, functools.partial(generator), Calls()])
 def test_a_generator_function_is_refused_because_calling_it_runs_nothing(field: str, code: Any) -> None:
     with pytest.raises(ConfigError, match=rf"app/w\.{field}: .*a generator function, so that calling it runs nothing"):
         start(SupervisorSpec(id="app", children=[WorkerSpec(id="w", **{field: code})]))
-
-
-def test_a_generator_as_a_method_that_the_library_calls_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"app/w\.actor: Yields\.on_receive is a generator function"):
-        start(SupervisorSpec(id="app", children=[WorkerSpec(id="w", actor=Yields)]))
 
 
 def plain(message: Any) -> str:

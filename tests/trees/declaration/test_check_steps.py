@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,39 +113,11 @@ def test_all_that_is_wrong_with_a_static_plan_is_told_at_once_before_anything_ru
     assert len(caught.value.problems) == 4
 
 
-def test_a_plan_may_name_a_team_and_what_its_members_can() -> None:
-    team = SupervisorSpec(id="team", tasks=Tasks(), children=[WorkerSpec(id="m", execute=work, capabilities={"it"})])
-    plan = StaticPlan([Subtask("a", worker="team"), Subtask("b", capability="it")])
-
-    assert told(SupervisorSpec(id="shop", tasks=Tasks(planner=plan), children=[team])) == []
-
-
-def test_of_a_supervisor_whose_workers_are_yet_to_be_added_only_the_plan_itself_is_known() -> None:
-    plan = StaticPlan([Subtask("a", worker="x"), Subtask("b", worker="x", depends_on=["c"])])
-
-    assert told(SupervisorSpec(id="shop", tasks=Tasks(planner=plan))) == [
-        "shop.tasks.planner/b.depends_on: there is no subtask 'c'"
-    ]
-
-
-def test_the_workers_that_a_planner_for_words_names_are_children() -> None:
-    assert told(shop(planner=KeywordPlanner({"buy": "w", "sell": "vv"}, default="x"))) == [
-        "shop.tasks.planner.keywords['sell']: there is no worker 'vv'",
-        "shop.tasks.planner.default: there is no worker 'x'",
-    ]
-
-
 # -- signatures --------------------------------------------------------------------------------------------------
 
 
 class Planning:
     def plan(self, task: Any, catalogue: Any, feedback: str) -> Plan:
-        return Plan([])
-
-
-class PlanningForAll:
-    @classmethod
-    def plan(cls, task: Any, catalogue: Any, feedback: str) -> Plan:
         return Plan([])
 
 
@@ -178,36 +149,6 @@ class Reviewing:
 )
 def test_code_of_a_step_that_cannot_be_called_is_told_with_the_form(tasks: dict[str, Any], problem: str) -> None:
     assert told(shop(**tasks)) == [f"shop.tasks.{problem}"]
-
-
-@pytest.mark.parametrize(
-    "tasks",
-    [
-        {"planner": lambda *_: []},
-        {"planner": Planning()},
-        {"planner": Planning().plan},
-        {"planner": lambda task, catalogue, feedback, more=1: []},
-        {"planner": SimpleNamespace(plan=lambda task, catalogue, feedback: [])},
-        {"reviewer": lambda task, plan, results: True},
-        {"synthesizer": lambda task, results: 1},
-        {"synthesizer": max},
-        {"count_tokens": len},
-        {"planner": ModelPlanner(print)},
-        {"planner": PlanningForAll},
-        {"synthesizer": ModelSynthesizer(lambda prompt: "")},
-        {"synthesizer": ModelSynthesizer(lambda prompt, schema: "")},
-        {"synthesizer": ModelSynthesizer(lambda prompt, *, schema: "")},
-        {"planner": CapabilityPlanner(lambda task: [])},
-    ],
-)
-def test_code_of_a_step_that_can_be_called_is_no_problem(tasks: dict[str, Any]) -> None:
-    assert told(shop(**tasks)) == []
-
-
-def test_an_undo_that_cannot_be_called_is_told_with_the_form() -> None:
-    assert told(shop(WorkerSpec(id="w", execute=work, undo=undo))) == [
-        "shop/w.undo: it cannot be called with (task, result, context)"
-    ]
 
 
 # -- execute= and its orchestrator -------------------------------------------------------------------------------
@@ -249,22 +190,6 @@ def test_one_async_worker_with_a_pool_of_one_for_independent_subtasks_is_a_hint(
         assert any("pool=2" in note for note in tree.run("go", timeout=60).notes)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        shop(
-            WorkerSpec(id="w", execute=work_async, pool=2),
-            planner=StaticPlan([Subtask("a", "", "w"), Subtask("b", "", "w")]),
-        ),
-        shop(WorkerSpec(id="w", execute=work), planner=StaticPlan([Subtask("a", "", "w"), Subtask("b", "", "w")])),
-        shop(WorkerSpec(id="w", execute=work_async), planner=StaticPlan([Subtask("a", "", "w")])),
-        shop(WorkerSpec(id="w", execute=work_async)),
-    ],
-)
-def test_where_nothing_could_overlap_there_is_no_hint(spec: SupervisorSpec) -> None:
-    assert hints(spec) == []
-
-
 # -- what is started ---------------------------------------------------------------------------------------------
 
 
@@ -288,8 +213,3 @@ def test_what_is_no_root_is_refused_with_what_to_write(given: Any, text: str) ->
         with pytest.raises(ConfigError) as caught:
             call()
         assert text in str(caught.value)
-
-
-def test_a_root_may_be_named_by_its_module() -> None:
-    with start(f"{HERE}:TREE") as tree:
-        assert tree.spec is TREE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,25 +39,10 @@ class AsyncClerk(Worker):
     async def execute(self, task: Any, context: Any) -> Any: ...
 
 
-class MixedClerk(Worker):
-    async def on_start(self) -> None: ...
-
-    def execute(self, task: Any, context: Any) -> Any: ...
-
-
-class BriefClerk(Worker):
-    def execute(self, task: Any) -> Any: ...  # type: ignore[override, unused-ignore]
-
-
 class Tool:
     def __init__(self, key: str) -> None: ...
 
     async def execute(self, task: Any, context: Any) -> Any: ...
-
-
-class AbstractTool(abc.ABC):
-    @abc.abstractmethod
-    def execute(self, task: Any, context: Any) -> Any: ...
 
 
 def worker(name: str = "w", **fields: Any) -> WorkerSpec:
@@ -97,10 +81,6 @@ def test_a_tree_of_workers_and_teams_has_no_problems() -> None:
     )
 
     assert check(tree) == []
-
-
-def test_a_supervisor_may_have_tasks_before_it_has_workers() -> None:
-    assert check(shop()) == []
 
 
 # -- what it takes ------------------------------------------------------------------------------------------
@@ -150,36 +130,6 @@ def test_args_and_kwargs_follow_the_task_and_its_context() -> None:
     (problem,) = of_worker(execute=search, args=(3,))
     assert problem.path == "shop/w.execute"
     assert problem.what.startswith("search can be called neither with (task, context, args and kwargs) nor with ")
-
-
-def test_args_and_kwargs_of_a_class_are_those_of_its_constructor() -> None:
-    assert of_worker(execute=Tool, args=("sesame",)) == []
-    assert told(of_worker(execute=Tool)) == [
-        ("shop/w.execute", "args and kwargs do not fit Tool: missing a required argument: 'key'")
-    ]
-
-
-def test_an_agent_must_take_a_prompt() -> None:
-    assert told(of_worker(execute=SimpleNamespace(run=lambda: None))) == [
-        ("shop/w.execute", "SimpleNamespace cannot be called with a prompt, args and kwargs")
-    ]
-
-
-def test_the_method_of_an_actor_takes_both_a_task_and_its_context() -> None:
-    assert told(check(shop(WorkerSpec(id="w", actor=BriefClerk)))) == [
-        ("shop/w.actor", "BriefClerk.execute cannot be called with (task, context)")
-    ]
-
-
-def test_an_actor_is_declared_as_an_actor() -> None:
-    hint = "Write actor= and the class: its execute is used all the same."
-
-    assert of_worker(execute=Clerk) == [Problem("shop/w.execute", "the class Clerk is an actor class", hint)]
-    assert of_worker(execute=Clerk()) == [Problem("shop/w.execute", "a Clerk is an actor object", hint)]
-
-
-def test_an_abstract_class_is_refused() -> None:
-    assert told(of_worker(execute=AbstractTool)) == [("shop/w.execute", "the class AbstractTool is abstract")]
 
 
 @pytest.mark.parametrize(
@@ -254,38 +204,15 @@ def test_a_named_one_must_be_a_sibling_that_can_be_given_work(field: str) -> Non
     assert named("below") == [(f"shop/w.{field}", "'below' cannot be given work")]
 
 
-def test_a_name_that_is_nearly_right_is_corrected() -> None:
-    (problem,) = check(shop(worker(backup="serch"), worker("search")))
-
-    assert problem.hint == "Did you mean 'search'?"
-
-
-def test_a_sibling_whose_own_code_is_wrong_is_one_problem_and_not_two() -> None:
-    assert told(check(shop(worker(backup="b"), worker("b", execute="no_such_module:f")))) == [
-        ("shop/b.execute", "module 'no_such_module' not found")
-    ]
-
-
 def test_backups_that_go_round_in_a_circle_are_told_once() -> None:
     tree = shop(worker("z", backup="b"), worker("c", backup="a"), worker("a", backup="b"), worker("b", backup="c"))
 
     assert told(check(tree)) == [("shop/a.backup", "a > b > c > a go round in a circle")]
 
 
-def test_a_root_has_nobody_to_name() -> None:
-    assert told(check(shop(backup="other"))) == [("shop.backup", "expected the id of a sibling, got 'other'")]
-
-
 def test_the_id_of_the_orchestrator_is_taken() -> None:
     assert told(check(shop(worker("orchestrator")))) == [("shop/orchestrator", "the id 'orchestrator' is taken")]
     assert check(shop(plain("orchestrator"), tasks=None)) == []
-
-
-def test_the_orchestrator_counts_as_a_child() -> None:
-    assert check(shop(worker(pool=2), max_children=3)) == []
-    assert told(check(shop(worker(pool=2), max_children=2))) == [
-        ("shop.max_children", "2 is less than the 2 children declared and the orchestrator")
-    ]
 
 
 # -- what their code must take ------------------------------------------------------------------------------
@@ -303,17 +230,6 @@ def test_the_orchestrator_counts_as_a_child() -> None:
 def test_an_undo_takes_a_task_its_result_and_its_context(given: object, what: str) -> None:
     assert told(of_worker(undo=given)) == [("shop/w.undo", what)]
     assert told(check(shop(undo=given))) == [("shop.undo", what)]
-
-
-def test_an_estimate_that_is_called_takes_the_subtask() -> None:
-    assert told(of_worker(estimate=work)) == [("shop/w.estimate", "it cannot be called with the subtask alone")]
-
-
-def test_an_output_must_be_something_that_can_be_checked() -> None:
-    (problem,) = of_worker(output=Tool)
-
-    assert problem.path == "shop/w.output"
-    assert problem.what == "pydantic can check nothing against the class Tool (PydanticSchemaGenerationError)"
 
 
 # -- in a tree that runs ------------------------------------------------------------------------------------

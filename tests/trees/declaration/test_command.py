@@ -25,13 +25,6 @@ def test_a_command_is_a_list_of_words_or_a_command(command: Any) -> None:
     assert "command ls   process of its own" in draw(spec)
 
 
-def test_the_defaults_of_a_command() -> None:
-    command = Command(["ls"])
-
-    assert (command.env, command.cwd, command.ready, command.on_line) == (None, None, None, None)
-    assert (tuple(command.ok_codes), command.stop_signal) == ((0,), "TERM")
-
-
 def test_a_method_a_class_and_what_has_defaults_may_be_called_with_a_line_or_to_see_if_it_is_ready() -> None:
     for on_line in (print, [].append, str, lambda line, deep=True: None, lambda *_: None):
         assert Command(["ls"], on_line=on_line).on_line is on_line
@@ -74,21 +67,6 @@ def test_what_is_no_command_is_refused_with_a_hint(given: dict[str, Any], said: 
     with pytest.raises(ConfigError, match=said) as raised:
         Command(**given)
     assert all(problem.hint for problem in raised.value.problems)
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"args": (1,)}, "args"),
-        ({"kwargs": {"a": 1}}, "kwargs"),
-        ({"dispatch": "pool"}, "dispatch"),
-        ({"expected": (ValueError,)}, "expected"),
-        ({"lifespan": print}, "lifespan"),
-    ],
-)
-def test_what_only_code_could_take_is_refused(given: dict[str, Any], field: str) -> None:
-    with pytest.raises(ConfigError, match=f"p/m.{field}"):
-        require_valid(SupervisorSpec(id="p", children=[WorkerSpec(id="m", command=["ls"], **given)]))
 
 
 def test_arguments_and_environment_stand_in_no_repr() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import importlib.util
-import pickle
 from typing import Any
 
 import pytest
@@ -54,23 +52,6 @@ def test_what_it_refuses_is_a_problem_that_says_where_and_why(given: dict[str, A
     assert problem.path.endswith(at)
     assert said in problem.what
     assert problem.hint
-
-
-@pytest.mark.parametrize("address", [None, "auto", "local", "head:6379", "10.0.0.1:6379", "[::1]:6379"])
-def test_an_address_is_a_host_with_a_port_or_a_word_of_ray(address: str | None) -> None:
-    assert Ray(address=address).address == address
-
-
-def test_it_shows_no_environment() -> None:
-    assert "secret" not in repr(Ray(runtime_env={"env_vars": {"TOKEN": "secret"}}, address="ray-1:6379"))
-    assert "secret" not in repr(Ray(runtime_env={"env_vars": {"TOKEN": "secret"}}).place("w"))
-
-
-@pytest.mark.parametrize("place", [Ray(), Ray(resources={"tape": 1}, runtime_env={"pip": ["numpy"]})])
-def test_it_can_be_copied_and_pickled_as_the_other_settings(place: Ray) -> None:
-    for of in (place, WorkerSpec(id="w", handle=there.do, dispatch=place)):
-        assert copy.deepcopy(of) == of
-        assert pickle.loads(pickle.dumps(of)) == of  # noqa: S301 - its own bytes
 
 
 def test_without_ray_the_check_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,15 +107,6 @@ def test_a_supervisor_has_the_defaults_of_the_contract() -> None:
     } | ON_TASKS_OF_A_TEAM
 
 
-@pytest.mark.parametrize("field", ["actor", "run", "handle"])
-def test_an_import_string_may_stand_for_any_code(field: str) -> None:
-    given: dict[str, Any] = {field: "shop.mail:Mailer"}
-
-    spec = WorkerSpec(id="mailer", **given)
-
-    assert getattr(spec, field) == "shop.mail:Mailer"
-
-
 def test_children_are_kept_as_a_tuple_of_the_very_same_specs() -> None:
     first, second = worker("a"), worker("b")
 
@@ -127,43 +118,13 @@ def test_children_are_kept_as_a_tuple_of_the_very_same_specs() -> None:
         assert spec.children[1] is second
 
 
-def test_a_dict_of_arguments_is_copied_but_its_values_are_not() -> None:
-    given = {"connection": object()}
-    spec = worker("ledger", kwargs=given)
-
-    given["more"] = object()
-
-    assert list(spec.kwargs) == ["connection"]
-    assert spec.kwargs["connection"] is given["connection"]
-
-
 # -- what is refused ----------------------------------------------------------------------------------------
-
-
-def test_a_missing_id_is_told() -> None:
-    nothing: dict[str, Any] = {}
-
-    problem = problem_of(lambda: SupervisorSpec(**nothing))
-
-    assert problem == Problem("SupervisorSpec.id", "is missing", "Every SupervisorSpec needs one.")
 
 
 def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
     problem = problem_of(lambda: worker("ledger", restrat="transient"))
 
     assert problem == Problem("ledger.restrat", "unknown field of WorkerSpec", "Did you mean 'restart'?")
-
-
-def test_a_field_of_another_spec_is_told_as_such() -> None:
-    problem = problem_of(lambda: worker("ledger", max_restarts=3))
-
-    assert problem.hint == "It is a field of SupervisorSpec."
-
-
-def test_an_unknown_field_like_no_other_is_told_with_all_of_them() -> None:
-    problem = problem_of(lambda: Mailbox(zzz=1))  # type: ignore[call-arg]
-
-    assert problem.hint == "Its fields are capacity, overflow."
 
 
 @pytest.mark.parametrize("given", [{}, {"run": body, "handle": body}, {"actor": "a:B", "run": body, "handle": body}])
@@ -180,14 +141,6 @@ def test_a_worker_takes_exactly_one_kind_of_work(given: dict[str, Any]) -> None:
         }[len(given)]
     )
     assert problem.hint == "Give exactly one of 'actor', 'run', 'handle', 'execute' or 'command'."
-
-
-def test_an_actor_given_as_an_object_is_refused_with_the_reason() -> None:
-    problem = problem_of(lambda: WorkerSpec(id="ledger", actor=object()))  # type: ignore[arg-type]
-
-    assert problem.path == "ledger.actor"
-    assert problem.what == "expected a class, got an object"
-    assert "each restart makes a new object" in problem.hint
 
 
 @pytest.mark.parametrize("field", ["run", "handle"])
@@ -234,12 +187,6 @@ def test_the_text_names_the_path_the_mistake_and_the_hint() -> None:
     assert str(two.value).startswith("2 problems in the declaration:\n  ledger.restart: ")
 
 
-def test_a_mistake_in_an_inner_spec_comes_out_as_it_is() -> None:
-    problem = problem_of(lambda: SupervisorSpec(id="shop", children=[worker("ledger", mailbox=Mailbox(capacity=-1))]))
-
-    assert problem.path == "Mailbox.capacity"
-
-
 def test_a_dict_is_validated_by_the_same_rules_and_the_same_error() -> None:
     problem = problem_of(lambda: WorkerSpec.model_validate({"id": "ledger", "run": body, "pool": 0}))
 
@@ -260,12 +207,6 @@ def test_whatever_a_spec_is_read_from_what_is_wrong_is_a_config_error(read: Call
     problem = problem_of(read)
 
     assert problem.what == what
-
-
-def test_a_spec_is_read_from_json() -> None:
-    read = Mailbox.model_validate_json('{"capacity": 3, "overflow": "reject"}')
-
-    assert read == Mailbox(capacity=3, overflow="reject")
 
 
 @pytest.mark.parametrize("field", ["id", "args", "kwargs", "restart", "backoff", "expected", "description", "token"])
@@ -335,6 +276,3 @@ def test_specs_and_their_errors_pickle() -> None:
 
     assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301 - our own bytes
     assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems  # noqa: S301 - the same
-
-
-MANY = 20_000

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from actors import ConfigError, DepthError, Problem, Worker
-from trees import Breaker, Budget, Escalate, Failover, Retry, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
+from trees import Retry, Subtask, SupervisorSpec, Tasks, WorkerSpec, start
 
 if TYPE_CHECKING:
     from somewhere import Context  # type: ignore[import-not-found]
@@ -68,48 +68,13 @@ def test_a_worker_executes_whatever_can_be_called_with_a_task(target: object) ->
     assert WorkerSpec(id="search", execute=target).execute is target
 
 
-def test_execute_is_one_of_the_kinds_of_work_and_stands_alone() -> None:
-    problem = problem_of(lambda: WorkerSpec(id="search", execute=work, handle=work))
-
-    assert problem.what == "'handle' and 'execute' together"
-
-
 @pytest.mark.parametrize("words", [{"a", "b"}, ["a", "b", "a"], ("b", "a"), {"a": 1, "b": 2}, iter(["a", "b"])])
 def test_capabilities_may_be_any_iterable_of_words(words: Iterable[str]) -> None:
     assert worker(capabilities=words).capabilities == frozenset({"a", "b"})
     assert SupervisorSpec(id="team", capabilities=["x"]).capabilities == frozenset({"x"})
 
 
-def test_skill_is_another_word_for_workflow() -> None:
-    assert worker(type="skill").type == "workflow"
-    assert worker(type="agent").type == "agent"
-
-
-def test_a_ladder_is_kept_as_a_tuple() -> None:
-    rungs = [Retry(2), Failover(), Escalate(timeout_s=60)]
-
-    assert worker(on_failure=rungs).on_failure == tuple(rungs)
-    assert SupervisorSpec(id="team", on_failure=rungs).on_failure == tuple(rungs)
-
-
-@pytest.mark.parametrize("estimate", [0, 1_500, 2.5, Budget(tokens=3), len, None])
-def test_an_estimate_is_kept_as_it_was_given(estimate: object) -> None:
-    assert worker(estimate=estimate).estimate is estimate
-
-
-def test_an_estimate_given_as_a_dict_becomes_a_budget() -> None:
-    assert worker(estimate={"tokens": 500, "seconds": 2}).estimate == Budget(tokens=500, seconds=2.0)
-
-
-def test_a_breaker_is_on_by_default_and_none_turns_it_off() -> None:
-    assert worker().breaker == Breaker()
-    assert worker(breaker=None).breaker is None
-
-
 # -- what is refused ----------------------------------------------------------------------------------------
-
-
-async def _called() -> None: ...
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
@@ -145,21 +110,6 @@ def test_a_wrong_field_is_told_with_its_place(given: dict[str, Any], field: str,
 
     assert (problem.path, problem.what) == (f"search.{field}", what)
     assert problem.hint
-
-
-def test_a_call_instead_of_a_function_is_told_so() -> None:
-    coroutine = _called()
-
-    problem = problem_of(lambda: worker(execute=coroutine))
-
-    coroutine.close()
-    assert problem.hint == "Give the function itself, without calling it."
-
-
-def test_tasks_of_a_supervisor_are_settings_and_nothing_else() -> None:
-    problem = problem_of(lambda: SupervisorSpec(id="team", tasks=True))  # type: ignore[arg-type]
-
-    assert (problem.path, problem.what) == ("team.tasks", "expected Tasks(...), got True")
 
 
 def test_a_supervisor_with_tasks_on_level_three_is_refused_though_it_declares_no_children() -> None:

@@ -24,15 +24,13 @@ from actors import (
 from tests.support.hardening import (
     LONG_S,
     Witness,
-    crash,
     eventually,
-    obey,
     obey_async,
     python,
     threads_named,
     worker,
 )
-from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start, start_async
+from trees import StaticPlan, Subtask, SupervisorSpec, Task, Tasks, Tree, WorkerSpec, start_async
 
 
 async def on_which_loop(*_: Any) -> int:
@@ -126,20 +124,6 @@ def test_crashes_restarts_lifespans_and_pools_are_as_on_the_trees_loop() -> None
             assert await asyncio.to_thread(seen.of, InternalError) == []
         assert [what for what, _ in lines] == ["entered", "entered", "left"]
         assert len({task for _, task in lines}) == 2
-
-    run(main)
-
-
-def test_two_trees_may_share_the_loop_of_their_host() -> None:
-    async def main() -> None:
-        async with (
-            start_async(root(worker("w", on_which_loop)), loop="host") as one,
-            start_async(SupervisorSpec(id="u", children=[worker("w", on_which_loop)]), loop="host") as two,
-        ):
-            found = {await one.ref("t/w").ask_async(1), await two.ref("u/w").ask_async(1)}
-            assert found == {id(asyncio.get_running_loop())}
-        with start(root(worker("w"))) as third:
-            assert third.ref("t/w").ask(1) == 1, "a host may block its loop again when its trees have ended"
 
     run(main)
 
@@ -272,23 +256,6 @@ def test_a_tree_whose_loop_has_ended_can_be_stopped_as_ever() -> None:
     assert monotonic() - began < LONG_S / 2
 
 
-def test_a_loop_that_is_stopped_and_goes_on_later_loses_nothing() -> None:
-    loop = asyncio.new_event_loop()
-    try:
-        tree = loop.run_until_complete(_awaited(start_async(root(worker("w", obey_async)), loop="host")))
-        waiting = tree.ref("t/w").ask("in between", timeout=None, block=False)
-        assert not waiting.done, "nobody runs the loop"
-        assert tree.is_alive
-        assert loop.run_until_complete(_awaited(waiting)) == "in between"
-        stopping = threading.Thread(target=tree.stop, args=(LONG_S,))
-        stopping.start()
-        stopping.join(LONG_S)
-        assert not stopping.is_alive()
-        assert not tree.is_alive
-    finally:
-        loop.close()
-
-
 def test_a_program_that_leaves_its_loop_without_a_stop_ends_at_once() -> None:
     program = """
         import asyncio
@@ -314,43 +281,3 @@ def test_a_program_that_leaves_its_loop_without_a_stop_ends_at_once() -> None:
     assert ended.stdout.split() == ["hello", "through"]
     assert ended.returncode == 0
     assert monotonic() - began < LONG_S
-
-
-def test_many_messages_from_threads_and_from_the_loop_all_arrive() -> None:
-    counted: list[int] = []
-
-    async def count(n: int) -> None:
-        counted.append(n)
-
-    async def main() -> None:
-        async with start_async(root(worker("w", count), worker("sync", obey)), loop="host") as tree:
-            ref = tree.ref("t/w")
-
-            def tell(offset: int) -> None:
-                for n in range(500):
-                    ref.tell(offset + n)
-
-            async with asyncio.TaskGroup() as group:
-                for offset in (0, 1000, 2000):
-                    group.create_task(asyncio.to_thread(tell, offset))
-                for n in range(500):
-                    await ref.tell_async(3000 + n)
-                    if n % 50 == 0:
-                        await asyncio.sleep(0)
-            await asyncio.to_thread(eventually, lambda: len(counted) == 2_000)
-            assert sorted(counted) == sorted(n + offset for offset in (0, 1000, 2000, 3000) for n in range(500))
-
-    run(main)
-
-
-def test_a_crash_of_the_host_in_the_async_with_stops_the_tree() -> None:
-    trees: list[Tree] = []
-
-    async def main() -> None:
-        async with start_async(root(worker("w", Owning, args=([],))), loop="host") as tree:
-            trees.append(tree)
-            crash()
-
-    with pytest.raises(ValueError, match="boom"):
-        run(main)
-    eventually(lambda: not trees[0].is_alive, "its end")

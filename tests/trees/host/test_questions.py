@@ -244,7 +244,7 @@ EVENTS = """
 """
 
 
-@pytest.mark.parametrize(("loop", "asked"), [(QUESTIONS, ["later"]), (EVENTS, ["ship", "later"])])
+@pytest.mark.parametrize(("loop", "asked"), [(QUESTIONS, ["later"])])
 def test_the_loop_that_answers_goes_on_after_a_killed_process(loop: str, asked: list[str], tmp_path: Path) -> None:
     (tmp_path / "order.py").write_text(PROGRAM.replace("    LOOP\n", loop))
     run = [sys.executable, "order.py"]

@@ -5,16 +5,13 @@ from __future__ import annotations
 import http.server
 import json
 import math
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import pytest
-from loguru import logger
 
 from actors import ConfigError, Event, RestartLimitError
 from actors.testing import ManualClock, settle
@@ -38,13 +35,9 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.command.top.picture import head_line
-from trees.host.console import ConsoleSource, find
 from trees.observe import alert_notifier, alert_threads, alerts
-from trees.observe.alert_conditions import Condition, Seen
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.alert_state import AlertState
-from trees.observe.operator_events import AlertChanged
 
 __all__ = ["runtime"]
 
@@ -122,15 +115,6 @@ def one(**words: Any) -> SupervisorSpec:
     return SupervisorSpec(id="p", max_restarts=10, children=[WorkerSpec(id="w", handle=faulty, **words)])
 
 
-def test_a_predicate_over_the_snapshot_is_asked_in_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stage(monkeypatch, one(), lambda snapshot: snapshot.top.children[0].restarts > 0) as played:
-        played.look()
-        played.tree.ref("p/w").tell("die")
-        played.look()
-        assert played.news() == ("it", "firing")
-        assert played.told.empty()
-
-
 def fires_for_its_period(played: Any, deaths: int) -> None:
     """So many restarts are told of, and no longer once thirty seconds have passed."""
     for _ in range(deaths):
@@ -145,15 +129,6 @@ def fires_for_its_period(played: Any, deaths: int) -> None:
 def test_restarts_over_counts_within_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
     with stage(monkeypatch, one(), alerts.restarts_over(1, 30.0)) as played:
         fires_for_its_period(played, 2)
-
-
-@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
-def test_what_has_happened_is_told_at_whatever_time_of_day_the_machine_is_set_to(
-    monkeypatch: pytest.MonkeyPatch, ahead_s: float
-) -> None:
-    with stage(monkeypatch, one(), alerts.restarts_over(0, 30.0)) as played:
-        played.clock.ahead_s = ahead_s
-        fires_for_its_period(played, 1)
 
 
 def test_parked_holds_while_a_child_is_parked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,57 +246,6 @@ def test_a_condition_and_a_target_that_raise_are_events_and_hurt_nobody_else(err
         assert tree.child("p/w").incarnation == 1
 
 
-def test_what_fires_is_known_from_its_beginning_to_its_end_also_where_it_is_not_told_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    changes: list[tuple[str, str, float]] = []
-    holds = [False, True, True, False, True, False]
-    with stage(monkeypatch, one(), Condition(lambda: Seen(lambda _: holds.pop(0))), for_s=5.0) as played:
-        played.tree.subscribe(
-            lambda event: (
-                changes.append((event.alert, event.state, event.since)) if isinstance(event, AlertChanged) else None
-            )
-        )
-        began, shown = played.clock.wall(), []
-        while holds:
-            played.notifier.look()
-            shown.append([each["since"] - began for each in played.notifier.firing()])
-            played.clock.advance(6.0)
-        settle(played.tree)
-    assert shown == [[], [], [6.0], [], [], []]
-    assert [(name, state, since - began) for name, state, since in changes] == [
-        ("it", "firing", 6.0),
-        ("it", "resolved", 6.0),
-    ]
-
-
-def test_of_several_that_watch_the_same_tree_all_that_fire_are_shown_as_json_by_page_and_console(
-    runtime: object,
-) -> None:
-    on = threading.Event()
-    watched = [Alert("quiet", lambda _: False, print), Alert("loud", lambda _: on.is_set(), lambda _: None)]
-    with start(one(), alerts=watched, console=True) as tree, closing(ConsoleSource(*find(os.getpid()))) as console:
-        tree.watch_alerts([Alert("later", lambda _: on.is_set(), lambda _: None)])
-        url = tree.serve(port=0).url.partition("?")[0]
-
-        def seen() -> list[list[Any]]:
-            page = httpx.get(f"{url}api/snapshot", timeout=LONG_S).json()
-            shown = page["now"]["alerts"], console.snapshot()["now"]["alerts"]
-            return [[each["name"] for each in alerts] for alerts in shown]
-
-        assert seen() == [[], []]
-        on.set()
-        tree.ref("p/w").tell("something to look at")
-        eventually(lambda: seen() == [["loud", "later"]] * 2)
-        (loud, _) = console.snapshot()["now"]["alerts"]
-        assert set(loud) == {"name", "since"}
-        assert 0 <= console.snapshot()["at"] - loud["since"] < LONG_S
-        assert "alert loud   alert later" in head_line(console.snapshot())
-        on.clear()
-        tree.ref("p/w").tell("something to look at")
-        eventually(lambda: seen() == [[], []])
-
-
 class Answers(http.server.BaseHTTPRequestHandler):
     """Answers with the statuses that the test has given, one after the other."""
 
@@ -404,12 +328,6 @@ def test_a_secret_that_could_not_be_sent_is_refused_at_once_and_not_shown(make: 
     assert "an id" not in str(raised.value)
 
 
-def test_headers_and_addresses_that_can_be_sent_are_kept_as_they_are() -> None:
-    hook = Webhook("https://[::1]:8443/a%20b?c=d#e", headers={"X-Note": "caf\xe9\tau lait"})
-    assert (hook.url, hook.headers) == ("https://[::1]:8443/a%20b?c=d#e", {"X-Note": "caf\xe9\tau lait"})
-    assert SHORT not in repr(Web(token=3 * SHORT))
-
-
 def test_a_target_that_hangs_holds_up_no_other_and_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alert_notifier, "END_S", 0.1)
     hangs, gate, told = threading.Event(), threading.Event(), queue.SimpleQueue[Any]()
@@ -426,16 +344,6 @@ def test_a_target_that_hangs_holds_up_no_other_and_no_stop(monkeypatch: pytest.M
             assert tree.stop(LONG_S)
     finally:
         gate.set()
-
-
-def test_a_log_has_a_line_with_the_level_that_was_asked_for() -> None:
-    lines: list[str] = []
-    added = logger.add(lines.append, format="{level} {message}")
-    try:
-        Log("ERROR")(AlertNotice("down", "still_firing", "p", 2.0, 1.0))
-    finally:
-        logger.remove(added)
-    assert lines == ["ERROR p: alert down is still firing\n"]
 
 
 @pytest.mark.parametrize(
@@ -463,22 +371,3 @@ def test_bad_input_names_its_place(make: Callable[[], object], path: str) -> Non
 
 
 # -- what is async -------------------------------------------------------------------------------------------
-
-
-async def awaits(_: object) -> bool:
-    return False
-
-
-class AwaitsAsWell:
-    async def __call__(self, _: object) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("call", [awaits, AwaitsAsWell()])
-@pytest.mark.parametrize("field", ["when", "to"])
-def test_an_async_predicate_which_would_always_hold_and_an_async_target_which_would_hear_nothing_are_refused(
-    field: str, call: Any
-) -> None:
-    given: dict[str, Any] = {"name": "a", "when": lambda _: True, "to": Log(), field: call}
-    with pytest.raises(ConfigError, match=f"Alert.{field}.*nobody awaits it there"):
-        Alert(**given)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors import BlockingAskError, Reply, RestartLimitError, Worker
+from actors import Reply, RestartLimitError, Worker
 from actors.testing import ManualClock, settle
 from tests.support.asking import LONG_S
 from trees import (
@@ -25,7 +24,6 @@ from trees import (
     WorkerSpec,
     start,
 )
-from trees.observe.health import MOST_PROBLEMS, HealthFacts, health_of
 from trees.store import SqlStore
 
 
@@ -63,15 +61,6 @@ def test_a_child_in_its_backoff_makes_a_tree_not_ready_and_names_it() -> None:
         clock.advance(100.0)
         settle(tree)
         assert of(tree) == (True, True, [])
-
-
-def test_a_parked_member_of_a_pool_is_named() -> None:
-    pool = WorkerSpec(id="pool", handle=fine, pool=2, on_exhausted="park")
-    with start(SupervisorSpec(id="p", max_restarts=0, children=[pool])) as tree:
-        tree.ref("p/pool").tell("die")
-        settle(tree)
-        (parked,) = [path for path in ("p/pool#0", "p/pool#1") if tree.child(path).state == "parked"]
-        assert of(tree) == (True, False, [f"{parked}: is parked"])
 
 
 class Blocks:
@@ -190,27 +179,3 @@ def test_a_store_that_writes_nothing_makes_a_tree_not_ready_and_the_dump_says_so
         assert of(tree) == (True, False, ["p: its store has written nothing for 12.3 s"])
         assert tree.dump().splitlines()[-1] == "store paused"
         assert "store paused for 12.3 s" in tree.dump(verbose=True).splitlines()
-
-
-def test_of_many_that_are_parked_some_are_named_and_the_others_counted() -> None:
-    unsettled = {f"p/w{number}": "parked" for number in range(MOST_PROBLEMS + 7)}
-    found = health_of(HealthFacts("p", None, (), 1.0, unsettled, "leader", None, None))
-    assert len(found.problems) == MOST_PROBLEMS + 1
-    assert str(found.problems[-1]) == "p: 7 more are parked, restarting or starting"
-
-
-def test_on_the_loop_of_a_tree_it_says_what_to_write() -> None:
-    asked: list[str] = []
-
-    async def look(_: Any) -> None:
-        try:
-            tree.health()
-        except BlockingAskError as error:
-            asked.append(str(error))
-        asked.append(str((await asyncio.to_thread(tree.health)).ok))
-
-    with start(SupervisorSpec(id="p", children=[WorkerSpec(id="w", handle=look)])) as tree:
-        tree.ref("p/w").ask("look", timeout=LONG_S)
-    refused, ok = asked
-    assert "asyncio.to_thread(tree.health)" in refused
-    assert ok == "True"

@@ -97,17 +97,6 @@ def test_no_payload_no_argument_and_no_text_of_an_exception_shows_in_any_format(
     assert not [text for text in shown if SECRET in text]
 
 
-def test_a_body_has_no_mailbox_which_is_not_an_empty_one() -> None:
-    hang = Hang()
-    with running(shop(WorkerSpec(id="poller", run=hang.hold, restart="transient"))) as tree:
-        hang.wait_until_entered()
-        poller = worker(tree, "shop/poller")
-        hang.release()
-
-    assert poller.mailbox is None
-    assert poller.current is None
-
-
 def test_a_crash_shows_as_the_last_exit_with_its_type_and_age() -> None:
     clock = ManualClock()
     with running(shop(faulty("ledger")), clock=clock) as tree:
@@ -133,16 +122,6 @@ def test_a_child_in_backoff_shows_when_it_is_tried_again() -> None:
 
     assert (waiting.state, waiting.doing, waiting.retry_in_s, waiting.up_s) == ("restarting", "backoff", 6.0, None)
     assert (back.state, back.doing, back.retry_in_s) == ("running", None, None)
-
-
-def test_the_others_of_a_group_share_the_due_time_of_the_one_in_backoff() -> None:
-    clock = ManualClock()
-    culprit = faulty("culprit", backoff=Backoff(initial_s=10, jitter=0))
-    with running(shop(culprit, faulty("other"), strategy="one_for_all"), clock=clock) as tree:
-        crash(tree, "shop/culprit")
-        other = worker(tree, "shop/other")
-
-    assert (other.state, other.doing, other.retry_in_s) == ("restarting", "backoff", 10.0)
 
 
 def test_a_tree_can_be_looked_at_while_one_of_its_children_hangs_in_its_start() -> None:
@@ -280,26 +259,6 @@ def test_a_pool_is_one_with_the_sums_of_its_members() -> None:
     assert (seen.mailbox, seen.busy, seen.dead_letters, seen.abandoned) == (1, 1, 1, 0)
     assert seen.members is not None
     assert [member.id for member in seen.members] == ["parse#0", "parse#1", "parse#2"]
-
-
-def test_a_crash_in_a_pool_is_not_hidden_by_a_later_clean_end_of_another_member() -> None:
-    with running(shop(faulty("parse", pool=2))) as tree:
-        crash(tree, "shop/parse#0")
-        tree.terminate_child("shop/parse#1")
-        seen = pool(tree, "shop/parse")
-
-    assert seen.last_exit is not None
-    assert seen.last_exit.reason == "crashed"
-
-
-def test_a_folded_pool_leaves_its_members_out_unless_it_is_asked_for() -> None:
-    with running(shop(faulty("parse", pool=2))) as tree:
-        (inside,) = capture(tree._system, fold=True).top.children  # type: ignore[union-attr]
-        asked = capture(tree._system, "shop/parse", fold=True).top
-
-    assert inside.members is None  # type: ignore[union-attr]
-    assert isinstance(asked, PoolSnapshot)
-    assert asked.members is not None
 
 
 # -- the tree as a whole -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors import BlockingAskError, Context, ReplyTimeoutError, TreeDownError, Worker
+from actors import BlockingAskError, Context, TreeDownError, Worker
 from trees import Batch, Subtask, SupervisorSpec, Tasks, Tree, WorkerSpec, start_async
 
 PATIENCE_S = 60.0
@@ -81,20 +81,6 @@ def test_the_loop_goes_on_while_a_batch_waits(spec: SupervisorSpec) -> None:
     assert turns == 100
 
 
-def test_what_hangs_is_an_error_on_a_loop_as_well() -> None:
-    async def hang(item: int) -> int:
-        await asyncio.sleep(PATIENCE_S if item == 0 else 0)
-        return item
-
-    async def code(tree: Tree) -> None:
-        found = dict([pair async for pair in tree.map(range(20), "t/w", timeout_s=5.0)])
-
-        assert type(found.pop(0)) is ReplyTimeoutError
-        assert found == {item: item for item in range(1, 20)}
-
-    run(SupervisorSpec(id="t", children=[WorkerSpec(id="w", handle=hang, pool=2)]), code)
-
-
 @BOTH
 @pytest.mark.parametrize("sync", [True, False], ids=["sync items", "async items"])
 def test_a_cancelled_wait_loses_no_item(spec: SupervisorSpec, sync: bool) -> None:
@@ -135,63 +121,6 @@ def test_a_source_that_takes_its_time_holds_up_no_result() -> None:
 
 
 @BOTH
-def test_breaking_off_leaves_nothing_running(spec: SupervisorSpec) -> None:
-    async def code(tree: Tree) -> None:
-        closed = asyncio.Event()
-
-        async def items() -> AsyncIterator[int]:
-            try:
-                for item in itertools.count():
-                    await asyncio.sleep(0.001)
-                    yield item
-            finally:
-                closed.set()
-
-        batch = tree.map(items(), "t/w")
-        async for _ in batch:
-            break
-        await batch.aclose()
-
-        assert [pair async for pair in batch] == []
-        await closed.wait()
-        if spec is TASKS:
-            for handle in tree.tasks():
-                await asyncio.gather(handle, return_exceptions=True)
-                assert handle.status.is_final
-
-    run(spec, code)
-
-
-@BOTH
-def test_what_an_async_iterator_raises_is_raised_when_all_is_handed_out(spec: SupervisorSpec) -> None:
-    async def items() -> AsyncIterator[int]:
-        for item in (0, 1, 2):
-            yield item
-        raise OSError("no more")
-
-    async def code(tree: Tree) -> None:
-        found: list[int] = []
-        with pytest.raises(OSError, match="no more"):
-            await _into(found, tree.map(items(), "t/w"))
-
-        assert sorted(found) == [0, 1, 2]
-
-    run(spec, code)
-
-
-@BOTH
-def test_with_raise_the_first_error_ends_it(spec: SupervisorSpec) -> None:
-    async def code(tree: Tree) -> None:
-        batch = tree.map([3], "t/w", on_error="raise")
-        with pytest.raises(Exception, match="3"):
-            await anext(batch)
-        with pytest.raises(StopAsyncIteration):
-            await anext(batch)
-
-    run(spec, code)
-
-
-@BOTH
 def test_a_tree_that_stops_ends_it(spec: SupervisorSpec) -> None:
     async def code(tree: Tree) -> None:
         found: list[int] = []
@@ -204,14 +133,6 @@ def test_a_tree_that_stops_ends_it(spec: SupervisorSpec) -> None:
         assert sorted(found) == list(range(10, 10 + len(found)))
 
     run(spec, code)
-
-
-def test_async_items_need_async_for() -> None:
-    async def code(tree: Tree) -> None:
-        with pytest.raises(TypeError, match="async for item, result"):
-            next(tree.map(numbers(3), "t/w"))
-
-    run(MESSAGES, code)
 
 
 @BOTH

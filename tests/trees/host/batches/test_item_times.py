@@ -8,10 +8,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-import pytest
-
 from actors import ReplyTimeoutError
-from tests.support.hardening import Gate, obey, obey_async, tree_of, worker
+from tests.support.hardening import Gate, obey, tree_of, worker
 from trees import Mailbox, Tree
 
 SLOW_S = 0.5
@@ -44,10 +42,9 @@ def both(tree: Tree, to: str, count: int) -> list[list[tuple[Any, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("handle", [slow, slow_async])
-def test_two_batches_at_once_on_one_worker_take_no_time_from_each_other(handle: Callable[[Any], Any]) -> None:
+def test_two_batches_at_once_on_one_worker_take_no_time_from_each_other() -> None:
     """Given all at once, and alone, each item has time enough; behind those of two batches none had."""
-    with tree_of(worker("w", handle)) as tree:
+    with tree_of(worker("w", slow)) as tree:
         for found in both(tree, "t/w", 6):
             assert sorted(found) == [(n, n) for n in range(6)]
         assert tree.child("t/w").incarnation == 1, "nobody was replaced for an item that had only waited"
@@ -77,12 +74,10 @@ def test_an_item_behind_what_hangs_is_given_up_after_its_time_and_is_not_handled
         assert tree.child("t/w").incarnation == 1
 
 
-@pytest.mark.parametrize("handle", [obey, obey_async])
-def test_an_item_that_hangs_ends_after_its_time_and_those_behind_it_have_theirs(handle: Callable[[Any], Any]) -> None:
+def test_an_item_that_hangs_ends_after_its_time_and_those_behind_it_have_theirs() -> None:
     gate = Gate()
-    hang: Callable[[], Any] = gate if handle is obey else asyncio.Event().wait
-    items = [hang, lambda: 1, lambda: 2]
-    with tree_of(worker("w", handle)) as tree:
+    items: list[Callable[[], Any]] = [gate, lambda: 1, lambda: 2]
+    with tree_of(worker("w", obey)) as tree:
         begun = monotonic()
         found = list(tree.map(items, "t/w", timeout_s=LIMIT_S, max_in_flight=3))
         assert monotonic() - begun < 2 * LIMIT_S

@@ -98,33 +98,6 @@ def test_equal_keys_in_one_call_are_one_task_and_each_item_is_yielded() -> None:
     assert len(reads.items) == 2
 
 
-def test_without_a_key_nothing_is_deduplicated(tmp_path: Path) -> None:
-    reads = Reads()
-    with start(spec_of(reads), store=f"sqlite:///{tmp_path}/tasks.db") as tree:
-        assert len(list(tree.map(["a", "a"], to="reader"))) == 2
-        assert len(list(tree.map(["a"], to="reader"))) == 1
-    assert reads.items == ["a", "a", "a"]
-
-
-KEYS = {
-    "mail": "cleo@example.org",
-    "url": "https://x.org/?q=a b&n=1",
-    "words": "Zürich, 東京",
-    "long": "x" * 5000,
-    "space": " ",
-}
-
-
-@pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
-def test_any_text_is_a_key(key: str, tmp_path: Path) -> None:
-    reads, store = Reads(), f"sqlite:///{tmp_path}/tasks.db"
-    for _ in range(2):
-        with start(spec_of(reads), store=store) as tree:
-            found = dict(tree.map(["a", "b"], to="reader", key=lambda item: f"{key}{item}"))
-        assert found == {"a": "read a", "b": "read b"}
-    assert sorted(reads.items) == ["a", "b"]
-
-
 def test_tasks_dicts_and_async_items_have_keys_as_well() -> None:
     reads = Reads()
 
@@ -176,14 +149,6 @@ def test_what_was_given_goes_on_when_the_loop_is_left_and_is_there_the_next_time
 def test_a_key_that_is_no_text_ends_the_batch_with_an_error_that_says_so(key: Any, words: str) -> None:
     with start(spec_of(Reads())) as tree, pytest.raises((TypeError, ValueError), match=words):
         dict(tree.map([{"id": 7}], to="reader", key=key))
-
-
-def test_a_key_function_that_raises_ends_the_batch_after_what_was_taken() -> None:
-    with start(spec_of(Reads())) as tree:
-        batch = tree.map([{"id": "a"}, {}], to="reader", key=lambda row: row["id"])
-        assert next(batch)[0] == {"id": "a"}
-        with pytest.raises(KeyError):
-            next(batch)
 
 
 def test_a_key_that_is_no_function_and_one_for_messages_are_refused_at_once() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from actors import ActorStoppedError
-from actors.testing import ManualClock, settle
+from actors.testing import settle
 from tests.support.asking import LONG_S
 from tests.support.hardening import Gate, eventually
 from trees import (
@@ -83,19 +83,6 @@ def test_now_groups_crashes_by_path_and_type_and_counts_dead_letters_by_reason()
         assert set(now["dead_letters"]) == set(tree.snapshot().dead_letters)
 
 
-def test_crashes_of_the_members_of_a_pool_are_those_of_the_pool() -> None:
-    pool = WorkerSpec(id="parse", handle=faulty, pool=3)
-    with looked_at(SupervisorSpec(id="shop", max_restarts=10, children=[pool])) as (tree, client):
-        now_of(client)
-        for member in (0, 2, 2):
-            tree.ref(f"shop/parse#{member}").tell(ValueError())
-            settle(tree)
-        (crash,) = now_of(client)["crashes"]
-        assert (crash["path"], crash["type"], crash["count"]) == ("shop/parse", "ValueError", 3)
-        exits = client.get("/api/child", params={"path": "shop/parse#2"}).json()["exits"]
-        assert len(exits) == 2
-
-
 def test_crashes_of_before_the_first_look_are_shown_once() -> None:
     children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="b", handle=faulty)]
     with start(SupervisorSpec(id="shop", max_restarts=10, children=children)) as tree:
@@ -141,31 +128,6 @@ def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> No
         assert (now_of(client)["slowest"], now_of(client)["ready_queue"]) == ([], 0)
 
 
-def test_a_part_of_a_team_that_has_ended_is_no_task_that_has_ended() -> None:
-    tasks = Tasks(planner=StaticPlan([Subtask("part", worker="team"), Subtask("own", worker="w")]))
-    inner = Tasks(planner=StaticPlan([Subtask("a", worker="w")]))
-    worker = WorkerSpec(id="w", execute=lambda _: "done")
-    team = SupervisorSpec(id="team", tasks=inner, description="A team.", children=[worker])
-    with looked_at(SupervisorSpec(id="shop", tasks=tasks, children=[worker, team])) as (tree, client):
-        assert tree.run("go", timeout=LONG_S).status == "succeeded"
-        tree.submit(Task("go", id="t-2"), "shop/team").result(LONG_S)
-        settle(tree)
-        assert now_of(client)["tasks"] == {"succeeded": 2}
-
-
-def test_restarts_of_the_last_minute_stand_in_the_row_of_a_child_and_of_a_pool() -> None:
-    clock = ManualClock(2000.0)
-    children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="pool", handle=faulty, pool=2)]
-    spec = SupervisorSpec(id="shop", max_restarts=10, children=children)
-    with start(spec, clock=clock) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
-        for path in ("a", "pool#0", "pool#1"):
-            tree.ref(f"shop/{path}").tell(ValueError())
-            settle(tree)
-            clock.advance(25.0)
-        rows = {row["path"]: row["restarted_at"] for row in source.snapshot()["rows"]}
-    assert rows == {"shop": [], "shop/a": [], "shop/pool": [2025.0, 2050.0]}
-
-
 def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> None:
     """[60 groups of 60] A root with many children was one row, and a tree was as large as its first level."""
     groups = [
@@ -183,29 +145,6 @@ def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> 
 
 
 # -- timelines -----------------------------------------------------------------------------------------------
-
-
-def test_a_timeline_has_a_bar_for_an_undo_and_says_which_attempt_has_failed() -> None:
-    def breaks(_: Any) -> None:
-        raise OSError("gone")
-
-    plan = [Subtask("pay", worker="pay"), Subtask("ship", worker="ship", depends_on=["pay"])]
-    children = [
-        WorkerSpec(id="pay", execute=lambda _: "paid", undo=lambda *_: None),
-        WorkerSpec(id="ship", execute=breaks),
-    ]
-    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan(plan), on_failure=[]), children=children)
-    with looked_at(spec) as (tree, client):
-        handle = tree.submit(Task("go", id="t"))
-        eventually(lambda: handle.report is not None)
-
-        bars = bars_of(client, "t")
-        assert [bar for bar in bars if bar[1] in {"running", "undo"} and not bar[0].startswith("(")] == [
-            ("pay", "running", 1, "succeeded"),
-            ("ship", "running", 1, "failed"),
-            ("pay", "undo", 1, "undone"),
-        ]
-        assert client.get("/api/tasks/t").json()["status"] == "failed"
 
 
 def test_a_task_that_was_sent_back_shows_its_rounds_usage_by_worker_and_its_report() -> None:
