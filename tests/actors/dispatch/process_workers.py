@@ -229,6 +229,10 @@ class Shown(actors.Worker):
         self.count += number * times
         return self.count
 
+    def add_later(self, number: int) -> None:
+        """Leave work for itself."""
+        self.actor_ref.proxy().add(number)
+
 
 def by_proxy(message: tuple[str, str]) -> Any:
     """Use the proxy of a path as a user would; what came of it. In any process."""
@@ -337,6 +341,24 @@ def spinning_body(notes: str) -> None:
 async def async_do(message: Any) -> Any:
     """Act on a word, on the loop."""
     return do(message)
+
+
+class Keeper(actors.Worker):
+    """A worker that is sent Refs."""
+
+    def on_receive(self, message: Any) -> Any:
+        match message:
+            case "own ref":
+                return self.actor_ref
+            case ("ask", {"whom": [ref]}, said):
+                return ref.ask(said)
+            case ("tell", {"whom": [ref]}, said):
+                ref.tell(said)
+                return None
+            case ("by proxy", proxy):
+                proxy.n = 3
+                return proxy.total().get(timeout=60)
+        return do(message)
 
 
 class AskingAnswer:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from actors import NotPicklableError, RecursionDetectedError
 from tests.actors.dispatch import process_workers as there
-from tests.actors.dispatch.process_trees import running
+from tests.actors.dispatch.process_trees import running, worker
 from trees import Tree, WorkerSpec
+
+
+@pytest.fixture(name="office")
+def _office() -> Iterator[tuple[Tree, Callable[..., Any]]]:
+    thread, pool = WorkerSpec(id="t", handle=there.do), worker("pool", pool=2)
+    with running(worker(actor=there.Keeper), worker("c", actor=there.Counter), thread, pool) as office:
+        yield office
 
 
 def test_code_there_asks_by_a_ref_that_came_in_a_message(office: tuple[Tree, Callable[..., Any]]) -> None:
