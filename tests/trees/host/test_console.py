@@ -5,7 +5,6 @@ It imports ``trees.host.console``: what a process of another version, or a wrong
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import socket
@@ -20,11 +19,11 @@ from typing import Any
 import pykka
 import pytest
 
-from actors import RestartLimitError, StartError
+from actors import StartError
 from actors.testing import settle
-from tests.support.crew import LONG_S, doomed, faulty, running, shop
+from tests.support.crew import LONG_S, faulty, running, shop
 from tests.support.programs import ran
-from trees import start, start_async
+from trees import start
 from trees.host.console import ConsoleError, ConsoleRequest, ConsoleSource, ask, find
 from trees.observe.operator_events import Operated
 
@@ -124,29 +123,6 @@ def test_a_console_ends_with_its_tree(runtime: Path) -> None:
     assert len(open_then) == 1
     assert sockets(runtime) == []
     assert not [thread for thread in threading.enumerate() if "console" in thread.name]
-
-
-def test_an_async_tree_closes_its_console_too(runtime: Path) -> None:
-    async def main() -> int:
-        async with start_async(shop(), console=True):
-            return len(sockets(runtime))
-
-    open_then = asyncio.run(main())
-
-    assert open_then == 1
-    assert sockets(runtime) == []
-
-
-def test_a_root_that_gave_up_closes_its_console_without_being_stopped(runtime: Path) -> None:
-    with doomed(shop(faulty("ledger"), max_restarts=0), console=True) as tree:
-        tree.ref("shop/ledger").tell("raise OSError")
-        with pytest.raises(RestartLimitError):
-            tree.wait(LONG_S)
-        for thread in threading.enumerate():
-            if thread.name in {"shop-close", "shop-console"}:
-                thread.join(LONG_S)
-
-        assert sockets(runtime) == []
 
 
 def test_a_tree_that_is_stopped_through_pykka_closes_its_console(runtime: Path) -> None:

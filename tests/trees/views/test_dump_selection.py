@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from actors.testing import ManualClock, settle
-from tests.support.attempts import LONG_S
 from trees import (
     Backoff,
     Breaker,
@@ -69,15 +68,6 @@ def test_the_dump_shows_an_open_breaker_and_why_a_subtask_waits_in_the_queue(poo
     assert worker["breaker"] == {"state": "open", "probe_in_s": 12.0}
     (subtask,) = data["top"]["tasks"][0]["subtasks"]
     assert (subtask["status"], subtask["reason"], subtask["probe_in_s"]) == ("queued", "breaker of w open", 12.0)
-
-
-def test_a_closed_breaker_is_no_news_in_the_text() -> None:
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task: 1)])
-    with start(spec) as tree:
-        settle(tree)  # its orchestrator knows its workers
-        assert "breaker" not in tree.dump(verbose=True)
-        (_, worker) = json.loads(tree.dump(format="json"))["top"]["children"]
-        assert worker["breaker"] == {"state": "closed", "probe_in_s": None}
 
 
 def test_a_breaker_whose_cooldown_is_over_is_half_open_before_anything_is_given() -> None:
@@ -160,12 +150,6 @@ def test_a_task_that_does_not_get_on_is_trouble() -> None:
         assert "orchestrator" not in tree.dump(only="troubled")
 
 
-def test_one_that_was_stopped_on_purpose_is_no_trouble() -> None:
-    with start(plant(), clock=ManualClock()) as tree:
-        tree.terminate_child("p/one")
-        assert names(tree.dump(only="troubled")) == ["p", "... and 3 more"]
-
-
 DEPTHS: list[tuple[int | None, list[str]]] = [
     (0, ["p", "... and 3 more"]),
     (1, ["p", "one", "sick", "... and 2 more", "well", "... and 3 more"]),
@@ -194,10 +178,3 @@ def test_a_dump_may_end_at_a_depth(depth: int | None, shown: list[str]) -> None:
 def test_what_is_no_part_of_a_tree_is_refused(ask: Callable[[Tree], str], said: str) -> None:
     with start(plant()) as tree, pytest.raises(ValueError, match=re.escape(said)):
         ask(tree)
-
-
-def test_a_task_that_waits_for_its_turn_is_no_trouble() -> None:
-    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[WorkerSpec(id="w", execute=lambda task: 1)])
-    with start(spec) as tree:
-        tree.run("w", timeout=LONG_S)
-        assert names(tree.dump(only="troubled")) == ["p", "... and 2 more"]

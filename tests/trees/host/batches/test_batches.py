@@ -15,13 +15,8 @@ import pytest
 
 from actors import (
     ActorStoppedError,
-    CallbackRaised,
-    ChildExited,
     ConfigError,
     Context,
-    Event,
-    Failed,
-    MailboxFullError,
     RecursionDetectedError,
     ReplyTimeoutError,
     TreeDownError,
@@ -31,13 +26,10 @@ from actors import (
 )
 from actors.testing import settle
 from trees import (
-    Batch,
     Mailbox,
     StaticPlan,
     Subtask,
     SupervisorSpec,
-    Task,
-    TaskError,
     TaskFailedError,
     Tasks,
     TaskStatus,
@@ -155,24 +147,6 @@ def test_a_crash_over_an_item_restarts_its_siblings_where_the_strategy_says_so()
 # -- what hangs --------------------------------------------------------------------------------------------
 
 
-def test_what_hangs_is_an_error_and_holds_up_nothing_behind_it() -> None:
-    gate = threading.Event()
-
-    def hang(item: int) -> int:
-        if item < 3:
-            gate.wait(PATIENCE_S)
-        return item
-
-    with start(messages(handle=hang, pool=2)) as tree:
-        try:
-            found = dict(tree.map(range(100), "t/w", timeout_s=LIMIT_S))
-        finally:
-            gate.set()
-
-    assert [type(found[item]) for item in range(3)] == [ReplyTimeoutError] * 3
-    assert [found[item] for item in range(3, 100)] == list(range(3, 100))
-
-
 def test_an_async_item_that_hangs_is_cancelled() -> None:
     cancelled: list[int] = []
 
@@ -191,15 +165,6 @@ def test_an_async_item_that_hangs_is_cancelled() -> None:
     assert type(found.pop(0)) is ReplyTimeoutError
     assert found == {item: item for item in range(1, 5)}
     assert cancelled == [0]
-
-
-def test_a_worker_that_handles_another_item_by_now_is_not_replaced() -> None:
-    with start(messages(handle=double)) as tree:
-        ended = list(tree.map(range(3), "t/w", timeout_s=PATIENCE_S))
-        child = tree.child("t/w")
-
-    assert len(ended) == 3
-    assert child.incarnation == 1
 
 
 def test_five_thousand_documents_of_which_some_are_bad_or_hang_are_accounted_for_with_all_defaults() -> None:
@@ -252,19 +217,6 @@ def test_no_more_items_are_given_at_a_time_than_its_target_works_on(
     with start(messages(handle=double, **fields)) as tree:
         for number, _ in enumerate(tree.map(items(), "t/w", max_in_flight=wanted)):
             assert taken - number <= most
-
-
-def test_no_ask_waits_out_its_time_in_a_queue() -> None:
-    """A hundred and twenty items of 50 ms, and 5 s for each: given all at once the last would wait 6 s."""
-
-    def slow(item: int) -> int:
-        threading.Event().wait(0.05)
-        return item
-
-    with start(messages(handle=slow)) as tree:
-        found = dict(tree.map(range(120), "t/w", timeout_s=LIMIT_S, max_in_flight=120))
-
-    assert sum(isinstance(result, Exception) for result in found.values()) == 0
 
 
 def test_tasks_are_given_up_to_the_limit_and_no_further() -> None:
@@ -379,16 +331,6 @@ def test_a_batch_that_has_handed_out_an_error_is_gone_once_it_is_dropped() -> No
         assert (gone(), kept[0]) == (None, 3)
 
 
-def test_the_items_end_and_it_goes_on_saying_so() -> None:
-    with start(messages(handle=double)) as tree:
-        batch = tree.map([1], "t/w")
-
-        assert list(batch) == [(1, 2)]
-        with pytest.raises(StopIteration):
-            next(batch)
-        assert list(tree.map([], "t/w")) == []
-
-
 # -- errors ------------------------------------------------------------------------------------------------
 
 
@@ -404,13 +346,6 @@ def test_with_raise_the_first_error_ends_it() -> None:
 
         assert ended == [(0, 0), (1, 2), (2, 4)]
         assert list(batch) == []
-
-
-def test_an_exception_that_is_returned_is_a_result() -> None:
-    with start(messages(handle=KeyError)) as tree:
-        ((_, result),) = tree.map([1], "t/w", on_error="raise")
-
-    assert isinstance(result, KeyError)
 
 
 def test_what_the_iterator_raises_is_raised_when_all_that_was_taken_is_handed_out() -> None:
@@ -439,21 +374,6 @@ def test_an_item_that_cannot_be_given_is_an_error_of_its_own(kind: str) -> None:
 
 
 _UNFIT: Any = object()
-
-
-def test_a_failed_request_is_no_crash() -> None:
-    exits: list[Event] = []
-
-    def refuse(item: int) -> int:
-        raise Failed("not this one")
-
-    with start(messages(handle=refuse)) as tree:
-        tree.subscribe(exits.append)
-        found = dict(tree.map(range(3), "t/w"))
-        settle(tree)
-
-        assert {type(result) for result in found.values()} == {Failed}
-        assert not any(isinstance(event, ChildExited) for event in exits)
 
 
 # -- the target changes ------------------------------------------------------------------------------------
@@ -491,11 +411,6 @@ def test_a_target_that_is_terminated_answers_each_item_with_that() -> None:
 def test_an_unknown_target_is_an_error_before_anything_is_taken_and_says_what_is_there(to: str, says: str) -> None:
     with start(tasks(execute=work, capabilities={"parsing"})) as tree, pytest.raises(UnknownPathError, match=says):
         tree.map(iter([]), to)
-
-
-def test_a_supervisor_without_an_orchestrator_takes_no_items() -> None:
-    with start(messages(handle=double)) as tree, pytest.raises(TaskError, match="tasks=Tasks"):
-        tree.map([1], "t")
 
 
 @pytest.mark.parametrize("kind", ["a handler", "an executable"])
@@ -537,18 +452,6 @@ def test_a_worker_is_told_the_item_as_text_and_gets_it_as_input() -> None:
         ['{"page": 3}', {"item": {"page": 3}, "page": 3}],
         ["[1, 2]", {"item": [1, 2]}],
     ]
-
-
-def test_an_item_that_is_a_task_is_given_as_it_is() -> None:
-    def show(task: Subtask, context: Context) -> list[Any]:
-        return [str(task), context.inputs]
-
-    with start(tasks(execute=show)) as tree:
-        ((task, result),) = tree.map([Task("look", inputs={"at": 1}, id="mine")], "w")
-
-        assert task.id == "mine"
-        assert result == ["look", {"at": 1}]
-        assert tree.task("mine").status is TaskStatus.SUCCEEDED
 
 
 def test_a_team_gets_a_task_for_each_item_and_its_output_is_the_result() -> None:
@@ -601,21 +504,6 @@ def test_progress_is_told_after_each_item_how_many_of_how_many(known: bool) -> N
     assert alone == [1, 2, 3, 4]
 
 
-def test_a_progress_that_raises_costs_no_item_and_is_reported_once() -> None:
-    heard: list[Event] = []
-
-    def fail(done: int, total: int | None) -> None:
-        raise ZeroDivisionError
-
-    with start(messages(handle=double)) as tree:
-        tree.subscribe(heard.append)
-        found = list(tree.map(range(5), "t/w", progress=fail))
-        settle(tree)
-
-    assert len(found) == 5
-    assert sum(isinstance(event, CallbackRaised) for event in heard) == 1
-
-
 async def awaits(*_: object) -> None:
     """Nothing that anybody would await."""
 
@@ -641,35 +529,6 @@ def test_wrong_arguments_are_refused_before_anything_is_given(
     arguments: dict[str, Any] = {"items": [1], "to": "t/w"} | wrong
     with start(messages(handle=double)) as tree, pytest.raises(error, match=says):
         tree.map(**arguments)
-
-
-def test_a_full_mailbox_is_the_error_of_the_item_that_met_it() -> None:
-    gate, entered = threading.Event(), threading.Event()
-
-    def hold(item: int) -> int:
-        entered.set()
-        gate.wait(PATIENCE_S)
-        return item
-
-    spec = messages(handle=hold, mailbox=Mailbox(capacity=1, overflow="reject"))
-    with start(spec) as tree:
-        tree.ref("t/w").tell(0)
-        entered.wait(PATIENCE_S)
-        tree.ref("t/w").tell(0)
-        ((_, result),) = tree.map([1], "t/w")
-        gate.set()
-
-    assert isinstance(result, MailboxFullError)
-
-
-def test_a_batch_says_what_it_is() -> None:
-    with start(messages(handle=double)) as tree:
-        batch = tree.map([1, 2], "t/w")
-        next(batch)
-
-        assert repr(batch) == "<Batch t/w 1 of 2 done, 0 under way>"
-        assert isinstance(batch, Batch)
-        batch.close()
 
 
 @pytest.mark.parametrize("to", ["b", "t/b", "bees"])
