@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -42,10 +43,6 @@ from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
 from trees.store import Keep, MemoryStore, open_store
 from trees.store.retention import Durability
-
-if TYPE_CHECKING:
-    from trees.observe.alert_notifier import AlertNotifier
-    from trees.observe.web.web_server import WebServer
 
 OPEN_S: Final = 5.0
 """Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has."""
@@ -140,7 +137,7 @@ def start_async(
 
 
 class _Launch:
-    """A tree on its way up, and what is to be closed where it does not get there.
+    """A tree on its way up, and what is to be closed if it does not get there.
 
     Its console is open from the beginning: it shows what a start waits for.
     """
@@ -154,56 +151,67 @@ class _Launch:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
         self._built = build(spec)  # here: it may look into a module that is just being imported on this thread
-        for path in _elsewhere_in(self._built, spec.id):
+        for path in _in_processes(self._built, spec.id):
             refuse_while_importing(path)  # before a store or a port, which the tree of the host has, is asked for
         self._options = options
         self._store: Store | None = None
         self._console: Console | None = None
-        self._page: WebServer | None = None
-        self._notifier: AlertNotifier | None = None
         self._tree: Tree | None = None
-        """The tree, once whatever it needs is open."""
-
-    @property
-    def root_id(self) -> str:
-        """Id of the root."""
-        return self._spec.id
+        """The tree, once everything it needs is open."""
 
     def run(self) -> Tree:
-        """Start it, and wait until it is up.
+        """Start the tree on a thread of its own, and wait until it is up.
 
-        All of it is done on a thread of its own. Ctrl-C may interrupt this one anywhere, so also half-way through: a
-        root that has half begun never ends, and a store that has half opened stays locked.
+        Ctrl-C may interrupt this thread anywhere, also half-way through a step, and a store that is half open stays
+        locked. So the steps are done on the other thread, and an interrupted start stops what they have begun.
         """
-        made, first = Reply(), dict[str, str]()
+        made = Reply()
 
-        def make() -> None:
-            if first.setdefault("is", "make") == "make":
-                _answer(made, self._begun)
+        def make() -> Reply:
+            self.tree(self.open())
+            return self.begin()
 
         def undo() -> None:
-            if first.setdefault("is", "undo") == "undo":
-                return  # one step of C: nothing was opened, and nothing will be
             if not made.wait(OPEN_S):
                 made.when_done(self._stop)
             elif (ended := self._stop()) is not None:
                 ended.wait(None)
 
         with self.undone_by(undo):
-            in_background(f"{self.root_id}-start", make)
+            in_background(f"{self._spec.id}-start", partial(_answer, made, make))
             begun: Reply = made.get()
             begun.get()
         assert self._tree is not None  # noqa: S101 - it is up
         return self._tree
 
+    async def arun(self) -> Tree:
+        """Start the tree on an event loop, which its store does not hold up while it opens."""
+        tree = self.tree(await self._opened() if self._owns_store else self.open())
+        stop = system_of(tree).stop
+        with self.undone_by(stop):
+            try:
+                await self.begin()
+            except asyncio.CancelledError:
+                # As Ctrl-C in ``run``: a host that ends its program now would cut off what is still being stopped.
+                # Cancelled once more, nobody waits, and the stop goes on.
+                await stop()
+                raise
+        return tree
+
+    async def _opened(self) -> Store:
+        """Open the store on a thread of its own."""
+        opened = Reply()
+        in_background(f"{self._spec.id}-store", partial(_answer, opened, self.open))
+        try:
+            store: Store = await opened
+        except BaseException:  # cancelled: what is opened nevertheless is closed again
+            opened.when_done(self.close)
+            raise
+        return store
+
     def _stop(self) -> Reply | None:
         """Stop the tree; completed when nothing of it runs any more. None: there is none, and nothing is open."""
         return None if self._tree is None else system_of(self._tree).stop()
-
-    def _begun(self) -> Reply:
-        """Open all there is to open, and begin."""
-        self.tree(self.open())
-        return self.begin()
 
     @contextmanager
     def undone_by(self, stop: Callable[[], object]) -> Iterator[None]:
@@ -218,24 +226,20 @@ class _Launch:
             raise
 
     @property
-    def waits(self) -> bool:
-        """True if opening its store may take a while."""
+    def _owns_store(self) -> bool:
+        """True if the store is opened here, which may take a while, and is closed with the tree."""
         return isinstance(self._options.store, str)
 
     def open(self) -> Store:
         """Open its console, and its store."""
-        options = self._options
+        options, root = self._options, self._spec.id
         if options.console:
-            self._console = Console(self.root_id)
+            self._console = Console(root)
         if options.store is None:
             return MemoryStore(options.keep)
         try:
             self._store = open_store(
-                options.store,
-                root=self._spec.id,
-                durability=options.durability,
-                keep=options.keep,
-                opened=options.ha is None,
+                options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
             )
         except BaseException as error:
             self.close()
@@ -246,7 +250,7 @@ class _Launch:
         return self._store
 
     def tree(self, store: Store) -> Tree:
-        """Build it on an open store; from here on its end closes what is open."""
+        """Build the tree on an open store; from here on its end closes what is open."""
         options, system = self._options, None
         try:
             system = System(
@@ -262,48 +266,50 @@ class _Launch:
             )
             attach(system, store)
             require_alone(system, store)
-            keeper = None
-            self.begin = system.start
-            if options.ha is None:
-                bind(system, store, self._spec, close=self.waits)
-            else:
-
-                def connect(lost: Callable[[StoreError], None]) -> None:
-                    bind(system, store, self._spec, close=False, lost=lost)
-
-                keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
-                self.begin = keeper.start
-            tree = self._tree = Tree(self._spec, system, Leadership(system, keeper), self._console)
+            tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
             if options.web is not None:
-                self._page = tree.serve_page(options.web)
-                print(f"{self._spec.id}: its page is at {self._page.url}", file=sys.stderr)  # noqa: T201
+                page = tree.serve_page(options.web)
+                print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
             if options.alerts:
-                self._notifier = tree.watch_alerts(options.alerts)
+                tree.watch_alerts(options.alerts)
         except BaseException:
-            self._tree = None
             if system is not None:
                 living_trees.LIVING.discard(system)
             self.close()
+            self._tree = None
             raise
         return tree
 
+    def _leadership(self, system: System, store: Store) -> Leadership:
+        """Bring system and store together: at once, or once this process leads."""
+        options = self._options
+        if options.ha is None:
+            self.begin = system.start
+            bind(system, store, self._spec, close=self._owns_store)
+            return Leadership(system, None)
+
+        def connect(lost: Callable[[StoreError], None]) -> None:
+            bind(system, store, self._spec, close=False, lost=lost)
+
+        keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
+        self.begin = keeper.start
+        return Leadership(system, keeper)
+
     def _stop_showing(self) -> None:
-        """End whatever shows the tree to people."""
-        if self._page is not None:
-            self._page.stop()
-        if self._notifier is not None:
-            self._notifier.stop()
+        """End what shows the tree to people."""
+        if self._tree is not None:
+            self._tree._close()  # noqa: SLF001 - of the same room
         if self._console is not None:
             self._console.close()
 
     def close(self) -> None:
         """Let go of everything: there will be no tree."""
         self._stop_showing()
-        if self._store is not None and self.waits:
+        if self._store is not None and self._owns_store:
             close_store(self._store)
 
 
-def _elsewhere_in(spec: ChildSpec, path: str) -> Iterator[str]:
+def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
     """Yield the paths of all workers that run in processes."""
     recipe = spec.recipe
     if isinstance(recipe, WorkerRecipe):
@@ -311,7 +317,15 @@ def _elsewhere_in(spec: ChildSpec, path: str) -> Iterator[str]:
             yield path
         return
     for child in recipe.children:
-        yield from _elsewhere_in(child, f"{path}/{child.id}")
+        yield from _in_processes(child, f"{path}/{child.id}")
+
+
+def _answer(reply: Reply, function: Callable[[], object]) -> None:
+    """Complete a reply with what a function returns or raises."""
+    try:
+        reply.complete(function())
+    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+        reply.fail(error)
 
 
 class Starting:
@@ -323,7 +337,7 @@ class Starting:
         self._tree: Tree | None = None
 
     def __await__(self) -> Generator[Any, None, Tree]:
-        return self._start().__await__()
+        return _Launch(self._spec, self._options).arun().__await__()
 
     if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
 
@@ -334,7 +348,7 @@ class Starting:
             """Never called: it was not entered."""
 
     async def __aenter__(self) -> Tree:
-        self._tree = await self._start()
+        self._tree = await _Launch(self._spec, self._options).arun()
         return self._tree
 
     async def __aexit__(
@@ -342,37 +356,3 @@ class Starting:
     ) -> None:
         if self._tree is not None:
             await self._tree.__aexit__(kind, error, frames)
-
-    async def _start(self) -> Tree:
-        launch = _Launch(self._spec, self._options)
-        store = await _elsewhere(f"{launch.root_id}-store", launch) if launch.waits else launch.open()
-        tree = launch.tree(store)
-        stop = system_of(tree).stop
-        with launch.undone_by(stop):
-            try:
-                await launch.begin()
-            except asyncio.CancelledError:
-                # As Ctrl-C in ``start``: a host that ends its program now would cut off what is still being stopped.
-                # Cancelled once more, nobody waits, and the stop goes on.
-                await stop()
-                raise
-        return tree
-
-
-async def _elsewhere(name: str, launch: _Launch) -> Store:
-    """Open the store on a thread of its own."""
-    opened = Reply()
-    in_background(name, lambda: _answer(opened, launch.open))
-    try:
-        store: Store = await opened
-    except BaseException:  # cancelled: what is opened nevertheless is closed again
-        opened.when_done(launch.close)
-        raise
-    return store
-
-
-def _answer(reply: Reply, function: Callable[[], object]) -> None:
-    try:
-        reply.complete(function())
-    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
-        reply.fail(error)

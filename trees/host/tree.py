@@ -216,7 +216,7 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
         return in_order
 
     def _close(self) -> None:
-        """Close what shows the tree."""
+        """Close what shows the tree: its console, its pages and its alerts."""
         while self._closing:
             self._closing.pop()()
 
