@@ -36,6 +36,12 @@ _TWO_HALVES: Final = (
 )
 
 
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Limit of a value (an input, a result, a step, a state): bytes of its JSON in UTF-8."""
+_PIECE: Final = 1_000
+"""Items of a list that are worked on in one step of C, which no other thread can interrupt."""
+
+
 class LostInJsonError(ValueError):
     """A value would not be read back as it was written.
 
@@ -68,13 +74,48 @@ def json_form(value: object, *, exclude_none: bool = False) -> Any:
     """
     form = partial(to_jsonable_python, exclude_none=exclude_none, fallback=_plain_number)
     try:
-        made = form(value)
+        made = _in_pieces(value, form)
     except ValueError as error:  # PydanticSerializationError is one
         raise_interrupt(error)
         made = _by_hand(value, "", form)
         if _has_objects(made):  # an iterator, which pydantic has used up
             raise
     return _kept(value, made, partial(to_json, exclude_none=exclude_none, fallback=_plain_number))
+
+
+def _in_pieces(value: Any, form: Callable[[object], Any]) -> Any:
+    """Make the JSON of a value, a long list in pieces; also of a dict of long lists."""
+    if type(value) is list and len(value) > _PIECE:
+        return [made for at in range(0, len(value), _PIECE) for made in form(value[at : at + _PIECE])]
+    if type(value) is dict and any(type(each) is list and len(each) > _PIECE for each in value.values()):
+        keys = form(dict.fromkeys(value))
+        return dict(zip(keys, (_in_pieces(each, form) for each in value.values()), strict=True))
+    return form(value)
+
+
+def require_size(value: object) -> None:
+    """Refuse a value, which is JSON, that is larger than what is kept.
+
+    Raises:
+        ValueError: it is more than ``MOST_BYTES`` as JSON.
+    """
+    size = _size(value)
+    if size > MOST_BYTES:
+        limit = f"{MOST_BYTES // 1024**2} MB"
+        what = f"it is {size / 1024**2:,.1f} MB of JSON, and a value has at most {limit}"
+        raise ValueError(f"{what}. Keep it elsewhere, and give its address")
+
+
+def _size(value: Any) -> int:
+    """Bytes of a value as JSON."""
+    if type(value) is list and len(value) > _PIECE:
+        return sum(_size(value[at : at + _PIECE]) for at in range(0, len(value), _PIECE))
+    if type(value) is dict:
+        return 2 + sum(_size(key) + _size(each) + 2 for key, each in value.items())
+    try:
+        return len(to_json(value))
+    except ValueError:  # half a character
+        return len(json.dumps(value))
 
 
 def _plain_number(value: Any) -> object:

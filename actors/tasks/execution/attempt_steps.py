@@ -72,12 +72,12 @@ from actors.messaging.reply import Reply
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.stored_form import of_size
 from actors.tasks.journal.kept_steps import step_key
 from actors.tasks.model.outcome import Done, InvalidResultError, name_of
 from actors.tasks.model.shared_values import SMALL_CHARS, copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.usage import Usage, usage_of
-from actors.tasks.model.write_checks import require_length
 from actors.validation.json_form import LostInJsonError, json_form
 from actors.validation.validation_messages import not_json_phrase
 
@@ -390,9 +390,4 @@ def _as_json(step: Step, result: Any) -> Any:
 
 def _long_as_json(step: Step, result: Any) -> Any:
     """As ``_as_json``, of a result that may be of any length."""
-    value = _as_json(step, result)
-    try:
-        require_length(value)
-    except ValueError as error:
-        raise InvalidResultError(f"the result of step {step.call.name!r} cannot be recorded: {error}") from None
-    return value
+    return of_size(_as_json(step, result), f"the result of step {step.call.name!r}")

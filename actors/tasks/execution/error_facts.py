@@ -35,9 +35,8 @@ from actors.tasks.model.task_errors import (
     TaskFailedError,
     TeamFailedError,
 )
-from actors.tasks.model.write_checks import require_length
 from actors.validation.field_types import MAX_SECONDS
-from actors.validation.json_form import LostInJsonError, json_form
+from actors.validation.json_form import LostInJsonError, json_form, require_size
 
 
 class _Neutral(Enum):
@@ -88,7 +87,7 @@ def _error_facts(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PL
         counts = for_good is not FailureKind.RECURSION and _says_something_of_the_worker(error)
         return Failure(for_good, error, retryable=False, counts=counts)
     if isinstance(error, InvalidResultError):
-        return Failure(FailureKind.INVALID, error)
+        return Failure(FailureKind.INVALID, error, retryable=bool(error.retryable))
     if crashed:
         return Failure(FailureKind.CRASHED, error, counts=True)
     if isinstance(error, NoCapableWorkerError):
@@ -115,7 +114,7 @@ def _escalated(error: Escalated) -> Failure:
     question: object = error.question
     try:
         state = None if error.state is None else json_form(error.state)
-        require_length(state)
+        require_size(state)
     except (PydanticSerializationError, ValueError, RecursionError) as broken:
         what = f"Escalated(state=...) cannot be kept: a {name_of(error.state)} is given, and it takes JSON"
         if type(broken) in {ValueError, LostInJsonError}:

@@ -27,15 +27,13 @@ from actors.tasks.execution.context import Context, unpack
 from actors.tasks.execution.error_facts import UnreadableError, error_facts
 from actors.tasks.execution.limited_code import RESULTS_CLASS, LimitedCode
 from actors.tasks.execution.off_loop import off_loop
-from actors.tasks.execution.stored_form import stored_form
-from actors.tasks.model import write_checks
+from actors.tasks.execution.stored_form import of_size, stored_form
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import MOST_CHARS, Done, InvalidResultError, plain_text
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import SMALL_CHARS, is_plain, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.work import Work
-from actors.tasks.model.write_checks import require_length
 from actors.tasks.results.tokens import tokens_of
 from actors.validation.json_form import LostInJsonError, is_whole, json_form_as
 from actors.validation.validation_messages import not_json_phrase, type_phrase
@@ -168,8 +166,6 @@ def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:
 
 def _is_kept_as_it_is(text: str) -> bool:
     """True where a moment shows that a text can be kept, and is read back as it is written."""
-    if text.isascii():
-        return len(text) <= write_checks.MOST_CHARACTERS
     return len(text) <= SMALL_CHARS and is_whole(text)
 
 
@@ -187,16 +183,12 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     adapter = attempt.spec.adapter
     if adapter is not None:
         with LimitedCode(attempt, "output="):
-            result = _validated(adapter, result)
+            result = of_size(_validated(adapter, result), "the result")
     elif is_plain(result):
         result = stored_form(result)
     else:  # serializers of its class may run
         with LimitedCode(attempt, RESULTS_CLASS):
             result = stored_form(result)
-    try:
-        require_length(result)
-    except ValueError as error:
-        raise InvalidResultError(f"the result cannot be stored: {error}") from None
     count = attempt.owner.count_tokens
     if count is not None:
         with LimitedCode(attempt, "count_tokens="):

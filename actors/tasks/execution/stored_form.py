@@ -6,18 +6,33 @@ import inspect
 from typing import Any
 
 from actors.tasks.model.outcome import InvalidResultError
-from actors.validation.json_form import json_form
+from actors.tasks.model.shared_values import is_small
+from actors.validation.json_form import json_form, require_size
 from actors.validation.validation_messages import not_json_phrase
+
+
+def of_size(value: Any, what: str) -> Any:
+    """Return a value that is JSON and small enough to be kept.
+
+    Raises:
+        InvalidResultError: it is too large, and will be the next time: nobody tries again.
+    """
+    if not is_small(value):
+        try:
+            require_size(value)
+        except ValueError as error:
+            raise InvalidResultError(f"{what} cannot be kept: {error}", retryable=False) from None
+    return value
 
 
 def stored_form(result: Any) -> Any:
     """Return a result as JSON. Code of the user's may run here.
 
     Raises:
-        InvalidResultError: it has no such form.
+        InvalidResultError: it has no such form, or is too large.
     """
     try:
-        return json_form(result)
+        return of_size(json_form(result), "the result")
     except (ValueError, RecursionError) as error:
         if inspect.iscoroutine(result):
             result.close()  # else it complains that nobody has awaited it

@@ -15,9 +15,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from actors.tasks.model.ladder_record import RecordedLadder
+from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
-from actors.validation.json_form import LostInJsonError, NotJsonError, json_form
+from actors.validation.json_form import LostInJsonError, NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
 
@@ -109,7 +110,19 @@ def _as_json(value: object) -> object:
         raise validation_error(f"hold {not_json_phrase(value, error)} and cannot be kept as JSON", hint) from error
 
 
-Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_json)]
+def _as_inputs(value: object) -> object:
+    """Inputs in the form in which they are kept, each small enough for that."""
+    found = _as_json(value)
+    if isinstance(found, dict) and not is_small(found):
+        for name, each in found.items():
+            try:
+                require_size(each)
+            except ValueError as error:
+                raise validation_error(f"[{name!r}] cannot be kept: {error}", "") from None
+    return found
+
+
+Inputs: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_inputs)]
 
 METADATA_CHARS: Final = 4_096
 """Limit of metadata, in characters of JSON: each event of a task carries it."""

@@ -3,8 +3,8 @@
 Comes in: a record that is about to be applied. Goes out: the same, or a ``TypeError`` that names the field. A reader
 refuses a field that is not of the type that is declared for it (``actors.tasks.journal.codec``), and then the whole
 journal is damaged; so the same declarations are asked before. What a field without a type holds (results, answers) has
-its form from ``actors.tasks.execution.run_attempt``, which also says how long it may be (``require_length``). What
-every record is given where it is made (``OF_RECORDING``) is not looked at.
+its form and its size from where it comes from (``actors.validation.json_form``). What every record is given where it is
+made (``OF_RECORDING``) is not looked at.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from actors.model.event_dict import kept_fields
 from actors.model.events import Event, require_journalled
 
 E = TypeVar("E", bound=Event)
-MOST_CHARACTERS: Final = 128 * 1024 * 1024
-"""Limit of one value. As JSON it may be six times as long, and has to be in memory as a whole a few times."""
 _ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 OF_RECORDING: Final = frozenset({"path", "task", "seq", "queued_s", "ran_s"})
 """Fields that ``Recording.emit`` fills in, with ids that were checked, numbers of its own, and parts of ``at``."""
@@ -61,35 +59,6 @@ def _require(record: Event, fields_of: _Fields) -> None:
 def _unreadable(record: Event, name: str) -> TypeError:
     kind = type(getattr(record, name)).__name__
     return TypeError(f"{type(record).__name__}.{name} is a {kind}, which could not be read back")
-
-
-def require_length(value: object) -> None:
-    """A value is not longer than what a store takes.
-
-    Raises:
-        ValueError: it is.
-    """
-    if _length(value, MOST_CHARACTERS) > MOST_CHARACTERS:
-        message = f"it is longer than {MOST_CHARACTERS:,} characters, which is more than is kept. Keep it elsewhere"
-        raise ValueError(message)
-
-
-def _length(value: object, most: int) -> int:
-    """How many characters of text there are, or more than ``most``."""
-    if type(value) is str:
-        return len(value)
-    total, left = 0, [value]
-    while left and total <= most:
-        each = left.pop()
-        if isinstance(each, str):
-            total += len(each)
-        elif isinstance(each, dict):
-            left += each
-            left += each.values()
-        elif isinstance(each, (list, tuple)):
-            total += len(each)
-            left += each
-    return total
 
 
 class _Form:

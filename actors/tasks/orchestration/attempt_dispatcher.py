@@ -96,8 +96,6 @@ class AttemptDispatcher:
             if parts.queue.is_paused(node):
                 continue
             is_failure = isinstance(served, Failure)
-            if not is_failure and parts.queue.unsettled.must_wait(state.id, node):
-                continue
             if node.losses and suspects.must_wait(node.losses, node, partial(parts.queue.requeue, state, node)):
                 continue
             if is_failure:

@@ -46,7 +46,7 @@ class FollowUpHandlers:
             FollowUp.QUEUE: to.queue.push,
             FollowUp.ADOPT: to.handoff.adopt,
             FollowUp.WAIT: self._wait,
-            FollowUp.HOLD: to.results.cache.hold,
+            FollowUp.HOLD: to.results.hold,
             FollowUp.ANSWER: self.tell_result,
             FollowUp.SKIP: self._skip,
             FollowUp.LIMIT: to.questions.limit,
@@ -100,7 +100,7 @@ class FollowUpHandlers:
         result: dict[str, Any] = {}
         error: SubtaskFailedError | None = None
         if node.status is SUCCEEDED:
-            result = self.parts.results.one(state, node)
+            result = self.parts.results.of(state, (node.id,))
         else:
             text = f"cancelled: {node.error}" if node.status is SubtaskStatus.CANCELLED else node.error
             error = SubtaskFailedError(state.id, node.id, text, node.kind)

@@ -79,7 +79,7 @@ class AttemptHandoff:
         ask = core.runtime.asks.get(node.ask) if node.ask is not None else None
         variables = ask.variables if ask is not None else None  # else those of its task
         team = core.runtime.attempt_of(state) if state.parent is not None else None
-        results = self._parts.results.cache.results(state, spec.depends_on) if spec.depends_on else {}
+        results = self._parts.results.of(state, spec.depends_on) if spec.depends_on else {}
         values = ContextValues(
             goal if team is None else team.spec.values.goal,
             node.attempt,
@@ -122,7 +122,7 @@ class AttemptHandoff:
         """Facts about what was done before: by this subtask, and where its team was sent back by the team, too."""
         own, so_far = NO_REVISION, node.revisions
         if not node.is_new:
-            previous = self._parts.results.cache.last_result(state, node)
+            previous = node.value
             answers = tuple(answer_of(each.answer, each.value) for each in so_far.answers)
             asked_with = self._parts.results.asked_with(state, node.state_for(entry.id))
             work = work_of(previous, asked_with)

@@ -239,4 +239,3 @@ class TaskLifecycle:
         self._unwatch(state)
         self._stages.forget(state)
         self._later.tell_end(state)
-        self._results.cache.forget(state)

@@ -71,7 +71,7 @@ class OrchestratorPort:
         """States of the tasks that are not finished."""
         self.context_tokens = settings.context_tokens
         """Tokens that what an attempt sees may be worth in a prompt."""
-        self.reports = ReportCache(settings.context_tokens)
+        self.reports = ReportCache()
         """Reports of finished tasks, the newest ones; others are made again from their journals."""
         self._unshown: set[str] = set()
         """Tasks that have ended and are being finished: nobody is shown their end yet. Only ``keep`` changes it."""

@@ -70,7 +70,7 @@ def parts_of(core: OrchestratorCore) -> Parts:
     recording = Recording(core, handlers.follow)
     queue, team_calls = SubtaskQueue(core), TeamCalls(core)
     control = AttemptControl(core, team_calls)
-    results = TaskResults(core.port, queue.settle)
+    results = TaskResults(core.port)
     turns = Turns(core, recording, control.end)
     stages = TaskStages(core.port, recording, turns, results, control, handlers.advance)
     lifecycle = TaskLifecycle(core, recording, queue, control, results, stages, handlers)

@@ -21,6 +21,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptSpec, Role
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.journal.dropped import changed, lacking
 from actors.tasks.journal.reporting import total_usage
@@ -52,7 +53,6 @@ from actors.tasks.recovery.next_step import Step, planned_results
 from actors.tasks.recovery.stage_ends import Checked, Unreadable, unreadable
 from actors.tasks.results.review import as_verdict
 from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
-from actors.validation.json_form import json_form
 
 if TYPE_CHECKING:
     from actors.tasks.orchestration.attempt_control import AttemptControl
@@ -204,7 +204,7 @@ class TaskStages:
             self._record(state, stage_ends.combined(combined, NO_USAGE))
         else:
             code = code_of(synthesizer, "combine", state.stage.feedback, notes=notes_of(state, args[1]))
-            self._run(state, "combine", code, args, lambda said: json_form(code.read(said)))
+            self._run(state, "combine", code, args, lambda said: stored_form(code.read(said)))
 
     # -- running one ---------------------------------------------------------------------------------------
 

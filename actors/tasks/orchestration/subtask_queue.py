@@ -7,15 +7,12 @@ A place is not lost by what is put back (``tickets``). Which of those that wait 
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.tasks.model.task import QUEUED
-from actors.tasks.orchestration.messages import TimerFired
 from actors.tasks.orchestration.waits_of_teams import look_again, look_below
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue
 from actors.tasks.scheduling.selection import lane_of, put_off
-from actors.tasks.scheduling.unsettled import Unsettled
 
 if TYPE_CHECKING:
     from actors.tasks.journal.subtask_state import SubtaskState
@@ -32,7 +29,6 @@ class SubtaskQueue:
         self.ready: ReadyQueue[tuple[TaskState, SubtaskState]] = ReadyQueue(core.settings.age_s)
         self.tickets: dict[SubtaskState, object] = {}
         """Places in the queue, or the last ones, so that what is put back does not lose its age."""
-        self.unsettled: Unsettled[SubtaskState] = Unsettled()
         self.left: set[SubtaskState] = set()
         """Subtasks of tasks of which nothing more begins here."""
         self._paused: set[SubtaskState] = set()
@@ -101,8 +97,8 @@ class SubtaskQueue:
         return put_off(self._core.workers, lane_of(state, node, self._core.path), self._core.time())
 
     def is_put_off(self, node: SubtaskState) -> bool:
-        """True if it could run, and waits: for another suspect of killing processes, the store, or the next process."""
-        return self._core.suspects.has(node) or self.unsettled.has(node) or node in self.left or self.is_paused(node)
+        """True if it could run, and waits: for another suspect of killing processes, or the next process."""
+        return self._core.suspects.has(node) or node in self.left or self.is_paused(node)
 
     def pause(self, state: TaskState, node: SubtaskState) -> None:
         """Have one that was cut off wait a moment: the group of its worker is being restarted, which may take long."""
@@ -117,15 +113,3 @@ class SubtaskQueue:
     def _go_on(self, state: TaskState, node: SubtaskState) -> None:
         self._paused.discard(node)
         self.requeue(state, node)
-
-    def settle(self, state: TaskState) -> None:
-        """A result is large: choose nobody for what follows from it before it is written."""
-        core = self._core
-        if core.runtime.durable is not None:
-            self.unsettled.begin(state.id)
-            message = TimerFired(core.incarnation, partial(self._settled, state), state.id)
-            core.act(state.id, core.port.post, message)
-
-    def _settled(self, state: TaskState) -> None:
-        for node in self.unsettled.end(state.id):
-            self.requeue(state, node)

@@ -1,6 +1,7 @@
 """Results of a task for those who need them: attempts, reviewers, synthesizers, undos, and the report.
 
-Most are held (``actors.tasks.results.result_cache``); others are read again from the journal.
+With a store that outlives the process, a result that is not small stays there: a ``Dropped`` stands in its place, and
+it is fetched for the effect that needs it (``actors.tasks.orchestration.fetching``). Nobody changes a result.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.packing import Note, Notes
+from actors.tasks.journal.dropped import Dropped, NotHeld
+from actors.tasks.model.shared_values import is_small
+from actors.tasks.model.task import SUCCEEDED
 from actors.tasks.recovery.next_step import StageFacts, planned_results
-from actors.tasks.results.result_cache import ResultCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
-    from actors.tasks.journal.effect_record import EffectRecord
     from actors.tasks.journal.kept_steps import KeptSteps
     from actors.tasks.journal.subtask_state import SubtaskState
     from actors.tasks.journal.task_state import TaskState
@@ -26,18 +28,22 @@ if TYPE_CHECKING:
 class TaskResults:
     """Results of the tasks of one orchestrator."""
 
-    def __init__(self, port: OrchestratorPort, settle: Callable[[TaskState], object]) -> None:
-        """Make them for one incarnation; ``settle`` is called where a result takes a store longer than a moment."""
+    def __init__(self, port: OrchestratorPort) -> None:
         self._port = port
-        self.cache = ResultCache(port.settings.context_tokens, port.runtime.outline, settle)
 
-    def one(self, state: TaskState, node: SubtaskState) -> dict[str, Any]:
-        """Return the result of a subtask that has succeeded, under its id."""
-        return self.cache.results(state, [node.id])
+    def hold(self, state: TaskState, node: SubtaskState) -> None:
+        """Leave a new result, whose record was just made, in the store if it is not small."""
+        value = node.value
+        if self._port.runtime.durable is None or isinstance(value, NotHeld) or is_small(value):
+            return
+        node.value = Dropped(state.id, state.events - 1)
+        for act in (node.acts or ())[-1:]:
+            if act.result is value:
+                act.result = node.value
 
-    def of(self, state: TaskState, ids: Sequence[str]) -> dict[str, Any]:
+    def of(self, state: TaskState, ids: Iterable[str]) -> dict[str, Any]:
         """Return the results of these subtasks, those that there are."""
-        return self.cache.results(state, ids) if ids else {}
+        return {id_: node.value for id_ in ids if (node := state.nodes[id_]).status is SUCCEEDED}
 
     def all(self, state: TaskState) -> dict[str, Any]:
         """Return the results of the plan."""
@@ -56,10 +62,6 @@ class TaskResults:
         found = {key: records[step.record - first].value for key, step in kept.by_key.items()}
         own = [key for key, step in kept.by_key.items() if not step.is_of_subtask] if kept.was_put_off else ()
         return KnownSteps({key: step.fingerprint for key, step in kept.by_key.items()}, found, frozenset(own))
-
-    def of_act(self, state: TaskState, node: SubtaskState, act: EffectRecord) -> Any:
-        """Return the result for an undo to undo; None where it is not known."""
-        return self.cache.result_of(state, node, act) if act.done else None
 
     def facts(self, state: TaskState, *, is_busy: bool = False) -> StageFacts:
         """Return the facts that decide what is next for a task."""

@@ -245,7 +245,7 @@ class UndoDispatch:
         core = self._core
         doer = how.id if isinstance(how, RegistryEntry) else act.worker
         is_by_team = isinstance(how, RegistryEntry) and how.is_team
-        result = self._parts.results.of_act(state, node, act)
+        result = act.result if act.done else None
         asked_with = self._parts.results.asked_with(state, node.state_for(act.worker, undoing=True))
         values = ContextValues(
             state.task.goal,

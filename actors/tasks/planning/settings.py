@@ -106,7 +106,7 @@ class Tasks(SpecModel, frozen=True):
     """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, ``count_tokens``,
     the validators of ``output=`` and the serializers of a result. ``None``: no limit."""
     count_tokens: Callable[[str], int] | None = None
-    """``count_tokens(text) -> tokens``. ``None``: an estimate that needs no vocabulary."""
+    """``count_tokens(text) -> tokens``, of each result: ``SubtaskSucceeded.tokens``. ``None``: they are not counted."""
 
 
 def ladder_of_teams(settings: Tasks) -> Ladder:

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
 
-from actors.tasks.model.shared_values import SMALL_CHARS, is_small
-
-SHORT = 64
-"""Characters: a text of at most so many is worth a token for each four of them, and one more."""
 _WHOLE = 4096
 """Characters; so much of a text is counted and not sampled."""
 _SAMPLE = 256
@@ -24,10 +19,6 @@ _SAMPLE = 256
 _SHARE = 16
 """After ``_WHOLE`` one sample speaks for as much as a sixteenth of all that stands before it."""
 
-_DEPTH = 4
-"""Depth of large values in large values: below that each entry counts as one token."""
-_PARTS = 64
-"""Sample size: so many entries of a large dict or list stand for all of them."""
 
 _DENSE = r"\u0370-\u03ff\u0530-\u05ff\u0700-\u1fff\u2e80-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 """Greek, Hebrew, Indic, Chinese, Japanese, Korean: about one token a character."""
@@ -72,55 +63,15 @@ def estimate_tokens(text: str) -> int:
     return round(total)
 
 
-def tokens_of_short(texts: dict[str, Any]) -> int | None:
-    """Rough number of tokens of short texts and their names; None where one of them is no text, or is long.
-
-    Most results are short, and a task may have thousands of them.
-    """
-    values = texts.values()
-    if set(map(type, values)) != {str} or max(map(len, values)) > SHORT:
-        return None
-    return (sum(map(len, texts)) + sum(map(len, values))) // 4 + len(texts)
-
-
-def tokens_of(value: Any, count: Callable[[str], int] = estimate_tokens) -> int:
-    """How many tokens a JSON value is worth: a text as it is, anything else as JSON.
-
-    The estimate of this module looks at a sample of a large value; a counter of somebody else's at all of it.
-    """
+def tokens_of(value: Any, count: Callable[[str], int]) -> int:
+    """How many tokens a JSON value is worth by this counter: a text as it is, anything else as JSON."""
     if isinstance(value, str):
         return count(value)
-    if count is estimate_tokens:
-        return round(_sampled(value))
     try:
         text = to_json(value, serialize_unknown=True).decode()
     except ValueError:
         text = repr(value)
     return count(text)
-
-
-def _sampled(value: Any, depth: int = _DEPTH) -> float:
-    """About how many tokens a value is worth as JSON: of a large one from a sample of what is in it."""
-    if type(value) is str and len(value) > SMALL_CHARS:
-        return float(estimate_tokens(value))  # as JSON it would be made anew, all of it in one step
-    if type(value) not in {dict, list} or is_small(value):
-        return _of_json(value)
-    if not depth:
-        return float(len(value))
-    parts = list(islice(value.items() if type(value) is dict else value, 0, None, max(1, len(value) // _PARTS)))
-    found = 0.0
-    for part in parts:
-        key, inner = part if type(value) is dict else ("", part)
-        found += _sampled(inner, depth - 1) + (_pieces(f'"{key}"'[:_WHOLE]) + 1 if key else 0)
-    return found * len(value) / len(parts)
-
-
-def _of_json(value: Any) -> float:
-    try:
-        text = to_json(value, serialize_unknown=True).decode()
-    except ValueError:
-        text = repr(value)
-    return estimate_tokens(text)
 
 
 def _pieces(text: str) -> int:

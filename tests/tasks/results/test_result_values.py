@@ -162,8 +162,8 @@ def test_an_awaitable_that_a_sync_worker_returns_is_refused_and_says_what_to_do(
     assert "async def" in report.failed["a"]
 
 
-def test_a_result_of_50_mb_is_stored_once_is_in_the_report_and_a_dump_is_quick() -> None:
-    big = "x" * 50_000_000
+def test_a_result_of_15_mb_is_stored_once_is_in_the_report_and_a_dump_is_quick() -> None:
+    big = "x" * 15_000_000
     seen: list[int] = []
 
     def execute(task: Any, context: Any) -> Any:
