@@ -31,7 +31,7 @@ from actors.tasks.execution.stored_form import of_size, stored_form
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import MOST_CHARS, Done, InvalidResultError, plain_text
 from actors.tasks.model.policy import Rung
-from actors.tasks.model.shared_values import SMALL_CHARS, is_plain, is_small
+from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.work import Work
 from actors.tasks.results.tokens import tokens_of
@@ -184,7 +184,7 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     if adapter is not None:
         with LimitedCode(attempt, "output="):
             result = of_size(_validated(adapter, result), "the result")
-    elif is_plain(result):
+    elif is_small(result, of_json=False):
         result = stored_form(result)
     else:  # serializers of its class may run
         with LimitedCode(attempt, RESULTS_CLASS):

@@ -16,9 +16,6 @@ SMALL_CHARS: Final = 100_000
 """Size up to which its texts count as small, in characters."""
 _CONTAINERS: Final = frozenset({dict, list})
 _ATOMS: Final = frozenset({int, float, bool, type(None)})
-_PLAIN: Final = _ATOMS | {str}
-MOST_CONTAINERS: Final = 1_000_000
-"""Dicts, lists and tuples that ``is_plain`` looks into."""
 
 
 def copied(value: Any) -> Any:
@@ -75,26 +72,3 @@ def is_small(value: object, *, of_json: bool = True) -> bool:  # noqa: C901 - th
         if chars > SMALL_CHARS:
             return False
     return True
-
-
-def is_plain(value: object) -> bool:
-    """True where it is made of plain dicts, lists, tuples, texts and numbers, so no code of a class makes JSON of it.
-
-    False too where it has more than ``MOST_CONTAINERS`` of these: it may hold itself.
-    """
-    left: list[Any] = [value]
-    for _ in range(MOST_CONTAINERS):
-        if not left:
-            return True
-        each = left.pop()
-        kind = type(each)
-        if kind in _PLAIN:
-            continue
-        if kind is not dict and kind is not list and kind is not tuple:
-            return False
-        inner = each.values() if kind is dict else each
-        if not _PLAIN.issuperset(map(type, inner)):
-            left += [one for one in inner if type(one) not in _PLAIN]
-        if kind is dict and not _PLAIN.issuperset(map(type, each)):
-            return False
-    return False

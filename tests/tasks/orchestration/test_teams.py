@@ -60,14 +60,14 @@ def test_a_team_sees_what_it_is_to_do_its_inputs_and_the_results_that_its_part_d
     seen: list[Any] = []
 
     def looks(task: Any, context: Any) -> None:
-        seen.append((str(task), context.goal, context.inputs, context.results))
+        seen.append((str(task), context.goal, context.part, context.inputs, context.results))
 
     plan = [Subtask("first", "begin", worker="w"), Subtask("only", "go on", worker="team", depends_on=["first"])]
     spec = above(team(WorkerSpec(id="x", execute=looks)), WorkerSpec(id="w", execute=does), plan=plan)
 
     run(spec, Task("the goal", inputs={"of": 1}))
 
-    assert seen == [("go on", "go on", {"of": 1}, {"first": "did begin"})]
+    assert seen == [("go on", "the goal", "go on", {"of": 1}, {"first": "did begin"})]
 
 
 # -- what it uses --------------------------------------------------------------------------------------------
