@@ -92,7 +92,8 @@ class NotingStore(MemoryStore):
     @property
     def journals(self) -> dict[str, list[Event]]:
         """All records there are, by stream."""
-        return {stream: list(records) for stream, records in self._streams.items()}
+        streams = dict.fromkeys(each.stream for each in self.changes)
+        return {stream: list(records) for stream in streams if (records := self.read(stream))}
 
 
 class Books:
