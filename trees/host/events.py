@@ -1,4 +1,4 @@
-"""Reading what happens to one task, by ``for`` and by ``async for``: ``TaskEvents``, and the base of other readings.
+"""Reading what happens to one task, by ``for`` and by ``async for``: its events, its text, its questions to people.
 
 ``trees.host.journal_follower`` finds the events: those of the journal from a number on, then what comes, up to the end.
 A ``Reading`` hands them out. A wait may be given up at any time, by a cancelled ``__anext__`` (a keep-alive by
@@ -19,9 +19,11 @@ from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
-from actors.tasks.model.task_events import TaskEvent
+from actors.tasks.journal.questions import Escalation
+from actors.tasks.model.task_events import EscalationRaised, SubtaskStreamed, TaskEvent
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.journal_follower import JournalFollower, Recall
+from trees.host.answers import port_of_question
+from trees.host.journal_follower import JournalFollower, Recall, TextFollower
 from trees.host.submission import came
 
 ReadT = TypeVar("ReadT")
@@ -35,13 +37,11 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
 
     Args:
         follower: finds the events.
-        path: of the supervisor that is waited for.
         instead: what to write on an event loop.
     """
 
-    def __init__(self, follower: JournalFollower, path: str, instead: str) -> None:
+    def __init__(self, follower: JournalFollower, instead: str) -> None:
         self._follower = follower
-        self._path = path
         self._instead = instead
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
@@ -59,7 +59,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def __next__(self) -> ReadT:
         while True:
             while not self._has_some():
-                require_thread(self._path, self._instead)
+                require_thread(self._follower.path, self._instead)
                 signal = self._follower.expected()
                 signal.wait(None)
                 signal.outcome()
@@ -206,8 +206,43 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
         recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
         after = max(self._after, earlier)
         follower = JournalFollower(self._port, self._id, deep=self._deep, after=after, recall=recall)
-        reading = _EventReading(follower, self._port.path, _INSTEAD)
+        reading = _EventReading(follower, _INSTEAD)
         self._readings.add(reading)
         if self._is_closed:  # looked at after it was added: either this finds it, or ``close`` finds the reading
             reading.close()
         return reading
+
+
+class TextStream(Reading[str]):
+    """One reading of the text that the attempts of a task stream, up to the end of the task, or of one of its subtasks.
+
+    What was streamed before the reading begins is among it as far as there is room for it, also for a moment after the
+    end. Text of several attempts at once comes interleaved: ``handle.events()`` says which is whose.
+    """
+
+    def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        self._texts = TextFollower(port, id_, subtask)
+        super().__init__(self._texts, "async for text in handle.stream()")
+
+    @property
+    def lost(self) -> int:
+        """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
+        return self._texts.lost
+
+    def _read(self, event: TaskEvent) -> str | None:
+        return event.text if isinstance(event, SubtaskStreamed) else None
+
+
+class Questions(Reading[Escalation]):
+    """Questions of a task to people that are open when they are handed out, each once."""
+
+    def __init__(self, port: OrchestratorPort, id_: str) -> None:
+        self._runtime = port.runtime
+        asked = JournalFollower(port, id_, recall="never", only=(EscalationRaised,), whole=False)
+        super().__init__(asked, "async for question in handle.questions()")
+
+    def _read(self, event: TaskEvent) -> Escalation | None:
+        if not isinstance(event, EscalationRaised):
+            return None
+        port = port_of_question(self._runtime, event.escalation)
+        return None if port is None else port.answers.question(event.escalation)

@@ -22,13 +22,25 @@ from actors.messaging.reply import Reply
 from actors.tasks.journal.dropped import dropped_of
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.tasks.model.task_events import SubtaskStarted, TaskEvent, TaskFinished
+from actors.tasks.model.task_events import (
+    SubtaskCancelled,
+    SubtaskEvent,
+    SubtaskFailed,
+    SubtaskQueued,
+    SubtaskSkipped,
+    SubtaskStarted,
+    SubtaskStreamed,
+    SubtaskSucceeded,
+    TaskEvent,
+    TaskFinished,
+)
 from actors.tasks.model.task_ids import is_part_of
 from actors.tasks.orchestration.messages import WaiterJoined
 from actors.tasks.orchestration.task_runtime import OrchestratorPort
 from actors.tasks.orchestration.task_waits import WaitOfTask
 from actors.tasks.orchestration.unkept_events import UNKEPT, UnkeptEvents
 
+_ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
 Recall: TypeAlias = Literal["never", "ongoing", "always"]
 """Tasks of which is recalled what was streamed, and told of progress, before the reader began."""
 
@@ -51,10 +63,22 @@ class JournalFollower:
     progress of each subtask.
     """
 
-    def __init__(self, port: OrchestratorPort, id_: str, *, deep: bool, after: int, recall: Recall = "ongoing") -> None:
+    def __init__(
+        self,
+        port: OrchestratorPort,
+        id_: str,
+        *,
+        deep: bool = True,
+        after: int = 0,
+        recall: Recall = "ongoing",
+        only: tuple[type[TaskEvent], ...] = (TaskEvent,),
+        whole: bool = True,
+    ) -> None:
         self._port = port
         self._id = id_
         self._deep = deep
+        self._only, self._is_whole = only, whole
+        """Kinds of events that are told, and whether large values are fetched for them."""
         self._numbers = port.runtime.numbers
         self._whole = self._numbers.whole(id_)
         self._after = after
@@ -81,7 +105,7 @@ class JournalFollower:
         self._missed = 0
         self._caught_up = -1
         """How often something may have happened that nobody told of, and how often it was looked for."""
-        self.scope = f"{port.path}/"
+        self.path, self.scope = port.path, f"{port.path}/"
         self.over = False
         self.signal = WaitOfTask(port, id_)
         self._first, self._done = self._begin()
@@ -209,9 +233,9 @@ class JournalFollower:
             self._complete = latest  # what nobody told of will not be heard
         return max(until, latest)
 
-    def _tells(self, event: TaskEvent) -> bool:  # noqa: ARG002 - a subclass looks at it
+    def _tells(self, event: TaskEvent) -> bool:
         """True for an event that is to be told."""
-        return True
+        return isinstance(event, self._only)
 
     def _keep_end(self, end: TaskEvent) -> None:
         """Keep the record of the end until its orchestrator has told of it, and all that was told before is heard."""
@@ -312,8 +336,56 @@ class JournalFollower:
 
     def fetched(self, event: TaskEvent) -> Reply | None:
         """The record of an event that lacks a large value, from the store; None: it is whole."""
+        if not self._is_whole:
+            return None
         at, durable = dropped_of(event), self._port.runtime.durable
         return durable.fetch(at.stream, (at.number,)) if at is not None and durable is not None else None
+
+
+class TextFollower(JournalFollower):
+    """Follows a task, and tells only of text that was streamed: by all, or by one subtask and its team.
+
+    It is over with the task, or with the subtask.
+    """
+
+    def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
+        super().__init__(port, id_, deep=True, after=0, recall="always", whole=False)
+        self._subtask = subtask
+        self._parts: set[str] = set()
+        """Parts of the task that teams have had of the subtask."""
+        self._ended: int | None = None
+        """Number of the subtask's end, where that was told last of it. A reviewer may still send it back."""
+        self.lost = 0
+
+    def news(self) -> Iterator[TaskEvent]:
+        """Return the pieces of text that have come since the last look."""
+        yield from super().news()
+        if self._ended is not None and self._ended <= self._complete:  # else something of it may still be heard
+            self.over = True
+
+    def _tells(self, event: TaskEvent) -> bool:
+        if self._subtask is not None and isinstance(event, SubtaskEvent):
+            self._note(event)
+        if not (isinstance(event, SubtaskStreamed) and self._is_wanted(event)):
+            return False
+        self.lost += event.lost
+        return event.kind == "text" and bool(event.text)
+
+    def _note(self, event: SubtaskEvent) -> None:
+        """Note where the subtask stands."""
+        if event.task != self._id or event.subtask != self._subtask:
+            return
+        if isinstance(event, _ENDS):
+            self._ended = event.seq
+        elif isinstance(event, (SubtaskQueued, SubtaskStarted)):
+            self._ended = None
+            if isinstance(event, SubtaskStarted) and event.part:
+                self._parts.add(event.part)
+
+    def _is_wanted(self, event: SubtaskStreamed) -> bool:
+        if self._subtask is None or (event.task == self._id and event.subtask == self._subtask):
+            return True
+        return any(event.task == part or is_part_of(event.task, None, part) for part in self._parts)
 
 
 def whole_of(event: TaskEvent, records: dict[int, TaskEvent]) -> TaskEvent:

@@ -37,9 +37,7 @@ from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
 from actors.validation.field_types import MAX_SECONDS
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
 from trees.host.answers import respond_to
-from trees.host.events import TaskEvents
-from trees.host.questions import Questions
-from trees.host.text_stream import TextStream
+from trees.host.events import Questions, TaskEvents, TextStream
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
 

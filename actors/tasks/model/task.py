@@ -222,7 +222,7 @@ class Task(SpecModel, frozen=True, kw_only=False):
     budget: Budget | None = None
     """Limit of its usage, all attempts together. ``None``: no limit."""
     id: field_types.TaskId | None = None
-    """Submitting an id that is known gives its handle and starts nothing. ``None``: a new one."""
+    """Submitting an id that is known gives its handle, with ``is_known``, and starts nothing. ``None``: a new one."""
     plan: Plan | None = None
     """Plan of its own. ``None``: the planner of its supervisor makes one."""
     on_failure: RecordedLadder = None
