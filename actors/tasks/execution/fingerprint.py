@@ -22,29 +22,19 @@ _TOLD: Final = frozenset({"datetime", "decimal", "fractions", "ipaddress", "path
 """Modules of types whose values are told apart by their text."""
 _DEPTH: Final = 100
 """Depth to which a value is looked into."""
-_LONG_BITS: Final = 2_000
-"""Length of an int, in bits, of which every Python writes the decimal digits: its least limit is 640 digits."""
 
 
 def fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return the fingerprint of these arguments."""
-    text = _text_of_atoms(args) if not kwargs and _ATOMS.issuperset(map(type, args)) else None
-    if text is None:
-        text = json.dumps(_plain([list(args), dict(kwargs)], 0))
+    is_plain = not kwargs and _ATOMS.issuperset(map(type, args))
+    text = repr(args) if is_plain else json.dumps(_plain([list(args), dict(kwargs)], 0))
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
-def _text_of_atoms(args: tuple[Any, ...]) -> str | None:
-    try:
-        return repr(args)
-    except ValueError:  # an int that Python does not write with decimal digits
-        return None
 
 
 def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
     kind = type(value)
     if kind in _ATOMS:
-        return value if kind is not int or not _is_long(value) else {"int": hex(value)}
+        return value
     if depth > _DEPTH:
         return _named(kind)
     if isinstance(value, (list, tuple)):
@@ -65,16 +55,11 @@ def _plain(value: Any, depth: int) -> Any:  # noqa: PLR0911 - a table
     return _named_itself(value) if found is None else [_named(kind), _plain(found, depth + 1)]
 
 
-def _is_long(value: int) -> bool:
-    """True for a number that Python may refuse to write with decimal digits (``sys.set_int_max_str_digits``)."""
-    return value.bit_length() > _LONG_BITS
-
-
 def _atom(value: str | float) -> Any:
     """Return the plain value of a subclass."""
     if isinstance(value, str):
         return str.__str__(value)
-    return _plain(int(value), 0) if isinstance(value, int) else float(value)
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def _fields_of(value: Any) -> dict[str, Any] | None:

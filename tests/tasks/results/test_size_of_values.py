@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,16 @@ def test_a_large_result_reaches_dependants_reviewer_revision_synthesizer_undo_an
     assert report.output == report.results
     assert seen["previous 1"] == seen["review"] == seen["undo"] == seen["fails"] == [*LARGE, 0]
     assert seen["combine"] == seen["count"] == [*LARGE, 1]
+
+
+def test_a_long_list_has_the_same_form_and_the_same_errors_as_a_short_one() -> None:
+    day, rows = date(2026, 1, 2), 2_500
+    value = {1: [(n, day) for n in range(rows)], "set": [{"n": n} for n in range(rows)]}
+    wanted = {"1": [[n, "2026-01-02"] for n in range(rows)], "set": [{"n": n} for n in range(rows)]}
+    assert outcome(lambda _task, _context: value).results == {"a": wanted}
+    assert Task("go", inputs={"a": value}).inputs == {"a": wanted}
+
+    for wrong, place in (([*range(rows), object()], "[2500]"), ({"b": [*range(rows), {"c": object()}]}, "['b'][2500]")):
+        assert place in outcome(lambda _task, _context, wrong=wrong: wrong).failed["a"]
+    twice = {1: [0] * rows, "1": [0] * rows}
+    assert "two keys that are the same key" in outcome(lambda _task, _context: twice).failed["a"]
