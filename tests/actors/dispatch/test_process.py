@@ -116,8 +116,10 @@ def test_a_script_without_a_main_guard_gets_an_error_that_says_just_that(more: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", ["", ", store='sqlite:///p.db', web=Web(port=0)"])
-@pytest.mark.parametrize("dispatch", ["'process'", "Process(preload=['app'])"])
+@pytest.mark.parametrize(
+    ("dispatch", "more"),
+    [("'process'", ", store='sqlite:///p.db', web=Web(port=0)"), ("Process(preload=['app'])", "")],
+)
 def test_a_module_that_starts_its_tree_while_it_is_imported_gets_an_error_that_says_just_that(
     dispatch: str, more: str, tmp_path: Path
 ) -> None:

@@ -165,7 +165,6 @@ def main():
         while len(seen) < 3:
             time.sleep(0.01)
 """
-ON_A_THREAD = "thread = threading.Thread(target=main)\nthread.start()\nthread.join()\n"
 
 
 @pytest.mark.parametrize("run", ["main()\n"], ids=["main"])

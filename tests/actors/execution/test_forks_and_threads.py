@@ -51,7 +51,7 @@ def test_a_tree_that_nobody_stops_neither_keeps_the_interpreter_nor_loses_its_la
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["handle=block", "run=block_body", "actor=Blocked", "actor=BlockedStock"])
+@pytest.mark.parametrize("target", ["handle=block", "actor=BlockedStock"])
 def test_a_blocked_worker_does_not_keep_the_interpreter(target: str) -> None:
     """Row 12."""
     done = python(
@@ -60,10 +60,6 @@ reached = threading.Event()
 def block(_=None):
     reached.set()
     threading.Event().wait()
-def block_body():
-    block()
-class Blocked(Worker):
-    def on_receive(self, message): block()
 class BlockedStock(pykka.ThreadingActor):
     def on_receive(self, message): block()
 tree = start(SupervisorSpec(id="t", children=[WorkerSpec(id="w", {target}, shutdown=0.1)]))

@@ -58,9 +58,6 @@ PLACES = {
 }
 
 
-OWNERS: dict[str, Any] = {"an object": {"actor": Parser}, "a lifespan": {"handle": parse, "lifespan": a_resource}}
-
-
 class Seen:
     """A running tree of one worker, and what happened in it."""
 

@@ -18,14 +18,6 @@ WAIT_S = 20.0
 
 
 @contextlib.asynccontextmanager
-async def of_anyio() -> AsyncIterator[object]:
-    async with anyio.create_task_group() as group:
-        group.start_soon(anyio.sleep_forever)
-        yield group
-        group.cancel_scope.cancel()
-
-
-@contextlib.asynccontextmanager
 async def nested() -> AsyncIterator[object]:
     async with anyio.create_task_group(), anyio.create_task_group() as group:
         yield group

@@ -335,8 +335,8 @@ def test_a_tree_works_in_a_session_whose_main_has_no_file() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "typed_in"),
-    [(["-c", SESSION], ""), (["-"], SESSION), (["-i", "-q"], SESSION)],
-    ids=["python -c", "stdin", "prompt"],
+    [(["-c", SESSION], ""), (["-i", "-q"], SESSION)],
+    ids=["python -c", "prompt"],
 )
 def test_a_tree_works_at_a_prompt_from_stdin_and_with_c(how: list[str], typed_in: str, tmp_path: Path) -> None:
     if how[0] == "-i":  # a prompt ends a block at an empty line: so one after each
@@ -391,17 +391,15 @@ TYPED_IN = {
 }
 
 
-@pytest.mark.parametrize("how", ["-c", "-"])
-def test_what_was_typed_in_cannot_be_found_by_a_process_and_is_told_where_to_go(tmp_path: Path, how: str) -> None:
+def test_what_was_typed_in_cannot_be_found_by_a_process_and_is_told_where_to_go(tmp_path: Path) -> None:
     rows = "".join(
         f"try:\n    start(SupervisorSpec(id='p', tasks=Tasks(), children=[{worker}]))\n"
         "except Exception as error:\n    print(error)\n"
         for worker in TYPED_IN.values()
     )
     program = BEGIN + "class Ledger(Worker):\n    pass\nclass Odd(Exception):\n    pass\n" + rows
-    words = [how, program] if how == "-c" else [how]
     done = subprocess.run(
-        [sys.executable, *words],
+        [sys.executable, "-"],
         input=program,
         cwd=tmp_path,
         capture_output=True,

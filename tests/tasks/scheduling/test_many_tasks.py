@@ -57,16 +57,12 @@ def chain(number: int) -> list[Subtask]:
     return [one(f"n{n}", worker="w", depends_on=[f"n{n - 1}"] if n else []) for n in range(number)]
 
 
-def join(number: int) -> list[Subtask]:
-    return [*apart(number), one("last", worker="w", depends_on=[f"n{n}" for n in range(number)])]
-
-
 def undone(number: int) -> list[Subtask]:
     return [*apart(number), one("last", worker="bad", depends_on=[f"n{n}" for n in range(number)])]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", [apart, hub, chain, join, undone], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", [hub, chain, undone], ids=lambda plan: plan.__name__)
 def test_a_subtask_costs_the_same_in_a_plan_of_eight_times_as_many(plan: Callable[[int], list[Subtask]]) -> None:
     """What a task costs by itself is taken away: one more subtask is looked at, in a short plan and in a long one."""
 

@@ -58,8 +58,7 @@ SECRET = "t0p-s3cret-token"  # noqa: S105 - of nothing
 
 
 @pytest.mark.slow
-@KINDS
-@pytest.mark.parametrize("by", ["capability", "tool"])
+@pytest.mark.parametrize(("kind", "by"), [("command", "capability"), ("url", "tool"), ("object", "capability")])
 def test_a_subtask_calls_a_tool_by_capability_or_by_worker_and_tool(kind: str, by: str) -> None:
     with contextlib.ExitStack() as stack:
         tree = stack.enter_context(start(office(of_kind(kind, stack, plain=by == "tool"))))

@@ -149,13 +149,9 @@ def shop(http: Http, **fields: Any) -> Any:
 
 LOST = [
     "cut off",
-    "half an answer",
     "half an event",
     "a login page",
-    "accepted",
-    "HTTP 500",
     "HTTP 502",
-    "HTTP 504",
 ]
 """Ends of a call of which nobody knows whether it was done."""
 

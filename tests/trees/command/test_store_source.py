@@ -305,10 +305,8 @@ def test_observe_prints_the_fleet_where_there_is_no_terminal(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        (("--pid", "1", "--store", "sqlite:///x.db"), 2, "give either --pid PID or --store URL"),
         (("--pid", "1"), 1, "process 1: has no open console"),
         (("--store", "sqlite:///{folder}/none.db"), 1, "none.db"),
-        (("--store", "mysql://x"), 1, "mysql"),
     ],
 )
 def test_what_cannot_be_observed_is_said(given: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

@@ -235,13 +235,6 @@ QUESTIONS = """
         asked.append(question.subtask)
         handle.respond(question.id, Respond("10 Tea Street"))
 """
-EVENTS = """
-    asked = []
-    for event in handle.events():
-        if isinstance(event, EscalationRaised):
-            asked.append(event.subtask)
-            handle.respond(event.escalation, Respond("10 Tea Street"))
-"""
 
 
 @pytest.mark.parametrize(("loop", "asked"), [(QUESTIONS, ["later"])])

@@ -22,11 +22,6 @@ def slow(item: Any) -> Any:
     return item
 
 
-async def slow_async(item: Any) -> Any:
-    await asyncio.sleep(SLOW_S)
-    return item
-
-
 def both(tree: Tree, to: str, count: int) -> list[list[tuple[Any, Any]]]:
     """What two batches at once find, each of so many items, all given at once."""
     found: list[list[tuple[Any, Any]]] = [[], []]
