@@ -47,6 +47,7 @@ def test_a_known_id_gives_its_handle_which_says_that_it_is_known(kind: str, tmp_
     [
         ({"inputs": {"n": [1, 3], "text": "long" * 40_000}}, "inputs"),
         ({"inputs": {"n": [1, 2]}}, "inputs"),
+        ({"inputs": {**FIRST.inputs, "more": 1}}, "inputs"),
         ({"goal": "other", "inputs": {}}, "goal and inputs"),
         ({"goal": "other"}, "goal"),
     ],
