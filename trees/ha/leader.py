@@ -246,8 +246,8 @@ class Leader:
     def _lead(self) -> None:
         """With the lease: open the store, run the tree, and give the lease back when it is down."""
         self.lease.extend(self.token, self.sent + self._ha.kill_s)
-        in_background(f"{self._system.root_path}-renewals", self._renew)
         try:
+            threading.Thread(target=self._renew, name=f"{self._system.root_path}-renewals", daemon=True).start()
             self._open_store(self.token)
             if self._is_ready():
                 self._run()
@@ -405,7 +405,11 @@ class Leader:
 
         self._running.append(None)
         self._looking = answer if is_look else None
-        threading.Thread(target=run, name=f"{self._system.root_path}-lease", daemon=True).start()
+        try:
+            threading.Thread(target=run, name=f"{self._system.root_path}-lease", daemon=True).start()
+        except RuntimeError:  # the machine gives no thread: that is no answer either
+            self._running.pop()
+            raise
         if not answer.wait(within_s):
             answer.fail(late)
         found: T = answer.get(timeout=0)

@@ -158,8 +158,7 @@ class StoreReader:
 
     def waiting(self, root: str) -> list[RemoteCommand]:
         """Return the commands that are still to be carried out, the oldest first; of those that can be read."""
-        found = self._database.read(lambda connection: commands.waiting(connection, root))
-        return [each for each in found if isinstance(each, RemoteCommand)]
+        return self._database.read(lambda connection: commands.waiting(connection, root))
 
     def is_waiting(self, root: str, order: int) -> bool:
         """True if a command is still to be carried out."""

@@ -141,7 +141,7 @@ class WritingSession:
     def _doubt(self) -> None:
         self.in_doubt = True
 
-    def waiting(self, taken: Collection[int]) -> list[RemoteCommand | commands.DamagedCommand]:
+    def waiting(self, taken: Collection[int]) -> list[RemoteCommand]:
         """Return the commands that are new; also sees whether this session is still the one that writes.
 
         Raises:
@@ -149,11 +149,11 @@ class WritingSession:
             StoreError: the store cannot be reached.
         """
 
-        def look(connection: Connection) -> list[RemoteCommand | commands.DamagedCommand]:
+        def look(connection: Connection) -> list[RemoteCommand]:
             self._require_token(connection)
             return commands.waiting(connection, self._root, taken)
 
-        def in_transaction(connection: Connection) -> list[RemoteCommand | commands.DamagedCommand]:
+        def in_transaction(connection: Connection) -> list[RemoteCommand]:
             with connection.begin():
                 return look(connection)
 

@@ -30,7 +30,6 @@ from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from actors.tasks.model.task_ids import whole_of
 from trees.store import records
-from trees.store.commands import DamagedCommand
 from trees.store.database import Database
 from trees.store.memory import MemoryStore, Stream
 from trees.store.reader import StoredTask, StoreReader, all_tasks
@@ -356,18 +355,12 @@ class SqlStore(MemoryStore, DurableStore):
             while self._untold:
                 listener.publish(self._untold.pop(0))
         for order in self._session.waiting(self._taken):
-            if isinstance(order, DamagedCommand):
-                self.publish(OrderDamaged(self._root, order.task, order.error))
-            elif listener is None or self._is_ending:
-                continue
-            else:
+            if listener is not None and not self._is_ending:
+                self._taken.add(order.id)
                 try:
                     listener.order(order)
                 except Exception as error:  # noqa: BLE001 - a listener must not end the writer
                     self.publish(InternalError(self._root, error))
-            self._taken.add(order.id)
-            if isinstance(order, DamagedCommand):
-                self._order_done(order.id)
         for look in self._looks[:looks]:
             look.complete()
         del self._looks[:looks]
@@ -383,11 +376,8 @@ class SqlStore(MemoryStore, DurableStore):
 
     def order_done(self, order: RemoteCommand) -> None:
         """Note that a command of another process is done, or cannot be done."""
-        self._order_done(order.id)
-
-    def _order_done(self, number: int) -> None:
-        done = partial(self._taken.discard, number)
-        self._writes().put(Change(ORDER_DONE, "", (self._root, number), done))
+        done = partial(self._taken.discard, order.id)
+        self._writes().put(Change(ORDER_DONE, "", (self._root, order.id), done))
 
     def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
         """Keep an order for the process that goes on; this one hears of no more."""

@@ -17,10 +17,11 @@ import select
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from json.encoder import JSONEncoder
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 
-class Statement(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
     """One kind of write."""
 
     columns: dict[str, str]
@@ -70,8 +71,7 @@ FORGET: Final = (
     _deleting("regrow_orders", "task"),
 )
 """All of a stream, with the orders about it: they are not about the next task of its id."""
-Rows: TypeAlias = Mapping[str, list[tuple[Any, ...]]]
-_BY_EACH: Final = {each.each: each for each in (BEGIN, RECORD, END, LEFT, ORDER_DONE, *FORGET)}
+Rows: TypeAlias = Mapping[Statement, list[tuple[Any, ...]]]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,27 +93,27 @@ class Change:
 
 
 def rows_of(changes: Iterable[Change]) -> Rows:
-    """The rows of one transaction, by the SQL of their statement."""
-    rows: dict[str, list[tuple[Any, ...]]] = {}
+    """The rows of one transaction, by their statement."""
+    rows: dict[Statement, list[tuple[Any, ...]]] = {}
     begun: dict[str, int] = {}
     ends: dict[str, tuple[Any, ...]] = {}
     for change in changes:
         if change.statement is None:
             for statement in FORGET:
-                rows.setdefault(statement.each, []).append(change.row)
+                rows.setdefault(statement, []).append(change.row)
         elif change.statement is END:
             ends[change.stream] = change.row
         else:
-            found = rows.setdefault(change.statement.each, [])
+            found = rows.setdefault(change.statement, [])
             if change.statement is BEGIN:
                 begun[change.stream] = len(found)
             found.append(change.row)
     for stream, row in ends.items():
         at = begun.get(stream)
         if at is None:
-            rows.setdefault(END.each, []).append(row)
+            rows.setdefault(END, []).append(row)
         else:
-            streams = rows[BEGIN.each]
+            streams = rows[BEGIN]
             streams[at] = (*streams[at][:4], *row[:2])
     return rows
 
@@ -141,7 +141,7 @@ def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[
         raw.rollback()
         return False
     for statement, values in rows.items():
-        raw.executemany(statement, values)
+        raw.executemany(statement.each, values)
     in_doubt()
     raw.commit()
     return True
@@ -151,7 +151,7 @@ def commit_at_once(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callab
     """Write to PostgreSQL, in one statement; otherwise as ``commit_rows``."""
     _require_open(raw)
     given = [
-        _JSON([dict(zip(_BY_EACH[each].columns, row, strict=True)) for row in values]) for each, values in rows.items()
+        _JSON([dict(zip(statement.columns, row, strict=True)) for row in values]) for statement, values in rows.items()
     ]
     raw.autocommit = True
     in_doubt()
@@ -166,11 +166,10 @@ def was_refused(error: BaseException) -> bool:
 
 
 @functools.cache
-def _in_one(parts: tuple[str, ...]) -> str:
+def _in_one(parts: tuple[Statement, ...]) -> str:
     """One statement that does all of these: takes root, token and the rows of each; gives 1, or 0: no fence."""
     written = ["fence AS (SELECT root FROM regrow_tokens WHERE root = %s AND token = %s FOR SHARE)"]
-    for number, each in enumerate(parts):
-        statement = _BY_EACH[each]
+    for number, statement in enumerate(parts):
         columns = ", ".join(f"{name} {kind}" for name, kind in statement.columns.items())
         rows = f"json_to_recordset(%s::json) AS v({columns})"
         written.append(f"part{number} AS ({statement.at_once.format(rows=rows)})")

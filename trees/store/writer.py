@@ -66,8 +66,8 @@ class Writer:
         """Groups of changes that are not kept yet: each is written in one transaction."""
         self._taken = 0
         """Groups at the head of it that are being written, or may be written."""
-        self._kept = self._put = 0
-        """How many groups are kept, and how many were put."""
+        self._kept = 0
+        """How many groups are kept so far."""
         self._replies: deque[tuple[int, Reply]] = deque()
         """Those who wait, each with how many groups must be kept."""
         self._telling = False
@@ -100,7 +100,6 @@ class Writer:
         with self._lock:
             if self._refusal is None:
                 self._queue.append(changes)
-                self._put += 1
 
     def flush(self) -> Reply | None:
         """None: all is kept, and whoever waited for it has heard. Else: what says when it is."""
@@ -109,7 +108,7 @@ class Writer:
             if refusal is None:
                 if not self._queue and not self._replies and not self._telling:
                     return None
-                self._replies.append((self._put, reply))
+                self._replies.append((self._kept + len(self._queue), reply))
         if refusal is None:
             self.wake()
         else:

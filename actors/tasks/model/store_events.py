@@ -40,8 +40,8 @@ class JournalDamaged(Event):
 class OrderDamaged(Event):
     """An order about a task is lost, and nothing follows from it: order it again.
 
-    One of another process that cannot be read; one that a tree that ends could not keep for the next one; one of which
-    incarnation after incarnation of its orchestrator has died.
+    One that a tree that ends could not keep for the next one, or of which incarnation after incarnation of its
+    orchestrator has died.
     """
 
     level: ClassVar[str] = "ERROR"

@@ -150,6 +150,46 @@ def test_a_store_that_cannot_write_ends_at_once_and_tells_who_waits(sqlite_url: 
     assert records_of(sqlite_url) == [submitted("t")]
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_file_that_is_removed_or_replaced_while_it_is_in_use_ends_the_store_and_nothing_is_acknowledged(
+    how: str, sqlite_url: str
+) -> None:
+    file = file_of(sqlite_url)
+    with opened(sqlite_url) as (store, heard):
+        store.create("t", OWNER, submitted("t"))
+        kept(store)
+        if how == "removed":
+            file.unlink()
+        else:
+            other = file.with_name("other.db")
+            open_store(f"sqlite:///{other}", root=OWNER).close()  # type: ignore[attr-defined]
+            other.replace(file)
+        store.append("t", queued("t"))
+        reply = store.flush()
+
+        with pytest.raises(StoreError, match="was removed or replaced"):
+            reply.get(timeout=PATIENCE_S)
+        heard.wait(lambda: len(heard.losses) == 1)
+        with pytest.raises(StoreError, match="was removed or replaced"):
+            store.flush().get(timeout=PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_a_value_of_sixteen_megabytes_is_one_record_and_what_is_small_follows_it(store_url: str) -> None:
+    value = ["é" * 1_000_000] * 8
+    with opened(store_url) as (store, heard):
+        store.create("t", OWNER, submitted("t"))
+        store.append("t", succeeded("t", value))
+        store.append("t", queued("t"))
+        kept(store)
+
+        assert store.outline("t")[1].value is not value
+        assert store.read("t") == (submitted("t"), succeeded("t", value), queued("t"))
+        assert store.fetch("t", (1,)).get(timeout=PATIENCE_S) == {1: succeeded("t", value)}
+        assert not heard.losses
+    assert records_of(store_url) == [submitted("t"), succeeded("t", value), queued("t")]
+
+
 # -- PostgreSQL --------------------------------------------------------------------------------------------------
 
 
