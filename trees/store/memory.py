@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event, require_journalled
@@ -20,6 +21,9 @@ from actors.tasks.journal.store import Store, StreamState
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.model.task_ids import whole_of
 from trees.store.retention import Keep
+
+MOST_FORGOTTEN: Final = 256
+"""Finished tasks that are forgotten at a time, so that nobody waits for long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -161,8 +165,10 @@ class MemoryStore(Store):
     def _prune(self, now: float) -> None:
         """Forget finished tasks that need not be kept any longer."""
         keep = self._keep
-        while self._counted:
-            oldest = next(iter(self._counted))
+        for _ in range(MOST_FORGOTTEN):
+            oldest = next(iter(self._counted), None)
+            if oldest is None:
+                return
             too_many = keep.count is not None and len(self._counted) > keep.count
             too_old = keep.age_s is not None and now - self._finished[oldest].ended_at > keep.age_s
             if not too_many and not too_old:

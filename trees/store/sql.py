@@ -28,22 +28,20 @@ from actors.tasks.journal.dropped import dropped_of, without_large
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
-from actors.tasks.model.task_ids import whole_of
+from actors.tasks.model.task_ids import MARK, whole_of
 from trees.store import records
 from trees.store.database import Database
 from trees.store.memory import MemoryStore, Stream
 from trees.store.reader import StoredTask, StoreReader, all_tasks
 from trees.store.retention import Durability, Keep
-from trees.store.schema import run
 from trees.store.session import WritingSession
 from trees.store.statements import BEGIN, END, LEFT, ORDER_DONE, RECORD, Change
 from trees.store.writer import CLOSE_S, FIRST_S, LONGEST_S, POLL_S, Writer
 
 SHORT: Final = 8 * 1024
 """Characters of a last record up to which it is kept with the end of its stream."""
-AGE_LOOK_S: Final = 30.0
-"""How often it looks for what is too old."""
-_NUMBER: Final = "SELECT max(seq) FROM regrow_streams WHERE root = :root"
+SHRINK_S: Final = 30.0
+"""How often a file shrinks by what was deleted, at most."""
 MOST_AHEAD_S: Final = 24 * 3600.0
 """A time that is further ahead than this is no time that a clock has shown, but damage."""
 
@@ -77,7 +75,7 @@ class SqlStore(MemoryStore, DurableStore):
         """Ids of commands that the listener was given, and that are not done."""
         self._looks: list[Reply] = []
         """Completed once the listener was given all commands that had been left before."""
-        self._next_poll = self._next_age_look = 0.0
+        self._next_poll = self._next_shrink = 0.0
         self._has_gaps = False
         """True where something was deleted and a file has yet to shrink."""
         self._is_ending = self._is_forked = False
@@ -142,22 +140,23 @@ class SqlStore(MemoryStore, DurableStore):
         now, latest = self._clock.now(), wall
         self._unfinished, self._finished, self._parts, self._damaged = {}, {}, {}, {}
         self._untold = []
-        for stream, owner, found in records.unfinished(connection, self._root):
+        for stream, owner, number, found in records.unfinished(connection, self._root):
+            self._number = max(self._number, number)
             if isinstance(found, StoreError):
                 self._damaged[stream] = found
                 self._untold.append(JournalDamaged(owner, stream, found))
                 continue
             self._unfinished[stream] = Stream(owner, found)
             latest = _later(latest, found[-1].at, wall)
-        for stream, owner, _, ended_at, last in records.finished(connection, self._root):
-            self._finished[stream] = Stream(owner, None, ended_at=ended_at, last=last)
-            latest = _later(latest, ended_at, wall)
-        for part in [name for name in (*self._unfinished, *self._finished) if whole_of(name) is not None]:
+        ended = records.finished(connection, self._root)
+        self._finished = {stream: Stream(owner, None, None, at, last) for stream, owner, _, at, last in ended}
+        latest = _later(latest, ended[-1][3], wall) if ended else latest
+        self._number = max([self._number, *(row[2] for row in ended)])
+        for part in [name for name in (*self._unfinished, *self._finished) if MARK in name]:
             of = self._begun(part, self._unfinished.get(part) or self._finished[part])
             if of.records is None and of.whole in self._unfinished:  # its supervisor may look at it again
                 of.records = records.read(connection, self._root, part, large=records.LARGE)
         self._counted = {name: None for name, each in self._finished.items() if each.whole is None}
-        self._number = run(connection, _NUMBER, root=self._root).scalar() or 0
         if not self._clock.manual:
             self._epoch = latest - now
 
@@ -338,13 +337,11 @@ class SqlStore(MemoryStore, DurableStore):
     def spare_time(self) -> None:
         """Look for commands of other processes, and for what is too old."""
         now = monotonic()
-        if now >= self._next_age_look:
-            self._next_age_look = now + AGE_LOOK_S
-            with self._lock:
-                self._prune(self.time())
-            if self._has_gaps:
-                self._has_gaps = False
-                self._session.give_back()
+        with self._lock:
+            self._prune(self.time())
+        if self._has_gaps and now >= self._next_shrink:
+            self._has_gaps, self._next_shrink = False, now + SHRINK_S
+            self._session.give_back()
         if now >= self._next_poll or self._looks:
             self._hear()
             self._next_poll = now + POLL_S / 2
