@@ -85,7 +85,7 @@ class ModelReviewer:
             "Criteria:\n" + "\n".join(f"{name}: {text}" for name, text in _named(self.criteria).items()),
             _RULES,
             *(f"## Subtask {part.title}\nInstruction: {told[part.title].text}\nResult:\n{part.text}" for part in found),
-            f"Your last answer was refused. Mend all of this:\n{feedback}" if feedback else "",
+            f"Your last answer was refused. Correct all of this:\n{feedback}" if feedback else "",
         ]
         return "\n\n".join(part for part in parts if part)
 

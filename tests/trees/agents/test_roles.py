@@ -289,7 +289,7 @@ def test_a_model_that_fails_once_is_asked_again(role: str, first: Any, answer: A
     assert (report.error, report.results, report.best_effort) == (None, {"x": "done"}, False)
     assert len(scripted.asked) == 2
     assert len(scripted.prompts[-1]) < 20_000
-    was_told = "was refused. Mend all of this" in scripted.prompts[-1]
+    was_told = "was refused. Correct all of this" in scripted.prompts[-1]
     is_an_answer = not isinstance(first, BaseException) and first != ""
     assert was_told == (role == "planner" or (role == "reviewer" and is_an_answer))  # a planner hears of all
 
