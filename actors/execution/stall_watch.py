@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation

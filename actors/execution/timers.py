@@ -32,7 +32,7 @@ from collections.abc import Callable
 from functools import partial
 from threading import get_ident
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.concurrency.thread_state import in_background, join_thread, serves_others, start_thread
 from actors.concurrency.wakeup import Wakeup
 from actors.messaging.reply import Reply

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.concurrency.thread_state import without_waits
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.model.weak_tables import WeakKeys
 from trees.agents.telemetry_names import SCOPE
 from trees.agents.tree_gauges import GAUGES, Combine, Value, combined

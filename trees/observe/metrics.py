@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.messaging.handled import BOUNDS
 from actors.model.weak_tables import WeakKeys
 from actors.runtime.handle import Handle, system_of

@@ -1,4 +1,4 @@
-"""From whatever a user gives as ``execute=`` to one callable, ``call(work, context)``.
+"""Make one callable, ``call(work, context)``, of what a user gives as ``execute=``.
 
 Comes in: a function, an object with ``execute`` or ``process``, or an agent object of a framework. Goes out: an
 ``AdaptedCall``. No framework is imported: an object is known by its methods.
@@ -228,7 +228,7 @@ def _validated(model: type[BaseModel], name: str, _work: Any, context: Any) -> B
     """Make the model that the code takes.
 
     Raises:
-        Failed: the inputs do not fit. They are the same at every attempt, so nobody tries again.
+        Failed: the inputs do not fit. They are the same at every attempt, so there is no other one.
     """
     try:
         return model.model_validate(context.inputs)

@@ -12,7 +12,7 @@ from actors.validation.validation_messages import listed, nearest
 
 
 class MissingResultError(KeyError):
-    """An attempt looked up the result of a subtask that it does not depend on, or an input that nobody has given."""
+    """An attempt looked up the result of a subtask that it does not depend on, or an input that does not exist."""
 
     def __init__(self, name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> None:
         super().__init__(name, tuple(sorted(results)), tuple(sorted(inputs)))

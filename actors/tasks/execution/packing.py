@@ -1,7 +1,7 @@
 """Packing: what prompts of workers, planners, reviewers and synthesizers show of what is known, by importance. Pure.
 
 ``pack`` is the one function that decides what is shortened. Prompts are made of parts; each has an importance: goal and
-plan come first, then results that somebody depends on, then the rest (inputs, a last answer). ``Done(value,
+plan come first, then results that the subtask depends on, then the rest (inputs, a last answer). ``Done(value,
 summary=..., importance=...)`` changes both for its result.
 
 What a call of a planner, reviewer or synthesizer may show is a contextvar (``showing``), because these are called with
@@ -71,7 +71,7 @@ class Shown(NamedTuple):
     notes: Notes = NO_NOTES
 
 
-_SHOWN: Final[ContextVar[Shown]] = ContextVar("shown_in_prompts", default=Shown())  # noqa: B039 - nobody changes it
+_SHOWN: Final[ContextVar[Shown]] = ContextVar("shown_in_prompts", default=Shown())  # noqa: B039 - it is never changed
 
 
 @contextmanager

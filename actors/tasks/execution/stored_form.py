@@ -15,7 +15,7 @@ def of_size(value: Any, what: str) -> Any:
     """Return a value that is JSON and small enough to be kept.
 
     Raises:
-        InvalidResultError: it is too large, and will be the next time: nobody tries again.
+        InvalidResultError: it is too large. It would be so again, so it is not tried again.
     """
     if not is_small(value):
         try:

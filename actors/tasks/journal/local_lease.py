@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.tasks.model.task_errors import LeaseLostError
 
 

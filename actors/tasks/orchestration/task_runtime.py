@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.concurrency.change_lock import LookLock
+from actors.concurrency.look_lock import LookLock
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.execution.task_tracer import tracer_of
