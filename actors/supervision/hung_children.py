@@ -63,7 +63,7 @@ def on_loop_lost(supervisor: Supervisor, lost: LoopLost) -> None:
         if error is not None:
             culprit = (child, ended)
         elif ended.reason is Reason.KILLED and child.standing is ChildState.UP and child.plan is None:
-            _is_down(supervisor, child, ended)
+            supervisor.control.is_down(child, ended)
             innocent.append(child)
         elif child.standing is ChildState.STARTING and child.plan is not None and child.plan.starts_again(child):
             _start_over(supervisor, child, child.plan, ended)
@@ -71,20 +71,23 @@ def on_loop_lost(supervisor: Supervisor, lost: LoopLost) -> None:
             supervisor.ended(child, ended)
     if culprit is not None:
         supervisor.ended(*culprit)
+    _start_anew(supervisor, innocent)
+
+
+def _start_anew(supervisor: Supervisor, innocent: list[Child]) -> None:
     missing = [child for child in innocent if child.plan is None and child.is_down]
     if missing and supervisor.shutdown is None:
         supervisor.carry_out(RenewProcedure(starts=missing))
-
-
-def _is_down(supervisor: Supervisor, child: Child, exit_: Exit) -> None:
-    supervisor.control.is_down(child, exit_)
     if supervisor.observer is not None:
-        supervisor.observer.changed(child)
+        for child in innocent:
+            supervisor.observer.changed(child)  # now that all is decided about it
 
 
 def _start_over(supervisor: Supervisor, child: Child, plan: Procedure, exit_: Exit) -> None:
     """Have the plan that was starting the child do so once more: it has not failed by itself."""
-    _is_down(supervisor, child, exit_)
+    supervisor.control.is_down(child, exit_)
+    if supervisor.observer is not None:
+        supervisor.observer.changed(child)
     plan.busy.discard(child)
     plan.starts.appendleft(child)
     supervisor.advance(plan)

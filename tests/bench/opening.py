@@ -18,7 +18,6 @@ from time import perf_counter
 from actors import Event
 from actors.tasks.journal.codec import encode
 from actors.tasks.model import task_events
-from actors.tasks.model.task_ids import NEW_IDS
 from tests.bench.sides import logs_to_nowhere
 from tests.bench.table import QUICK, Row, Size, limit, seconds
 from trees import Plan, StaticPlan, Subtask, SupervisorSpec, Task, Tasks, TaskStatus, WorkerSpec, start
@@ -61,7 +60,7 @@ def _started(folder: Path, run: int, number: int, is_finished: bool) -> float:
 def _journal(task: str, is_finished: bool) -> list[Event]:
     at = 1_700_000_000.0
     begun: list[Event] = [
-        task_events.TaskSubmitted(ROOT, task, at, Task(goal="go", id=task), None, ids=NEW_IDS),
+        task_events.TaskSubmitted(ROOT, task, at, Task(goal="go", id=task), None),
         task_events.Planned(ROOT, task, at, Plan(PLAN)),
         task_events.SubtaskQueued(ROOT, task, at, "one"),
         task_events.SubtaskStarted(ROOT, task, at, "one", "w", 1, 1),

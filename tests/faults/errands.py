@@ -94,7 +94,7 @@ def tree_of(effects: Effects) -> SupervisorSpec:
     async def careful(_: Subtask, context: Context) -> str:
         effects.note("did", context.idempotency_key)
         await asyncio.sleep(WORK_S)
-        if context.idempotency_key.endswith("/1"):
+        if context.idempotency_key.endswith(":1"):
             raise Escalated("may I?")
         return "I may"
 

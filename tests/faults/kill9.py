@@ -125,11 +125,11 @@ class Round:
     def note_in_flight(self) -> None:
         """Somebody has just died: what had it begun and not recorded the end of?"""
         records = journal(self._url)  # none, where it was killed before the first one
-        for node in fold(TASK, records).nodes.values() if records else ():
-            if node.status is SubtaskStatus.RUNNING:
-                self.in_flight[f"did {node.id}"] += 1
-            if node.compensating is not None:
-                self.in_flight[f"undid {node.id}"] += 1
+        for unit in fold(TASK, records).units.values() if records else ():
+            if unit.status is SubtaskStatus.RUNNING:
+                self.in_flight[f"did {unit.path}"] += 1
+            if unit.undo is not None:
+                self.in_flight[f"undid {unit.path}"] += 1
 
     def effects(self) -> Counter[str]:
         """What was done, and how often: by the words of the lines."""
@@ -167,7 +167,8 @@ def check_effects(done: Counter[str], calm: Counter[str], in_flight: Counter[str
     for line, times in done.items():
         more = times - calm[line]
         verb, key = line.split()[0], line.split()[-1]  # the key of an undo has one word more
-        what = f"{verb} {key.split('/')[1]}"
+        path = key.partition("@")[2].rpartition(":")[0].removesuffix("/@undo")
+        what = f"{verb} {path}"
         if not 0 <= more <= in_flight[what]:
             raise Wrong(f"{line!r}: {times} times, {calm[line]} undisturbed, {in_flight[what]} deaths in the middle")
         again += more

@@ -38,7 +38,7 @@ PAYS = "pay"
 _BAD_ENDS = (
     records.SubtaskRetrying,
     records.SubtaskFailed,
-    records.SubtaskPreempted,
+    records.SubtaskRequeued,
     records.SubtaskCancelled,
     records.EscalationRaised,
 )
@@ -142,10 +142,9 @@ class Ledger:
         if succeeded and any(isinstance(event, records.SubtaskStarted) for event in own[succeeded[0] :]):
             self.wrong("it was started again after its result was recorded", about)
         bad = sum(isinstance(event, _BAD_ENDS) for event in own)
-        bad += sum(isinstance(event, records.SubtaskQueued) and event.reason != "" for event in own)
         by_act = Counter(event.act for event in started)
         for act, times in by_act.items():
-            acts = self._acts.get(task, {}).get(f"{task}/{subtask}/{act}", Acts())
+            acts = self._acts.get(task, {}).get(f"{task}@{subtask}:{act}", Acts())
             if acts.begun > times:
                 self.wrong("an act was begun more often than the journal has started it", f"{acts} {about}")
             if acts.done > 1 + bad:
@@ -156,9 +155,9 @@ class Ledger:
 
     def _audit_payment(self, task: str, subtask: str, own: Sequence[TaskEvent], *, paid: bool, about: str) -> None:
         undone = sum(isinstance(event, records.Compensated) for event in own)
-        tries = sum(isinstance(event, records.CompensationRetrying) for event in own)
+        tries = sum(isinstance(event, records.SubtaskRetrying) and event.role == "undo" for event in own)
         refunds = [
-            acts for key, acts in self._acts.get(task, {}).items() if key.startswith(f"refund {task}/{subtask}/")
+            acts for key, acts in self._acts.get(task, {}).items() if key.startswith(f"refund {task}@{subtask}/")
         ]
         if paid and undone != 1:
             self.wrong("a payment of a task that has not succeeded was not refunded once", about)
@@ -167,7 +166,7 @@ class Ledger:
 
 
 def _task_of(key: str) -> str:
-    return key.split("/", 1)[0]
+    return key.split("@", 1)[0]
 
 
 def _told(events: Sequence[TaskEvent]) -> str:

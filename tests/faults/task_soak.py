@@ -28,8 +28,7 @@ from loguru import logger
 
 from actors import ActorsError, Event, InternalError
 from actors.supervision.supervisor_incarnation import ReplaceChild
-from actors.tasks.orchestration.messages import TimerFired
-from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.engine.service import service_of
 from tests.faults.fresh import KINDS, databases
 from tests.faults.task_crew import EDITED, NUMBERS, ORCHESTRATORS, PLACES, Crew, job, tree_of
 from tests.faults.task_ledger import Ledger
@@ -176,7 +175,7 @@ class TaskSoak:
 
     @staticmethod
     def _is_busy(tree: Tree) -> bool:
-        return any(desk.states for desk in task_runtime_of(tree._system).all_ports())
+        return bool(service_of(tree._system).runs())
 
     # -- faults --------------------------------------------------------------------------------------------
 
@@ -213,15 +212,7 @@ class TaskSoak:
             tree.ref(incarnation.mailbox.path).stop(block=False)
 
     def _crash_orchestrator(self, tree: Tree, dice: random.Random) -> None:
-        path = dice.choice(ORCHESTRATORS)
-        child = tree._system.children.get(f"{path}/orchestrator")
-        incarnation: Any = child.incarnation if child is not None else None
-
-        def crash() -> None:
-            raise BoomError
-
-        if incarnation is not None:
-            task_runtime_of(tree._system).ports[path].tell(TimerFired(incarnation, crash))
+        tree.ref(f"{dice.choice(ORCHESTRATORS)}/orchestrator").stop(block=False)
 
     def _restart_team(self, tree: Tree, dice: random.Random) -> None:
         tree.ref("soak/team").stop(block=False)

@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_journal_is_found(records: list[Event], said: str) 
         check_journal(records)
 
 
-DID, UNDID = f"did {TASK}/w00/1", f"undid pay0: 1 before it {TASK}/pay0/1/undo"
+DID, UNDID = f"did {TASK}@w00:1", f"undid pay0: 1 before it {TASK}@pay0/@undo:1"
 EFFECTS = Counter({DID: 2, UNDID: 1})
 """The former is tried twice anyway."""
 

@@ -52,7 +52,7 @@ def test_an_urgent_task_preempts_and_the_interrupted_one_is_done_later(capsys: p
         "patient: queued",
         "patient: started",
         "urgent: queued",
-        "patient: preempted",
+        "patient: requeued",
         "urgent: started",
         "urgent: succeeded",
         "patient: started",

@@ -565,7 +565,7 @@ class TaskModel(RuleBasedStateMachine):
     def hear(self, event: Any) -> None:
         if isinstance(event, TaskEvent) and type(event).journalled:
             with self.world.changed:
-                self.live_events[root_of(event)].append(event)
+                self.live_events[event.task].append(event)
                 self.world.changed.notify_all()
 
     def follow(self, name: str) -> None:
@@ -577,7 +577,9 @@ class TaskModel(RuleBasedStateMachine):
                 for event in events:
                     with world.changed:
                         journal.append(event)
-                        if isinstance(event, SubtaskCancelled) or getattr(event, "kind", "") == "timeout":
+                        if is_work(event) and (
+                            isinstance(event, SubtaskCancelled) or getattr(event, "kind", "") == "timeout"
+                        ):
                             self.give_up(name, event)
                         world.changed.notify_all()
 
@@ -589,7 +591,7 @@ class TaskModel(RuleBasedStateMachine):
         for hold in [*self.world.live]:
             if (
                 hold.is_sync
-                and hold.unit == f"{name}/{event.subtask}"
+                and hold.unit == f"{name}/{id_of(event)}"
                 and hold.attempt <= getattr(event, "attempt", hold.attempt)
             ):
                 self.lose(hold)
@@ -626,7 +628,7 @@ class TaskModel(RuleBasedStateMachine):
         self.world.journals.clear()
         self.world.cancelled |= self.world.ordered  # the next process does it before it begins anything
         self.start()
-        assert sorted(handle.id for handle in self.host.tasks() if "@" not in handle.id) == sorted(self.subs)
+        assert sorted(handle.id for handle in self.host.tasks()) == sorted(self.subs)
         for name in ended:
             assert self.host.task(name).report == reports[name]
         self.wait(lambda: all(len(self.world.journals[name]) >= len(old) for name, old in self.before.items()))
@@ -729,7 +731,7 @@ class TaskModel(RuleBasedStateMachine):
             hold.word.set_result((word, number))
 
     def respond(self, question: Any, word: str) -> None:
-        unit = f"{question.task.partition('@')[0]}/{question.subtask}"
+        unit = f"{question.task}/{id_of(question)}"
         value = {"unit": unit, "edited": question.id}
         answer: Any = {
             "approve": Approve(),
@@ -763,7 +765,7 @@ class TaskModel(RuleBasedStateMachine):
         elif what == "cancel and end":
             self.restart_the_process()
 
-    @rule(child=st.sampled_from(["orchestrator", "a", "b", "c", "p", "team", "team/x", "team/orchestrator"]))
+    @rule(child=st.sampled_from(["orchestrator", "a", "b", "c", "p", "team", "team/x"]))
     def terminate(self, child: str) -> None:
         self.world.threads_end = child == "b"
         with suppress(ChildError, UnknownPathError, ActorStoppedError):
@@ -778,7 +780,7 @@ class TaskModel(RuleBasedStateMachine):
     def restart(self, pick: int) -> None:
         self.bring_up(sorted(self.down)[pick % len(self.down)])
 
-    @rule(path=st.sampled_from(["orchestrator", "orchestrator", "team/orchestrator"]))
+    @rule(path=st.sampled_from(["orchestrator", "orchestrator"]))
     def restart_what_decides(self, path: str) -> None:
         """Attempts that run are taken up again, and do not begin anew."""
         if path in self.down or ("team" in self.down and path != "orchestrator"):
@@ -821,12 +823,8 @@ class TaskModel(RuleBasedStateMachine):
         """Subtasks that are ready, have a free worker and a slot, and do not run."""
         busy = Counter(hold.worker for hold in self.world.live)
         standing = {name: Standing(self.world.journals[name]) for name in self.subs}
-        teams = sum(
-            len(each.running & {f"s{at}" for at, sub in enumerate(self.subs[name]) if sub.to == "team"})
-            for name, each in standing.items()
-        )
         at_work = sum(not hold.is_member and not hold.undoes for hold in self.world.live)
-        if at_work + teams >= self.world.limit:
+        if at_work >= self.world.limit:
             return []
         found = []
         for name, each in standing.items():
@@ -884,7 +882,7 @@ class TaskModel(RuleBasedStateMachine):
 
     def wrong_with(self, name: str, report: Report, journal: list[TaskEvent]) -> Iterator[str]:
         mine = list(self.host.task(name).events(deep=False))
-        if [event for event in journal if event.task == name] != mine:
+        if [event for event in journal if not getattr(event, "is_deep", False)] != mine:
             yield "events with and without those of teams differ"
         numbers = [event.seq for event in journal]
         for before, number in pairwise(numbers):
@@ -918,15 +916,16 @@ class TaskModel(RuleBasedStateMachine):
     def starts_are_wrong(self, name: str, journal: list[TaskEvent]) -> Iterator[str]:
         """What a subtask needs is done, or failed and was not required, before it starts."""
         passed: set[str] = set()
-        for event in journal:
+        for event in filter(is_work, journal):
+            id_ = id_of(event)
             if isinstance(event, SubtaskStarted):
-                missing = self.needs_of(name, event.subtask) - passed
+                missing = self.needs_of(name, id_) - passed
                 if missing:
-                    yield f"{event.subtask} began before {missing} had ended"
+                    yield f"{id_} began before {missing} had ended"
             elif isinstance(event, ENDS):
-                passed.discard(event.subtask)
-                if isinstance(event, SubtaskSucceeded) or not self.is_required(name, event.subtask):
-                    passed.add(event.subtask)
+                passed.discard(id_)
+                if isinstance(event, SubtaskSucceeded) or not self.is_required(name, id_):
+                    passed.add(id_)
 
     def limits_are_broken(self, name: str, journal: list[TaskEvent]) -> Iterator[str]:
         """It does not succeed after its deadline, and nothing is tried more often than it may."""
@@ -935,8 +934,8 @@ class TaskModel(RuleBasedStateMachine):
         if deadline is not None and last.at > deadline and getattr(last, "status", "") == "succeeded":
             yield "it succeeded after its deadline"
         is_reworked = any(isinstance(event, Reviewed) and event.rerun for event in journal)
-        for event in journal:
-            id_ = getattr(event, "subtask", "")
+        for event in filter(is_work, journal):
+            id_ = id_of(event)
             sub = self.subs[name][int(id_[1:])] if id_[1:].isdigit() else None
             most = 100 if sub is None or is_reworked else ATTEMPTS.get(sub.ladder, 100)
             if isinstance(event, SubtaskStarted) and event.attempt > most:
@@ -947,16 +946,15 @@ class TaskModel(RuleBasedStateMachine):
         done: set[str] = set()
         """Subtasks that were done and can be undone, and are not yet."""
         for event in journal:
+            own = id_of(event)
             if isinstance(event, SubtaskSucceeded) and event.worker in UNDOABLE:
-                done.add(event.subtask)
+                done.add(own)
             elif isinstance(event, Compensated):
-                done.discard(event.subtask)
-                if event.error:  # a person gave it up: what was done in a team, too
-                    done = {id_ for id_ in done if not id_.startswith(f"{event.subtask}-")}
+                done.discard(own)
             elif isinstance(event, Compensating):
-                above = {id_ for id_ in done if event.subtask in self.needs_of(name, id_)}
+                above = {id_ for id_ in done if own in self.needs_of(name, id_)}
                 if above:
-                    yield f"{event.subtask} was undone before {above}"
+                    yield f"{own} was undone before {above}"
         if report.status != "succeeded" and done:
             yield f"not undone: {done}"
 
@@ -970,7 +968,7 @@ class TaskModel(RuleBasedStateMachine):
 
     def is_done_twice(self, name: str, journal: list[TaskEvent]) -> Iterator[str]:
         """What was recorded under a key, or returned in a process that went on, was not done again under it."""
-        undone = {event.subtask for event in journal if isinstance(event, Compensated)}
+        undone = {id_of(event) for event in journal if isinstance(event, Compensated)}
         recorded = [event.value for event in journal if isinstance(event, SubtaskSucceeded)]
         mine = [hold for hold in self.world.holds if hold.task == name and not hold.undoes]
         for hold in mine:
@@ -1012,14 +1010,16 @@ class Standing:
         """Those that a worker has rejected."""
         self.is_planned = self.is_ending = self.is_reworked = False
         for event in [*journal]:
-            id_ = getattr(event, "subtask", "")
+            id_ = id_of(event)
             self.is_planned |= isinstance(event, trees.Planned)
             self.is_ending |= isinstance(event, (TaskEnding, TaskFinished))
             self.is_reworked |= isinstance(event, Reviewed) and bool(event.rerun)
+            if not is_work(event):
+                continue
             if isinstance(event, (*ENDS, SubtaskStarted, SubtaskRetrying, EscalationRaised)):
                 if not getattr(event, "undoing", False):
                     self.last[id_] = event
-            elif isinstance(event, (trees.SubtaskQueued, trees.SubtaskPreempted)):
+            elif isinstance(event, (trees.SubtaskQueued, trees.SubtaskRequeued)):
                 self.last.pop(id_, None)
             if isinstance(event, trees.SubtaskStepped):
                 self.stepped.add(id_)
@@ -1049,9 +1049,14 @@ class Standing:
         return last is None and all(isinstance(self.last.get(need), SubtaskSucceeded) for need in needs)
 
 
-def root_of(event: TaskEvent) -> str:
-    """The id of the whole task."""
-    return event.task.partition("@")[0]
+def is_work(event: Any) -> bool:
+    """Whether it is about a subtask, and not about a planner, a reviewer or an undo."""
+    return getattr(event, "role", "work") == "work"
+
+
+def id_of(event: Any) -> str:
+    """The id of a subtask as this model gives it, from its path: ``s0/@1/s0.1-2`` is ``s0.1-2``."""
+    return str(getattr(event, "subtask", "")).replace("/@", ".").rpartition("/")[2]
 
 
 TestTasks = pytest.mark.timeout(600)(pytest.mark.usefixtures("quiet_log")(TaskModel.TestCase))  # if it fails

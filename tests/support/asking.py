@@ -83,6 +83,6 @@ class Stuck:
 def assert_nothing_left(tree: Tree) -> None:
     ground = tree._system.services["tasks"]
     assert (ground.asks, ground.attempts) == ({}, {})
-    assert all(not entry.attempts for desk in ground.ports.values() for entry in desk.workers)
+    assert all(not entry.attempts for scope in ground.scopes.values() for entry in scope.workers)
     settle(tree)  # the end of an ask is told once more after that of its attempt
-    assert all((desk.attempts._waits, desk.attempts.waiting) == ({}, 0) for desk in ground.ports.values())
+    assert all(scope.running == 0 for scope in ground.scopes.values())

@@ -57,9 +57,9 @@ PLANS = {
         Subtask("breaks", worker="breaks", depends_on=["two"]),
     ],
 }
-HELD, UNDOING = "did busy/held/1", "undid one broken/one/1/undo"
+HELD, UNDOING = "did busy@held:1", "undid one broken@one/@undo:1"
 """The notes of what is in flight when all stands."""
-ENDED, AFTER = "held to the end", "did busy/after/1"
+ENDED, AFTER = "held to the end", "did busy@after:1"
 """The note of the end of the former, and of what depends on it."""
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.crew import until
 from trees import (
     Plan,
+    Planned,
     Report,
     Subtask,
     SubtaskEvent,
@@ -17,6 +17,7 @@ from trees import (
     SupervisorSpec,
     Task,
     TaskFailedError,
+    TaskFinished,
     Tasks,
     Tree,
     WorkerSpec,
@@ -79,7 +80,7 @@ def heard(tree: Tree, path: str = "shop") -> None:
 def submitted(tree: Tree, goal: str, **fields: Any) -> Any:
     """Submit a task, and wait until the orchestrator has planned it and started what it can."""
     handle = tree.submit(Task(goal=goal, **fields))
-    until(lambda: handle._state().planned_at or handle.report is not None)
+    next(event for event in handle.events() if isinstance(event, Planned | TaskFinished))
     heard(tree)
     return handle
 

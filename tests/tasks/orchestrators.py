@@ -1,22 +1,11 @@
-"""Orchestrators that crash when a test wants them to."""
+"""Engines that are replaced when a test wants them to be."""
 
 from __future__ import annotations
 
-from actors.tasks.orchestration.messages import TimerFired
-from tests.support.hardening import eventually
 from trees import Tree
 
 
-class BugError(Exception):
-    """Error that an orchestrator dies of."""
-
-
 def kill_orchestrator(tree: Tree, path: str = "p") -> None:
-    """Have the orchestrator of this supervisor crash, as by a mistake of its own."""
-    system = tree._system
-    incarnation = eventually(lambda: system.children[f"{path}/orchestrator"].incarnation)  # the last one may have died
-    system.services["tasks"].ports[path].tell(TimerFired(incarnation, _bug))
-
-
-def _bug() -> None:
-    raise BugError("a bug")
+    """Have the engine of this supervisor end, and another one go on."""
+    tree.terminate_child(f"{path}/orchestrator")
+    tree.restart_child(f"{path}/orchestrator")

@@ -147,7 +147,7 @@ def crashed(
 
 def settle_orchestrators(tree: Tree) -> None:
     """Return when the orchestrators have handled all that they were told, though workers go on."""
-    for path in list(tree._system.services["tasks"].ports):
+    for path in list(tree._system.services["tasks"].engines):
         assert tree._system.children[f"{path}/orchestrator"].mailbox.when_quiet().wait(LONG_S)
 
 

@@ -36,7 +36,7 @@ from opentelemetry import trace
 
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
-from actors.tasks.journal.view import attempt_end, attempt_facts, whole_of
+from actors.tasks.journal.view import attempt_end, attempt_facts
 from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
@@ -177,19 +177,35 @@ class TreeSpans:
     def begin_task(
         self, task: str, path: str, variables: contextvars.Context | None, trace: str
     ) -> contextvars.Context | None:
-        """Go on with the span of a task that is kept now; begin one for a part, and for one that is resumed."""
+        """Go on with the span of a task that is kept now; begin one for one that is resumed."""
         begun = self._tasks.get(task) or (self._pending.pop(trace, None) if trace else None)
         if begun is None:
-            begun = self._begin_task(task, path, self._around(task, variables), links_to(trace))
+            begun = self._begin_task(task, path, self._around(variables), links_to(trace))
         begun = self._tasks.setdefault(task, begun)
         return within(variables, begun.context)
 
-    def _around(self, task: str, variables: contextvars.Context | None) -> otel.Context:
-        """Return the context that a task begins in; of a part that of the whole, where nothing nearer is traced."""
-        around = variables.run(otel.get_current) if variables is not None else otel.Context()
-        whole = self._tasks.get(whole_of(task) or "")
-        is_traced = whole is None or trace.get_current_span(around).get_span_context().is_valid
-        return around if is_traced or whole is None else whole.context
+    @_guarded
+    def begin_part(
+        self, key: str, task: str, path: str, variables: contextvars.Context | None
+    ) -> contextvars.Context | None:
+        """Begin the span of the part of a task that a team has."""
+        begun = self._tasks[key] = self._begin_task(task, path, self._around(variables), [])
+        return within(variables, begun.context)
+
+    @_guarded
+    def end_part(self, key: str, status: str, error: str) -> None:
+        """End the span of what a team has done."""
+        begun = self._tasks.pop(key, None)
+        if begun is None:
+            return
+        begun.span.set_attribute(names.STATUS, status)
+        if error:
+            set_error(begun.span, status, error if self.content else "")
+        begun.span.end()
+
+    def _around(self, variables: contextvars.Context | None) -> otel.Context:
+        """Return the context that a task begins in."""
+        return variables.run(otel.get_current) if variables is not None else otel.Context()
 
     def _begin_task(self, task: str, path: str, around: otel.Context, links: list[Link]) -> OpenSpan:
         named = path.rpartition("/")[2]
@@ -252,12 +268,11 @@ class TreeSpans:
         self.metrics.attempt_ended(ended.worker, status, monotonic() - begun.began)
 
     @contextmanager
-    def stage(self, task: str, path: str, role: str) -> Iterator[None]:
+    def stage(self, task: str, path: str, role: str, variables: contextvars.Context | None) -> Iterator[None]:
         """Trace a step of a task that is no attempt."""
-        begun = self._tasks.get(task)
         name = names.BY_ROLE.get(role, role)
         attributes = {names.OPERATION: name, names.PATH: f"{path}/{role}", names.TASK: task}
-        with self.current(name, attributes, begun.context if begun is not None else otel.Context()):
+        with self.current(name, attributes, self._around(variables)):
             yield
 
     @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import actors
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
-from actors.tasks.journal.view import UNCOUNTED, is_of_part, on_commit
+from actors.tasks.journal.view import UNCOUNTED, on_commit
 from actors.tasks.model.store_events import StorePaused
 from actors.tasks.model.task import NO_USAGE
 
@@ -61,7 +61,6 @@ _STATUS: Final[dict[type[Event], str]] = {
     actors.SubtaskFailed: "failed",
     actors.SubtaskCancelled: "cancelled",
     actors.SubtaskSkipped: "skipped",
-    actors.SubtaskPreempted: "preempted",
 }
 
 
@@ -134,7 +133,6 @@ class TreeMeter:
             (DeadLetter, lambda event: count("dead_letters", 1, (("reason", str(event.reason)),))),
             (actors.BreakerOpened, self._breaker_opened),
             (StorePaused, lambda _: count("store_pauses", 1, ())),
-            (actors.TaskReopened, lambda _: None),
             (actors.TaskSubmitted, self._submitted),
             (actors.TaskFinished, self._finished),
             (actors.SubtaskSucceeded, self._succeeded),
@@ -142,9 +140,8 @@ class TreeMeter:
             (actors.SubtaskCancelled, self._subtask_ended),
             (actors.SubtaskSkipped, self._subtask_ended),
             (actors.SubtaskRetrying, self._retrying),
-            (actors.SubtaskPreempted, self._spent),
             (actors.EscalationRaised, self._asked),
-            (actors.SubtaskPutBack, self._used),
+            (actors.SubtaskRequeued, self._requeued),
             (actors.SubtaskQueued, None),  # a plain one ends nothing
         ]
         for base, found in table:
@@ -169,11 +166,10 @@ class TreeMeter:
 
     def _finished(self, event: actors.TaskFinished) -> None:
         began = self._open.pop(event.task, None)
-        if not is_of_part(event):  # a team's part is no task of its own
-            labels = (("status", str(event.status)),)
-            self._count("tasks", 1, labels)
-            if began is not None:
-                self._measure("task", max(0.0, event.at - began), labels)
+        labels = (("status", str(event.status)),)
+        self._count("tasks", 1, labels)
+        if began is not None:
+            self._measure("task", max(0.0, event.at - began), labels)
 
     def _succeeded(self, event: actors.SubtaskSucceeded) -> None:
         worker, ran_s = event.worker, event.ran_s
@@ -213,6 +209,12 @@ class TreeMeter:
                 self._measure("attempt", ran_s, (*labels, ("status", _end_of(event))))
         self._used(event)
 
+    def _requeued(self, event: actors.SubtaskRequeued) -> None:
+        if event.reason == "preempted":
+            self._spent(event)
+        else:
+            self._used(event)
+
     def _asked(self, event: actors.EscalationRaised) -> None:
         self._count("escalations", 1, ())
         self._spent(event)
@@ -222,8 +224,6 @@ class TreeMeter:
         usage = getattr(event, "usage", None)
         if usage is None or not (usage.tokens or usage.cost):
             return
-        if is_of_part(event):  # what a part has used comes once more with its team's subtask
-            return
         labels = (("worker", self._worker_of(event)),)
         for name, amount in (("tokens", usage.tokens), ("cost", usage.cost)):
             if amount:
@@ -231,11 +231,18 @@ class TreeMeter:
 
     def _worker_of(self, event: Any) -> str:
         """Return the label of the worker that an event is about: a step of the task has the name of the step."""
-        return self._worker_label(getattr(event, "worker", None) or str(getattr(event, "step", "")))
+        return self._worker_label(getattr(event, "worker", None) or _role_of(event))
+
+
+def _role_of(event: Any) -> str:
+    role = str(getattr(event, "role", ""))
+    return role if role != "work" else ""
 
 
 def _end_of(event: Any) -> str:
     """Return how an attempt has ended: a status of its own, where that is no failure."""
     kind = getattr(event, "kind", "")
+    if isinstance(event, actors.SubtaskRequeued):
+        return event.reason
     has_asked = isinstance(event, actors.EscalationRaised) and kind == "escalated"
     return kind if has_asked or kind in UNCOUNTED else _STATUS.get(type(event), "failed")

@@ -69,6 +69,8 @@ class Following:
 
     def _said(self, event: Any) -> str:
         """Note what an event changes, and say it in words; empty: nothing is to be reported."""
+        if getattr(event, "is_deep", False) or getattr(event, "role", "work") != "work":
+            return ""  # of a member of a team, of a review, of an undo
         if isinstance(event, Planned):
             self._total = float(len(event.plan.subtasks))
             return f"planned: {len(event.plan.subtasks)} subtasks"

@@ -33,8 +33,6 @@ from actors.tasks.model.task_events import (
     EscalationRaised,
     Planned,
     Replanning,
-    StepEscalated,
-    StepRetrying,
     SubtaskFailed,
     SubtaskRetrying,
     TaskEvent,
@@ -233,16 +231,21 @@ def _wait_of(event: Any) -> str:
     return f"next in {max(0.0, event.due - event.at):.1f} s"
 
 
+def _place_of(event: Any) -> str:
+    """What of the task it is about: a subtask, its undo, or the planner, reviewer or synthesizer of a team."""
+    if event.role == "work":
+        return f"subtask {event.subtask}"
+    if event.role == "undo":
+        return f"undo of {event.subtask}"
+    return f"{event.subtask}: {event.role}" if event.subtask else str(event.role)
+
+
 _SAID: dict[type[TaskEvent], Callable[[Any], str]] = {
     Planned: lambda event: f": planned, subtasks {len(event.plan.subtasks)}",
     Replanning: lambda event: f": plans again, failed: {', '.join(event.failed)}",
-    SubtaskRetrying: lambda event: (
-        f", subtask {event.subtask}: attempt {event.attempt}: {event.kind}, {_wait_of(event)}"
-    ),
-    SubtaskFailed: lambda event: f", subtask {event.subtask}: failed ({event.kind})",
-    StepRetrying: lambda event: f", {event.step}: failed {event.number} times, {_wait_of(event)}",
-    StepEscalated: lambda event: f", {event.step}: asks a person, escalation {event.escalation}",
-    EscalationRaised: lambda event: f", subtask {event.subtask}: asks a person, escalation {event.escalation}",
+    SubtaskRetrying: lambda event: f", {_place_of(event)}: attempt {event.attempt}: {event.kind}, {_wait_of(event)}",
+    SubtaskFailed: lambda event: f", {_place_of(event)}: failed ({event.kind})",
+    EscalationRaised: lambda event: f", {_place_of(event)}: asks a person, escalation {event.escalation}",
     TaskFinished: lambda event: f": {event.status}" + (", best effort" if event.best_effort else ""),
 }
 

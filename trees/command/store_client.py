@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, Escalation, TaskView, has_metadata, know_parts
+from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, has_metadata
+from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
 from actors.validation.validation_messages import PlacedError, nearest
@@ -100,9 +101,8 @@ class StoreClient:
         """
         rows = every = self._store.all_tasks(root)
         if metadata:
-            wholes = [row for row in rows if row.whole is None]
-            had = {(row.root, row.id) for row, first in self._store.firsts(wholes) if has_metadata(first, metadata)}
-            rows = [row for row in rows if (row.root, row.whole or row.id) in had]
+            had = {(row.root, row.id) for row, first in self._store.firsts(rows) if has_metadata(first, metadata)}
+            rows = [row for row in rows if (row.root, row.id) in had]
         ended = _newest_ended(rows)
         shown = ended if finished is None else ended[:finished]
         return self._listing(rows, shown, len(ended) - len(shown), _shared(every))
@@ -131,21 +131,15 @@ class StoreClient:
                 damaged.append(f"task {row.id} of {row.root}: {view}")
             else:
                 tasks.append(view)
-        know_parts(tasks)
         return TaskListing(tasks, left_out, damaged, shared)
 
-    def task(self, id_: str, root: str | None = None) -> tuple[TaskView, list[TaskView]]:
-        """A task, with the teams' parts of it.
+    def task(self, id_: str, root: str | None = None) -> TaskView:
+        """A task.
 
         Raises:
             StoreClientError: there is none, or one in each of several trees.
         """
-        rows = self._store.all_tasks(root)
-        found = _the_one(rows, id_)
-        parts = [row for row in rows if row.root == found.root and row.whole == id_]
-        seen = [self._seen(row) for row in (found, *parts)]
-        know_parts(seen)
-        return seen[0], seen[1:]
+        return self._seen(_the_one(self._store.all_tasks(root), id_))
 
     def question(self, id_: str, root: str | None = None) -> tuple[TaskView, Escalation]:
         """An open question, and whose it is.
@@ -210,6 +204,19 @@ class StoreClient:
         if not self._carried_out(task, CANCEL, {"reason": reason}, wait_s, by):
             return f"task {task.id}: {_waits(task)}"
         return f"task {task.id}: {self._again(task).ended or 'is being cancelled'}"
+
+    def retry(self, task: TaskView, wait_s: float, by: str = "") -> str:
+        """Have a task tried again that has failed, or was cancelled; what came of it.
+
+        Raises:
+            StoreClientError: it has succeeded, or has not ended.
+        """
+        if task.ended in {None, TaskStatus.SUCCEEDED}:
+            what = "has not ended" if task.ended is None else "has succeeded"
+            raise StoreClientError(f"task {task.id}", what, "Only what failed or was cancelled can be tried again.")
+        if not self._carried_out(task, RETRY, {}, wait_s, by):
+            return f"task {task.id}: {_waits(task)}"
+        return f"task {task.id}: {self._again(task).ended or 'is tried again'}"
 
     def set_priority(self, task: TaskView, priority: int, wait_s: float) -> str:
         """Have a task given another priority; what came of it.
@@ -276,9 +283,8 @@ class StoreClient:
 
 
 def _newest_ended(rows: list[StoredTask]) -> list[StoredTask]:
-    """Finished tasks, the newest first, without the parts that go with their whole."""
-    ids = {(row.root, row.id) for row in rows}
-    ended = [row for row in rows if row.finished_at is not None and (row.root, row.whole) not in ids]
+    """Finished tasks, the newest first."""
+    ended = [row for row in rows if row.finished_at is not None]
     return sorted(ended, key=lambda row: row.finished_at or 0.0, reverse=True)
 
 

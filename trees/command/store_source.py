@@ -139,8 +139,8 @@ class StoreSource:
     def task(self, id: str) -> Shape:
         """One task, with the parts of it that teams have."""
         with _refusing():
-            view, parts = self._found(self._client.task, id)
-        return task_page(view, parts, content=True) | {"id": id, "root": view.root}
+            view = self._found(self._client.task, id)
+        return task_page(view, content=True) | {"id": id, "root": view.root}
 
     def questions(self) -> Shape:
         """All that waits for a person, in all trees."""
@@ -182,7 +182,7 @@ class StoreSource:
     def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
         """Have a task cancelled by its tree."""
         with _refusing():
-            view, _ = self._found(self._client.task, id)
+            view = self._found(self._client.task, id)
             because = " ".join(filter(None, (reason, by and f"({by})")))  # the journal keeps it, and no event
             said = self._client.cancel(view, because, TAKEN_S, by)
         return {"version": VERSION, "ok": True, "text": said}

@@ -15,6 +15,7 @@ import typer
 
 from actors.model.clock import SystemClock
 from actors.model.errors import ActorsError
+from actors.tasks.model.task import TaskStatus
 from trees.command.resume import DEFAULT, FILE
 from trees.command.store_client import StoreClient
 from trees.views.run_text import FORMATS
@@ -26,9 +27,9 @@ NEWEST = 20
 app = typer.Typer(
     no_args_is_help=False,
     rich_markup_mode=None,
-    help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel or "
-    "remove one, change its priority, answer a question. The tree may run in another process, or be down: then it is "
-    "told when it is started again.",
+    help=f"The tasks of a store ({FILE} in this folder unless you name another): list them, look at one, cancel, "
+    "retry or remove one, change its priority, answer a question. The tree may run in another process, or be down: "
+    "then it is told when it is started again.",
 )
 
 Store = Annotated[
@@ -45,6 +46,7 @@ def tasks(
     context: typer.Context,
     store: Store = None,
     all_: Annotated[bool, typer.Option("--all", help=f"All finished ones, not only the newest {NEWEST}.")] = False,
+    status: Annotated[TaskStatus | None, typer.Option(help="Only tasks that stand so.", show_choices=True)] = None,
     metadata: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Only tasks with this in their metadata; VALUE is JSON, or a text."),
@@ -56,7 +58,9 @@ def tasks(
         return
     wanted = dict(map(_entry, metadata or ()))
     with _outside(store) as outside:
-        listed = outside.tasks(None if all_ else NEWEST, wanted)
+        listed = outside.tasks(None if all_ or status else NEWEST, wanted)
+        if status is not None:
+            listed.tasks[:] = [task for task in listed.tasks if task.status is status]
         typer.echo(listing(listed.tasks, SystemClock().wall()) if listed.tasks else "no tasks")
         if listed.left_out:
             typer.echo(f"... and {listed.left_out:,} older ones that have ended; --all lists them")
@@ -78,8 +82,8 @@ def show(
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     with _outside(store or context.obj) as outside:
-        found, parts = outside.task(task, root)
-        typer.echo(shown(found, parts, format, SystemClock().wall()))
+        found = outside.task(task, root)
+        typer.echo(shown(found, format, SystemClock().wall()))
 
 
 @app.command(short_help="Cancel a task.")
@@ -93,8 +97,16 @@ def cancel(
 ) -> None:
     """Cancel a task: what waits does not start, what runs is ended, what was done is undone where that is declared."""
     with _outside(store or context.obj) as outside:
-        found, _ = outside.task(task, root)
+        found = outside.task(task, root)
         typer.echo(outside.cancel(found, reason, wait))
+
+
+@app.command(short_help="Try a task again that has failed.")
+def retry(context: typer.Context, task: TaskId, store: Store = None, root: Root = None, wait: Wait = 5.0) -> None:
+    """Try a task again that has failed, or was cancelled: what is done is kept, all else begins anew."""
+    with _outside(store or context.obj) as outside:
+        found = outside.task(task, root)
+        typer.echo(outside.retry(found, wait))
 
 
 @app.command(
@@ -110,7 +122,7 @@ def priority(
 ) -> None:
     """Give a task another priority: for what waits, what runs, and the parts of it that teams have."""
     with _outside(store or context.obj) as outside:
-        found, _ = outside.task(task, root)
+        found = outside.task(task, root)
         typer.echo(outside.set_priority(found, number, wait))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
@@ -24,8 +25,8 @@ from actors.model.spec import (
     SupervisorRecipe,
     WorkerRecipe,
 )
+from actors.tasks.engine.registry_feed import RegistryFeed
 from actors.tasks.model.executable import Executable
-from actors.tasks.orchestration.registry_feed import RegistryFeed
 from actors.tasks.planning.settings import Tasks
 from actors.worker import process_recipe
 from trees.declaration import executables
@@ -70,7 +71,7 @@ class _Builder:
         """The ``ChildSpec`` of a spec, with everything below it."""
         if isinstance(spec, WorkerSpec):
             return self._of_worker(spec, under_tasks=under_tasks)
-        recipe = self._supervisor(spec)
+        recipe = self._supervisor(spec, under_tasks=under_tasks)
         team = None if spec.tasks is None else executables.of_team(spec, recipe.children)
         return ChildSpec(recipe=recipe, registration=team, **_common(spec, under_tasks=under_tasks))
 
@@ -90,11 +91,11 @@ class _Builder:
             self._built[id(mine[0])] = mine, recipe, common
         return ChildSpec(recipe=recipe, **common)
 
-    def _supervisor(self, spec: SupervisorSpec) -> SupervisorRecipe:
+    def _supervisor(self, spec: SupervisorSpec, *, under_tasks: bool) -> SupervisorRecipe:
         has_tasks = spec.tasks is not None
         children = [self.build(child, under_tasks=has_tasks) for child in spec.children]
-        if spec.tasks is not None:
-            children.insert(0, _orchestrator(spec.tasks))
+        if spec.tasks is not None and not under_tasks:  # else it is a team, which the engine above has
+            children.insert(0, _engine(spec.tasks))
         return SupervisorRecipe(
             strategy=Strategy(spec.strategy),
             limit=RestartLimit(spec.max_restarts, spec.period_s),
@@ -103,7 +104,7 @@ class _Builder:
             max_children=spec.max_children,
             parallel_stop=spec.parallel_stop,
             max_abandoned=(spec.tasks or Tasks()).max_abandoned,
-            observer=None if spec.tasks is None else RegistryFeed,
+            observer=None if spec.tasks is None else partial(RegistryFeed, settings=spec.tasks),
             settings=spec.tasks,
         )
 
@@ -155,10 +156,10 @@ def _common(spec: Spec, *, under_tasks: bool) -> dict[str, Any]:
     }
 
 
-def _orchestrator(tasks: Tasks) -> ChildSpec:
-    from actors.tasks.orchestration.orchestrator_recipe import orchestrator_spec  # noqa: PLC0415
+def _engine(tasks: Tasks) -> ChildSpec:
+    from actors.tasks.engine.engine import engine_spec  # noqa: PLC0415
 
-    return orchestrator_spec(tasks)
+    return engine_spec(tasks)
 
 
 def _recipe(spec: WorkerSpec, origin: Origin | None) -> WorkerRecipe:

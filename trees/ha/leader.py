@@ -21,9 +21,9 @@ from actors.messaging.reply import Reply
 from actors.model.clock import unstopped
 from actors.model.errors import ActorsError, ConfigError, Problem, StartError
 from actors.runtime.system import System
+from actors.tasks.engine.service import service_of
 from actors.tasks.journal.local_lease import LocalLease
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
-from actors.tasks.orchestration.task_runtime import task_runtime_of
 from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost
@@ -87,7 +87,7 @@ class Leader:
         self._begun = self._killed = False
         self._successor = ""
         self._thread = threading.Thread(target=self._main, name=f"{system.root_path}-keeper", daemon=True)
-        self.lease = task_runtime_of(system).lease = LocalLease(now, leases.store, system.root_path, self._lapsed)
+        self.lease = service_of(system).lease = LocalLease(now, leases.store, system.root_path, self._lapsed)
 
     # -- what others see -----------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Leader:
     def _resume(self, started: Reply) -> None:
         """All is up; it leads when what was unfinished goes on."""
         if started.succeeded:
-            resumed = task_runtime_of(self._system).resumed()
+            resumed = service_of(self._system).resumed()
             resumed.when_done(lambda: self._settle("leader") if resumed.succeeded and self.lost is None else None)
 
     def _give_back(self) -> None:

@@ -10,21 +10,19 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError
 from actors.model.raised import is_a
-from actors.tasks.journal.dropped import dropped_of
+from actors.tasks.decide.task import looked_at
+from actors.tasks.decide.verdict import as_verdict, problems_of_person
+from actors.tasks.engine.orders import RESPOND, Order
+from actors.tasks.engine.service import TaskService
+from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.journal.task_state import TaskState
 from actors.tasks.model.policy import ANSWERS, Answer
 from actors.tasks.model.task_errors import EscalationError
 from actors.tasks.model.task_events import EscalationAnswered
-from actors.tasks.model.task_ids import is_part_of
-from actors.tasks.orchestration.messages import EscalationResponse
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
-from actors.tasks.recovery.next_step import looked_at
-from actors.tasks.results.review import as_verdict, problems_of_person
+from actors.tasks.planning.planners import as_plan
 from actors.validation.json_form import json_form
 from actors.validation.validation_messages import not_json_phrase, type_phrase, value_phrase
-from trees.host.journal_follower import whole_of
 
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
 """By the class of an answer: its word in a record, and its field, where it has one."""
@@ -33,19 +31,26 @@ _NOT_OPEN: Final = (
 )
 
 
-def port_of_question(runtime: TaskRuntime, id_: str) -> OrchestratorPort | None:
-    """Return the port of the orchestrator that asks an open question; None: the question is not open."""
-    return next((each for each in list(runtime.ports.values()) if each.answers.question(id_) is not None), None)
+def open_question(service: TaskService, id_: str) -> Escalation | None:
+    """Return an open question that nobody has answered; None: there is none of this id."""
+    run = service.run_of(_task_of(id_))
+    return None if run is None or id_ in service.answers else run.state.questions.get(id_)
 
 
-def respond_to(runtime: TaskRuntime, question: str | Escalation, answer: Answer, task: str = "") -> None:
+def open_questions(service: TaskService) -> list[Escalation]:
+    """Return all questions that nobody has answered, the oldest first."""
+    found = [each for run in service.runs() for each in list(run.state.questions.values())]
+    return sorted((each for each in found if each.id not in service.answers), key=lambda each: each.raised_at)
+
+
+def respond_to(service: TaskService, question: str | Escalation, answer: Answer, task: str = "") -> None:
     """Answer a question, wherever in a tree it was asked.
 
     Args:
-        runtime: of the tree.
+        service: the tasks of the tree.
         question: the question, or its id.
         answer: the answer.
-        task: only a question of this task, or of a team's part of it. Empty: of any.
+        task: only a question of this task. Empty: of any.
 
     Raises:
         EscalationError, TreeDownError: as ``respond``.
@@ -53,19 +58,15 @@ def respond_to(runtime: TaskRuntime, question: str | Escalation, answer: Answer,
     id_ = question.id if isinstance(question, Escalation) else question
     if not is_a(id_, str):
         raise EscalationError(value_phrase(id_), "this is not the id of a question. Give escalation.id")
-    asked = _task_of(id_)
-    if task and not (asked == task or is_part_of(asked, None, task)):
+    if task and _task_of(id_) != task:
         raise EscalationError(id_, f"task {task} has no such open question. Look at handle.escalations")
-    port = port_of_question(runtime, id_) or next(iter(runtime.ports.values()), None)
-    if port is None:
-        raise EscalationError(id_, _NOT_OPEN)
-    respond(port, id_, answer)
+    respond(service, id_, answer)
 
 
 def respond(
-    port: OrchestratorPort, id_: str, answer: Answer, given: float | None = None, by: RemoteCommand | None = None
+    service: TaskService, id_: str, answer: Answer, given: float | None = None, by: RemoteCommand | None = None
 ) -> None:
-    """Answer an open question of an orchestrator; ``given`` is when, by the store's clock, where that was not just now.
+    """Answer an open question; ``given`` is when, by the store's clock, where that was not just now.
 
     A question that was answered with an equal answer before is left as it is.
 
@@ -77,50 +78,51 @@ def respond(
     if kind is None:
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
-    found, now = port.answers.question(id_), port.runtime.time()
+    found, now = open_question(service, id_), service.time()
     word, field = kind
     try:
         value = storable(getattr(answer, field) if field is not None else None)
     except ValueError as error:
         raise EscalationError(id_, str(error), is_unfit=True) from None
-    if found is None or (given is None and found.due is not None and now >= found.due):
-        return _refuse_another(port, id_, (word, value))
-    if word == "edit" and found.step == "review":
-        problem = problem_of_verdict(port.states.get(found.task), found, value)
+    port = service.port_of(_task_of(id_))
+    if found is None or port is None or (given is None and found.due is not None and now >= found.due):
+        return _refuse_another(service, id_, (word, value))
+    if word == "edit" and found.step in {"review", "plan"}:
+        problem = _problem_of_edit(service, found, value)
         if problem:
-            raise EscalationError(id_, f"an Edit of a review takes a verdict: {problem}", is_unfit=True)
-    if not port.answers.note(id_, (word, value)):  # last: all that runs code of the user's, and takes its time, is done
-        return _refuse_another(port, id_, (word, value))
-    order = EscalationResponse(found.task, id_, word, value, now if given is None else given, by)
+            raise EscalationError(id_, problem, is_unfit=True)
+    said = (word, value)
+    if service.answers.setdefault(id_, said) is not said:
+        return _refuse_another(service, id_, said)
+    body = {"escalation": id_, "answer": word, "value": value}
+    order = Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given)
     try:
         port.order(order)
     except BaseException:
         if not any(each is order for each in port.orders.copy()):
-            port.answers.forget(id_)
+            service.answers.pop(id_, None)
         raise
+    return None
 
 
-def _refuse_another(port: OrchestratorPort, id_: str, answer: tuple[str, Any]) -> None:
+def _refuse_another(service: TaskService, id_: str, answer: tuple[str, Any]) -> None:
     """Return if a question that is not open was answered with the same answer: a loop that answers may begin anew.
 
     Raises:
         EscalationError: it was not.
     """
-    before = port.answers.noted(id_) or _recorded(port.runtime, id_, answer[0])
+    before = service.answers.get(id_) or _recorded(service, id_)
     if before is None:
         raise EscalationError(id_, _NOT_OPEN)
     if before != answer:
         raise EscalationError(id_, f"it was answered before, and otherwise: {before[0]}. Look at handle.escalations")
 
 
-def _recorded(runtime: TaskRuntime, id_: str, word: str) -> tuple[str, Any] | None:
-    """Return the recorded answer to a question, its value only if the word is this one; None: there is none."""
-    for event in runtime.outline(_task_of(id_)):
+def _recorded(service: TaskService, id_: str) -> tuple[str, Any] | None:
+    """Return the recorded answer to a question; None: there is none."""
+    for event in service.store.read(_task_of(id_)):
         if isinstance(event, EscalationAnswered) and event.escalation == id_:
-            at, durable = dropped_of(event), runtime.durable
-            if event.answer != word or at is None or durable is None:
-                return event.answer, event.value
-            return word, getattr(whole_of(event, durable.fetch(at.stream, (at.number,)).get()), event.large)
+            return event.answer, event.value
     return None
 
 
@@ -144,9 +146,24 @@ def storable(value: object) -> Any:
         raise ValueError(what) from None
 
 
-def problem_of_verdict(state: TaskState | None, question: Escalation, value: object) -> str:
-    """Say what is wrong with a person's verdict about a task, or nothing."""
-    seen = looked_at(state, question.subtasks) if state is not None else question.subtasks
+def _problem_of_edit(service: TaskService, question: Escalation, value: object) -> str:
+    """Say what is wrong with what a person gives for a verdict or a plan, or nothing."""
+    run = service.run_of(question.task)
+    what = "plan" if question.step == "plan" else "verdict"
+    try:
+        if question.step == "plan":
+            as_plan(value)
+            return ""
+        wrong = problem_of_verdict(run.state, question, value) if run is not None else ""
+    except ConfigError as error:
+        wrong = str(error)
+    return f"an Edit of a {question.step} takes a {what}: {wrong}" if wrong else ""
+
+
+def problem_of_verdict(state: TaskState, question: Escalation, value: object) -> str:
+    """Say what is wrong with what a person gives for a verdict, or nothing."""
+    course = state.units[question.about].course if question.about in state.units else state.root.course
+    seen = looked_at(course, question.subtasks) if course is not None else question.subtasks
     try:
         return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))
     except ConfigError as error:

@@ -42,13 +42,13 @@ from actors.model.clock import monotonic
 from actors.model.errors import RecursionDetectedError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.engine.orders import CANCEL, Order
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.task_waits import join_task
+from actors.tasks.engine.waits_across_trees import waiting
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
 from actors.tasks.model.task_ids import MARK, require_own
-from actors.tasks.orchestration.delegation_calls import join_task
-from actors.tasks.orchestration.messages import Cancel
-from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from actors.tasks.orchestration.waits_across_trees import waiting
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import TASK_ID, require_callback, require_seconds, value_phrase
 from trees.host.bulk import own_copy
@@ -113,7 +113,7 @@ def target_of(
         plan = None if worker is None else Plan([_subtask(port, worker, timeout_s)])
         return TaskTarget(api, port, plan, max_in_flight, key)
     if to not in system.boxes:
-        words = {word for port in api.runtime.ports.values() for word in _names(port)}
+        words = {word for port in api.runtime.scopes.values() for word in _names(port)}
         raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
     if key is not None:
         what = f"map: key= makes the id of a task, and {to} takes messages, which are recorded nowhere"
@@ -121,13 +121,13 @@ def target_of(
     return MessageTarget(system, to, timeout_s, max_in_flight)
 
 
-def _tasks_at(api: TaskApi, to: str) -> tuple[OrchestratorPort, str | None] | None:
+def _tasks_at(api: TaskApi, to: str) -> tuple[Scope, str | None] | None:
     """Return the supervisor that gives tasks to ``to``, and the worker or capability in it; None: no task goes there.
 
     A path of a worker comes first, then a supervisor (whose planner makes the plans), a path of what takes messages,
     and last a capability.
     """
-    ports = api.runtime.ports
+    ports = api.runtime.scopes
     owner, _, name = to.rpartition("/")
     child = name.partition("#")[0]
     if owner in ports and any(row.id == child for row in ports[owner].registry()):
@@ -138,12 +138,12 @@ def _tasks_at(api: TaskApi, to: str) -> tuple[OrchestratorPort, str | None] | No
     return (able[0], to) if able else None
 
 
-def _names(port: OrchestratorPort) -> set[str]:
+def _names(port: Scope) -> set[str]:
     """Return the ids and the capabilities of the workers of a supervisor."""
     return {word for row in port.registry() for word in (row.id, *row.capabilities)}
 
 
-def _subtask(port: OrchestratorPort, to: str, timeout_s: float | None) -> Subtask:
+def _subtask(port: Scope, to: str, timeout_s: float | None) -> Subtask:
     """Make the one subtask of an item: for a worker by its id, else for all that have the capability."""
     able = [row.id for row in port.registry() if to == row.id or to in row.capabilities]
     if timeout_s is None:
@@ -225,7 +225,7 @@ class TaskTarget(_InTree):
     """
 
     def __init__(
-        self, api: TaskApi, port: OrchestratorPort, plan: Plan | None, max_in_flight: int | None, key: Key | None
+        self, api: TaskApi, port: Scope, plan: Plan | None, max_in_flight: int | None, key: Key | None
     ) -> None:
         self.path = port.path
         self._api = api
@@ -287,13 +287,13 @@ class TaskTarget(_InTree):
     def _given(self, item: Any, task: Task, submission: Submission, new: Mapping[str, Reply]) -> GivenItem:
         id_, port, goes_on = str(task.id), self._port, self._key is not None
         self._require_same(task, submission)
-        done = new[id_] if id_ in new else port.waiting(id_)
+        done = new[id_] if id_ in new else port.service.waiting(id_)
         if submission.across is not None:
             done.when_done(submission.across.enter())
 
         def drop() -> None:
             if not done.done and not goes_on:
-                port.tell(Cancel(id_, "its batch was given up"))
+                port.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
 
         try:
             wait, leave_wait = join_task(port, id_, done)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from typing import Final, Generic, Self, TypeVar
 
 from actors.concurrency.weak_registry import WeakRegistry
@@ -19,10 +18,10 @@ from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import enter, leave
 from actors.model.errors import ActorsError
+from actors.tasks.engine.scope import Scope
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.task_events import EscalationRaised, SubtaskStreamed, TaskEvent
-from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from trees.host.answers import port_of_question
+from trees.host.answers import open_question
 from trees.host.journal_follower import JournalFollower, Recall, TextFollower
 from trees.host.submission import came
 
@@ -63,7 +62,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
                 signal = self._follower.expected()
                 signal.wait(None)
                 signal.outcome()
-            event = self._taken(self._fetching())
+            event = self._taken()
             if event is None:
                 raise StopIteration
             if (found := self._read(event)) is not None:
@@ -76,11 +75,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         while True:
             while not self._has_some():
                 await self._wait(self._follower.expected())
-            fetched = self._fetching()
-            if fetched is not None:
-                with suppress(ActorsError):  # ``_taken`` raises it
-                    await fetched
-            event = self._taken(fetched)
+            event = self._taken()
             if event is None:
                 raise StopAsyncIteration
             if (found := self._read(event)) is not None:
@@ -107,27 +102,15 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
                 self._error = error
         return bool(self._ready) or self._error is not None or self._follower.over
 
-    def _fetching(self) -> Reply | None:
-        """Return what fetches the large value of the next event; None: it lacks none, or there is no event."""
-        return self._follower.fetched(self._ready[0]) if self._ready else None
-
-    def _taken(self, fetched: Reply | None) -> TaskEvent | None:
+    def _taken(self) -> TaskEvent | None:
         """Take the next event; None: it is over.
 
-        Args:
-            fetched: the large value of the event. On an event loop it must be done.
-
         Raises:
-            ActorsError: the tree has failed, or the event cannot be read. It can be tried again.
+            ActorsError: the tree has failed, or the journal cannot be read. It can be tried again.
         """
         if self._ready and not self._is_closed:
-            event: TaskEvent | None = self._ready[0]
-            if fetched is not None:
-                event = self._follower.whole(self._ready[0], fetched)
-            if event is not None:
-                del self._ready[0]
-                return event
-        elif self._error is not None and not self._is_closed:
+            return self._ready.popleft()
+        if self._error is not None and not self._is_closed:
             error, self._error = self._error, None
             try:
                 raise error
@@ -161,9 +144,7 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
     object, and a loop of either kind goes on with that. One iterator has one consumer at a time.
     """
 
-    def __init__(
-        self, port: OrchestratorPort, id_: str, *, new: bool = False, deep: bool = True, after: int = 0
-    ) -> None:
+    def __init__(self, port: Scope, id_: str, *, new: bool = False, deep: bool = True, after: int = 0) -> None:
         self._port = port
         self._id = id_
         self._new = new
@@ -201,8 +182,7 @@ class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
         return self._own
 
     def _reading(self) -> _EventReading:
-        numbers = self._port.runtime.numbers
-        earlier = numbers.before(numbers.whole(self._id)) if self._new else 0
+        earlier = self._port.service.before.get(self._id, 0) if self._new else 0
         recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
         after = max(self._after, earlier)
         follower = JournalFollower(self._port, self._id, deep=self._deep, after=after, recall=recall)
@@ -220,7 +200,7 @@ class TextStream(Reading[str]):
     end. Text of several attempts at once comes interleaved: ``handle.events()`` says which is whose.
     """
 
-    def __init__(self, port: OrchestratorPort, id_: str, subtask: str | None) -> None:
+    def __init__(self, port: Scope, id_: str, subtask: str | None) -> None:
         self._texts = TextFollower(port, id_, subtask)
         super().__init__(self._texts, "async for text in handle.stream()")
 
@@ -236,13 +216,12 @@ class TextStream(Reading[str]):
 class Questions(Reading[Escalation]):
     """Questions of a task to people that are open when they are handed out, each once."""
 
-    def __init__(self, port: OrchestratorPort, id_: str) -> None:
-        self._runtime = port.runtime
-        asked = JournalFollower(port, id_, recall="never", only=(EscalationRaised,), whole=False)
+    def __init__(self, port: Scope, id_: str) -> None:
+        self._service = port.service
+        asked = JournalFollower(port, id_, recall="never", only=(EscalationRaised,))
         super().__init__(asked, "async for question in handle.questions()")
 
     def _read(self, event: TaskEvent) -> Escalation | None:
         if not isinstance(event, EscalationRaised):
             return None
-        port = port_of_question(self._runtime, event.escalation)
-        return None if port is None else port.answers.question(event.escalation)
+        return open_question(self._service, event.escalation)

@@ -26,9 +26,9 @@ from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
 from actors.runtime.system import System
+from actors.tasks.engine.service import attach
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
-from actors.tasks.orchestration.task_runtime import attach
 from trees.declaration.build import build
 from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec

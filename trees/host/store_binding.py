@@ -4,7 +4,7 @@ Comes in: a store that is open, and the system that is to work with it, before t
 
 * what the store tells (to ``TreeStoreListener``): events go to the tree's bus; a store that is lost to another
   process ends the tree; an order from another process reaches the orchestrator that it concerns.
-* which tasks were unfinished when it was opened, and how much of each was recorded by then (``TaskRuntime.before``).
+* which tasks were unfinished when it was opened, and how much of each was recorded by then (``TaskService.before``).
 * the time: journals are told that of the store, which other processes read them by.
 * the end: the store is closed when nothing of the tree runs any more, and before anybody hears of that.
 
@@ -21,15 +21,14 @@ from actors.model.errors import ConfigError
 from actors.model.events import Event
 from actors.runtime import living_trees
 from actors.runtime.system import System
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
+from actors.tasks.engine.service import SERVICE, EnginePort, TaskService, service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task_errors import EscalationError, StoreBusyError, StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
-from actors.tasks.orchestration.messages import Cancel, RunOnLoop, RunWhenDurable, SetPriority
-from actors.tasks.orchestration.task_runtime import SERVICE, OrchestratorPort, TaskRuntime, task_runtime_of
 from trees.declaration.specs import SupervisorSpec
-from trees.host.answers import respond
+from trees.host.answers import open_question, respond
 from trees.host.task_removal import remove
 from trees.observe.operator_events import Operated
 
@@ -47,7 +46,7 @@ class TreeStoreListener:
 
     def committed(self, seconds: float) -> None:
         """Tell whoever measures commits. One that raises may be a user's: it is told no more."""
-        commits = task_runtime_of(self._system).commits
+        commits = service_of(self._system).commits
         for key, told in commits.copy().items():
             try:
                 told(seconds)
@@ -61,7 +60,7 @@ class TreeStoreListener:
 
     def goes_on(self, owner: str) -> bool:
         """True while there is, or may yet be, an orchestrator at this path."""
-        return not task_runtime_of(self._system).is_stranded(owner)
+        return not service_of(self._system).is_stranded(owner)
 
     def order(self, order: RemoteCommand) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""
@@ -72,50 +71,47 @@ class TreeStoreListener:
         """Have the orchestrator that has the task do it; one that is not there now finds it at the next start."""
         last = self._store.last(order.task)
         if order.kind == REMOVE:
-            self._remove(order, last)
+            self._remove(order)
             return
-        if last is None or isinstance(last, TaskFinished):
+        if last is None or isinstance(last, TaskFinished) is not (order.kind == RETRY):
             self._forget(order)
             return
-        port = task_runtime_of(self._system).ports.get(last.path)
-        if port is not None:
-            port.tell(RunOnLoop(lambda: self._do(port, order), order))
+        scope = service_of(self._system).scopes.get(last.path)
+        if scope is not None:
+            scope.port.post(lambda engine: self._do(engine.port, order))
 
-    def _remove(self, order: RemoteCommand, last: Event | None) -> None:
+    def _remove(self, order: RemoteCommand) -> None:
         """No matter of an orchestrator: it has nothing to do with what has ended, or is damaged.
 
         But a task may have ended in its journal, and its orchestrator has yet to finish it: the process before died in
         between. Whoever gave the order has seen that end, so the task is removed as soon as it is finished.
         """
-        port = None
-        if isinstance(last, TaskFinished):
-            standing = self._store.standing(order.task)
-            if standing is not None and standing.is_ == "unfinished":
-                port = task_runtime_of(self._system).ports.get(last.path)
-        if port is None:
+        service = service_of(self._system)
+        run = service.run_of(order.task)
+        if run is None:
             self._remove_now(order)
         else:
-            port.tell(RunWhenDurable(order.task, lambda: self._remove_now(order)))
+            service.waiting(order.task).when_done(lambda: self._remove_now(order))
 
     def _remove_now(self, order: RemoteCommand) -> None:
         try:
-            remove(task_runtime_of(self._system), order.task)
+            remove(service_of(self._system), order.task)
         except TaskError as error:  # whoever sent it finds the task still there
             self._system.reports.request_failed(self._system.root_path, error, asked=False)
         else:
             self._operated(self._system.root_path, order, order.task)
         self._forget(order)
 
-    def _do(self, port: OrchestratorPort, order: RemoteCommand) -> None:
+    def _do(self, port: EnginePort, order: RemoteCommand) -> None:
         """On the loop, where the orchestrator knows its tasks: tell it, and then that it is to be forgotten."""
         try:
             _tell(port, order)
         except (EscalationError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: whoever sent it finds in the journal that nothing followed.
             self._system.reports.request_failed(port.path, error, asked=False)
+            self._forget(order)
         else:
             self._operated(port.path, order, order.body.get("escalation") or order.task)
-        port.tell(RunWhenDurable(order.task, lambda: self._forget(order)))
 
     def _operated(self, path: str, order: RemoteCommand, about: str) -> None:
         """Tell that a person has operated the tree, and who, as far as whoever left the order has said it."""
@@ -127,17 +123,21 @@ class TreeStoreListener:
         self._store.order_done(order)
 
 
-def _tell(port: OrchestratorPort, order: RemoteCommand) -> None:
-    body = order.body
+def _tell(port: EnginePort, order: RemoteCommand) -> None:
+    body, given = order.body, None if port.service.system.clock.manual else order.at  # that clock is nobody's outside
     if order.kind == CANCEL:
-        port.tell(Cancel(order.task, str(body["reason"]), given_by=order))
+        port.order(Order(order.task, CANCEL, {"reason": str(body["reason"])}, given_by=order, given=given))
     elif order.kind == PRIORITY:
-        port.tell(SetPriority(order.task, int(body["priority"]), order))
+        port.order(Order(order.task, PRIORITY, {"priority": int(body["priority"])}, given_by=order, given=given))
+    elif order.kind == RETRY:
+        port.order(Order(order.task, RETRY, given_by=order, given=given))
     elif order.kind == RESPOND:
-        given = None if port.system.clock.manual else order.at  # that clock is nobody's outside
         word, value = body["answer"], body["value"]
         answer = answer_of(word, value or "" if word == "reject" else value)
-        respond(port, body["escalation"], answer, given, order)
+        if open_question(port.service, body["escalation"]) is None:
+            respond(port.service, body["escalation"], answer, given, order)  # says why not
+            raise EscalationError(body["escalation"], "it was answered before")
+        respond(port.service, body["escalation"], answer, given, order)
     else:
         raise KeyError(order.kind)
 
@@ -150,13 +150,13 @@ def bind(
     ``close``: the store is ours, and is closed when the tree has ended. ``lost`` is called when the store is lost;
     None: the tree ends then.
     """
-    runtime = task_runtime_of(system)
+    runtime = service_of(system)
     if runtime.durable is not None:
         heard = runtime.durable.listener = TreeStoreListener(system, runtime.durable, lost)
         _hear_of_loss(heard, store)
         if not system.clock.manual:
             runtime.set_time(runtime.durable.time())
-    read = store.outline if isinstance(store, DurableStore) else store.read
+    read = store.read
     runtime.before = {
         stream: len(records)
         for path in task_paths(spec)
@@ -190,11 +190,11 @@ def busy_here(error: StoreBusyError) -> StoreBusyError | None:
     return None
 
 
-def _runtimes() -> Iterator[TaskRuntime]:
+def _runtimes() -> Iterator[TaskService]:
     """Yield what the orchestrators of a tree share, for each tree of this process that is not down."""
     for tree in living_trees.LIVING.snapshot():
         runtime = tree.services.get(SERVICE)
-        if not tree.is_down and isinstance(runtime, TaskRuntime):
+        if not tree.is_down and isinstance(runtime, TaskService):
             yield runtime
 
 

@@ -5,9 +5,9 @@ them; or a ``StoreError`` that says whether they may have been taken all the sam
 that it never runs; what may be kept will run. Many tasks at once are kept all together, or none of them.
 
 Whoever submits an id that somebody else is just submitting waits for what becomes of that:
-``TaskRuntime.submitting`` has a Reply for each of those. Many ids are taken in their order by name, so two who submit
+``TaskService.submitting`` has a Reply for each of those. Many ids are taken in their order by name, so two who submit
 the same ones never wait for each other. Whoever has taken an id is the only one who may create it. So ids that the
-store does not know then are noted in ``TaskRuntime.unkept``, before they are created and until they are kept or taken
+store does not know then are noted in ``TaskService.unkept``, before they are created and until they are kept or taken
 back: an orchestrator leaves them alone. A task that is known is never among them, however often it is submitted again.
 
 ``run`` waits in the caller's thread, ``arun`` on an event loop.
@@ -26,15 +26,14 @@ from actors.messaging.blocking import require_thread
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model.store_events import TaskKnownOtherwise
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted
-from actors.tasks.orchestration.messages import TaskArrived
-from actors.tasks.orchestration.task_runtime import OrchestratorPort
-from actors.tasks.orchestration.waits_across_trees import variables_with, waits_from_here
 
 STORE_WAIT_S = 10.0
 """How long a submission waits for the store."""
@@ -45,10 +44,10 @@ _AT_ONCE: Final = 256
 class Submission:
     """Tasks on their way into the journal: all of them are kept, or none."""
 
-    def __init__(self, port: OrchestratorPort, events: Sequence[TaskSubmitted]) -> None:
+    def __init__(self, port: Scope, events: Sequence[TaskSubmitted]) -> None:
         self.port = port
         """Port of the orchestrator that is to have them."""
-        self._store = port.runtime.store
+        self._store = port.service.store
         self._events = {event.task: event for event in events}
         self.across = waits_from_here(port)
         """Waits for them from other trees."""
@@ -114,7 +113,7 @@ class Submission:
                 self._trace_no_more(self._events.keys() - new, "known")
         except BaseException:
             self._trace_no_more(self._events.keys(), "refused")
-            self._settle(mine, StoreError(self.port.runtime.store_name, f"{self._named(mine)} not taken"))
+            self._settle(mine, StoreError(self.port.service.store_name, f"{self._named(mine)} not taken"))
             raise
         if len(new) < len(mine):
             self._settle([id_ for id_ in mine if id_ not in new])
@@ -133,7 +132,7 @@ class Submission:
 
     def _take(self, id_: str) -> Generator[Reply, bool, bool]:
         """Be the one who submits an id; False where somebody else has."""
-        submitting = self.port.runtime.submitting
+        submitting = self.port.service.submitting
         # One step of C: of those who come at once with one id, one writes, and the others wait for it.
         while (other := submitting.setdefault(id_, self._mine)) is not self._mine:
             if not (yield other):
@@ -173,14 +172,14 @@ class Submission:
 
     def _create(self, ids: list[str]) -> list[str]:
         path, unknown = self.port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
-        self.port.runtime.unkept.update(unknown)
+        self.port.service.unkept.update(unknown)
         new = self._store.create_all([(id_, path, self._events[id_]) for id_ in unknown])
         for id_ in new:
-            self.port.runtime.forget_former(id_)
+            self.port.service.forget_former(id_)
         return new
 
     def _flush(self, ids: list[str]) -> Reply | None:
-        return self.port.runtime.flush(*ids) if ids else None
+        return self.port.service.flush(*ids) if ids else None
 
     def _begin_in_turn(self, ids: list[str]) -> Generator[None, bool, None]:
         """Begin all of them, whatever becomes of the caller meanwhile."""
@@ -194,15 +193,15 @@ class Submission:
 
     def _begin(self, ids: Sequence[str]) -> None:
         """Note that tasks are kept: from now on they are the orchestrator's."""
-        runtime = self.port.runtime
-        self._waits |= runtime.removing.look(partial(self.port.begin_all, ids))
+        service = self.port.service
+        self._waits |= service.removing.look(partial(service.begin_all, ids))
         for id_ in ids:
-            runtime.numbers.begun(id_)
-            runtime.carry(id_, self.port.path, self._variables, self._events[id_].trace)
+            service.carry(id_, self.port.path, self._variables, self._events[id_].trace)
         self._settle(ids)
         for id_ in ids:
             self.port.system.publish(self._events[id_])
-        self.port.tell(*[TaskArrived(id_) for id_ in ids])
+        new = tuple(ids)
+        self.port.port.post(lambda engine: engine.arrived(new))
 
     def _take_back(self, ids: list[str]) -> bool:
         """Forget tasks that no one waits for any more; where they are being written, begin them when that is done."""
@@ -221,11 +220,11 @@ class Submission:
 
     def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
         """Note that these are not under way any more; those who wait for them look again."""
-        runtime = self.port.runtime
-        submitting = runtime.submitting
+        service = self.port.service
+        submitting = service.submitting
         for id_ in ids:
             if submitting.get(id_) is self._mine:
-                runtime.unkept.discard(id_)  # first: whoever takes the id next may note it anew
+                service.unkept.discard(id_)  # first: whoever takes the id next may note it anew
                 del submitting[id_]
         if error is not None:
             self._trace_no_more(ids, "refused")
@@ -258,7 +257,7 @@ class Submission:
             else f"{'It was' if one else 'They were'} not taken and will not run: submit {'it' if one else 'them'} "
             "again when the store can be written"
         )
-        error = StoreError(self.port.runtime.store_name, f"{self._named(ids)} {what}. {then}")
+        error = StoreError(self.port.service.store_name, f"{self._named(ids)} {what}. {then}")
         error.may_be_taken = maybe
         return error
 

@@ -8,23 +8,23 @@ from typing import TypeAlias
 from actors.messaging.reply import Reply
 from actors.model.raised import is_a
 from actors.runtime.system import System
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import TaskService, service_of
+from actors.tasks.engine.task_waits import waiting_chain
+from actors.tasks.engine.waits_across_trees import TaskWaits
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import TaskError, UnknownTaskError
 from actors.tasks.model.task_events import TaskSubmitted
-from actors.tasks.model.task_ids import NEW_IDS, require_own
-from actors.tasks.orchestration.delegation_calls import waiting_chain
-from actors.tasks.orchestration.event_numbers import FIRST
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime, task_runtime_of
-from actors.tasks.orchestration.waits_across_trees import TaskWaits
+from actors.tasks.model.task_ids import require_own
 from actors.validation.validation_messages import require_path, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.bulk import own_copy
 from trees.host.submission import Submission
 from trees.host.task_handle import TaskHandle
 
-_Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], None, int, int]
-"""Chain and lineage of those who wait for a task, its parent, its hops, and the rule of its parts' ids."""
+_Origin: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], int]
+"""Chain and lineage of those who wait for a task, and its hops."""
 
 
 class TaskApi:
@@ -39,9 +39,9 @@ class TaskApi:
         return self._leadership.running
 
     @property
-    def runtime(self) -> TaskRuntime:
+    def runtime(self) -> TaskService:
         """State that all tasks of the tree share."""
-        return task_runtime_of(self.system)
+        return service_of(self.system)
 
     def task(self, id: str) -> TaskHandle:
         """Return the handle of a task that was submitted before."""
@@ -52,19 +52,19 @@ class TaskApi:
             raise UnknownTaskError(id)
         if standing.is_ == "damaged":
             runtime.store.read(id)  # says what is wrong, which is at hand
-        return TaskHandle(runtime.port_at(standing.owner), id, found=standing.is_ == "finished")
+        return TaskHandle(runtime.scope_at(standing.owner), id, found=standing.is_ == "finished")
 
-    def port(self, path: str | None) -> OrchestratorPort:
+    def port(self, path: str | None) -> Scope:
         """Find the orchestrator of the supervisor at ``path``; None: the root."""
         system = self.system
         at = system.root_path if path is None else path
         require_path(at)
-        port = task_runtime_of(system).ports.get(at)
+        port = service_of(system).scopes.get(at)
         if port is not None:
             return port
         if at not in system.supervisors:
             raise system.no_supervisor(at)
-        raise NoOrchestratorError(at, *(each.path for each in task_runtime_of(system).all_ports()))
+        raise NoOrchestratorError(at, *service_of(system).scopes)
 
     def submission(self, task: Task | str, path: str | None, *, joined: bool) -> tuple[Submission, str]:
         """Return what brings a task into the journal, and the id of the task."""
@@ -80,7 +80,7 @@ class TaskApi:
         if system.is_down:
             raise system.down_error(port.path)
         chain, lineage = waiting_chain(port) if joined else ((), ())
-        now, origin = port.time(), (chain, lineage, None, system.hops_of_here(), NEW_IDS)
+        now, origin = port.time(), (chain, lineage, system.hops_of_here())
         return Submission(port, [_first_record(system, port.path, now, task, origin) for task in tasks])
 
     def handle(
@@ -101,7 +101,7 @@ def require_id(id_: object) -> None:
 def _first_record(system: System, path: str, now: float, task: Task, origin: _Origin) -> TaskSubmitted:
     deadline, id_, tracer = None if task.deadline_s is None else now + task.deadline_s, task.id or "", tracer_of(system)
     trace = "" if tracer is None else tracer.submit(id_, path)
-    return TaskSubmitted(path, id_, now, task, deadline, *origin, trace, seq=FIRST, metadata=task.metadata)
+    return TaskSubmitted(path, id_, now, task, deadline, *origin, trace, seq=1, metadata=task.metadata)
 
 
 class NoOrchestratorError(TaskError):

@@ -1,7 +1,7 @@
 """``TaskHandle``: what a host holds of one task, from its submission to its report and beyond.
 
-It reads what the orchestrator shows (``actors.tasks.orchestration.orchestrator_port.OrchestratorPort``) and what is in
-the journal, so it never waits for the orchestrator, and works while that is being restarted. May be used from any
+It reads what the service of tasks shows (``actors.tasks.engine.service``) and what is in the journal, so it never waits
+for the engine, and works while that is being restarted. May be used from any
 thread; ``await handle`` from any event loop.
 """
 
@@ -10,34 +10,33 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.journal.dropped import lacking
-from actors.tasks.journal.fold import fold
-from actors.tasks.journal.person_waits import status_of
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RETRY, Order
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import TaskService
+from actors.tasks.engine.task_waits import leave_task, reply_of, wait_for_task
+from actors.tasks.engine.waits_across_trees import TaskWaits, waiting
+from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.task_state import TaskState
+from actors.tasks.journal.unit import Unit
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
-from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import TaskError, TaskTimeoutError, UnknownTaskError
-from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from actors.tasks.model.task_ids import is_part_of
-from actors.tasks.orchestration.delegation_calls import leave_task, reply_of, wait_for_task
-from actors.tasks.orchestration.left_orders import settled_by_the_end
-from actors.tasks.orchestration.messages import Cancel, SetPriority
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, TaskRuntime
-from actors.tasks.orchestration.waits_across_trees import TaskWaits, waiting
+from actors.tasks.model.task import SUCCEEDED, Task, TaskStatus
+from actors.tasks.model.task_errors import StoreError, TaskError, TaskTimeoutError
+from actors.tasks.model.task_events import TaskFinished
 from actors.validation.field_types import MAX_SECONDS
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
 from trees.host.answers import respond_to
 from trees.host.events import Questions, TaskEvents, TextStream
+from trees.host.submission import STORE_WAIT_S
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
 
@@ -47,7 +46,7 @@ _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} |
 )
 
 
-_TASK: Final = attrgetter("id", "_port.runtime")
+_TASK: Final = attrgetter("id", "_port.service")
 """Facts that two handles of one task share."""
 
 
@@ -56,7 +55,7 @@ class TaskHandle:
 
     def __init__(
         self,
-        port: OrchestratorPort,
+        port: Scope,
         id_: str,
         waits: Reply | None = None,
         *,
@@ -71,7 +70,7 @@ class TaskHandle:
         self._across: TaskWaits | None = across
         # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
         # thousand in a list. Any other one hears of the end in any case.
-        self._waits = port.waiting(id_) if waits is None and not found else waits
+        self._waits = port.service.waiting(id_) if waits is None and not found else waits
 
     def __repr__(self) -> str:
         try:
@@ -93,7 +92,7 @@ class TaskHandle:
     @property
     def _done(self) -> Reply:
         if self._waits is None:
-            self._waits = self._port.waiting(self.id)
+            self._waits = self._port.service.waiting(self.id)
         return self._waits
 
     @property
@@ -104,19 +103,21 @@ class TaskHandle:
             UnknownTaskError: the store has let go of it before anybody has asked this handle for its end.
             StoreError: its journal is damaged.
         """
-        port = self._port
-        report = port.at_hand(self.id)
+        service = self._port.service
+        report = service.at_hand(self.id)
         if report is not None:
             return report.status
-        if self.id not in port.states:
-            last = port.runtime.store.last(self.id)
+        if service.run_of(self.id) is None:
+            last = service.store.last(self.id)
             if isinstance(last, TaskFinished):
                 return last.status
         if self._waits is not None and self._waits.succeeded:
             ended: Report = self._waits.get()  # the store may have forgotten it by now
             return ended.status
-        status = status_of(self._state(), port.runtime.part_of)
-        return TaskStatus.RUNNING if status.is_final else status  # it has ended: that is yet to be kept
+        state = service.state(self.id)
+        if state.events == 1 and service.run_of(self.id) is None:
+            return TaskStatus.PENDING  # the engine has not looked at it yet
+        return TaskStatus.RUNNING if state.status.is_final else state.status  # it has ended: that is yet to be kept
 
     @property
     def report(self) -> Report | None:
@@ -124,10 +125,10 @@ class TaskHandle:
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
-        report = self._port.at_hand(self.id)
+        report = self._port.service.at_hand(self.id)
         if report is None and self._waits is not None and self._waits.succeeded:
             report = self._waits.get()
-        return report if report is not None else self._port.report(self.id)
+        return report if report is not None else self._port.service.report(self.id)
 
     @property
     def kept(self) -> list[str]:
@@ -136,16 +137,17 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        runtime = self._port.runtime
-        task = self._before()
-        mine = task.done()
-        parts = [_before(runtime, id_) for id_ in runtime.before if id_.startswith(self.id) and id_ != self.id]
-        open_parts = [part for part in parts if part.is_part_of(task) and part.team_subtask not in mine]
-        return [*mine, *(f"{part.team_subtask}/{id_}" for part in open_parts for id_ in part.done())]
+        before = _before(self._port.service, self.id)
+        units = list(before.units.values()) if before is not None else []
+        return [
+            unit.path for unit in units if unit.status is SUCCEEDED and unit.asker is None and not _is_in_done(unit)
+        ]
 
-    def _before(self) -> TaskView:
-        """Where it stood when this process began."""
-        return _before(self._port.runtime, self.id)
+    def _planned(self) -> int:
+        """How many subtasks there were when this process began, with those of teams that were not done."""
+        before = _before(self._port.service, self.id)
+        units = list(before.units.values()) if before is not None else []
+        return sum(unit.role == "work" and unit.asker is None and not _is_in_done(unit) for unit in units)
 
     @property
     def task(self) -> Task:
@@ -154,24 +156,7 @@ class TaskHandle:
         Raises:
             UnknownTaskError, StoreError: as ``status``.
         """
-        task, durable = self._state().task, self._port.runtime.durable
-        lacks = next(iter(lacking(task.inputs)), None)
-        if lacks is None or durable is None:
-            return task
-        _, at = lacks
-        submitted = durable.fetch(at.stream, (at.number,)).get()[at.number]
-        return cast("TaskSubmitted", submitted).spec
-
-    def _state(self) -> TaskState:
-        state = self._port.states.get(self.id)
-        if state is None:
-            records = self._port.runtime.outline(self.id)
-            if not records:
-                raise UnknownTaskError(self.id)
-            state = fold(self.id, records)
-            if len(records) == 1:
-                state.phase = "new"  # its orchestrator has not looked at it yet
-        return state
+        return self._port.service.state(self.id).task
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -207,7 +192,7 @@ class TaskHandle:
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
         if self._waits is None:
-            self._waits = self._port.fetched(self.id)
+            self._waits = self._port.service.fetched(self.id)
         if not self._waits.done:
             with self._waiting() as waits:
                 yield from waits.__await__()
@@ -256,9 +241,38 @@ class TaskHandle:
         if self.report is not None:
             recorded.complete()
             return recorded
-        self._port.order(Cancel(self.id, given, recorded=recorded))
-        settled_by_the_end(recorded, self._port, self._port.waiting(self.id))
+        self._port.port.order(Order(self.id, CANCEL, {"reason": given}, recorded))
+        _settled_by_the_end(recorded, self._port, self._port.service.waiting(self.id))
         return recorded
+
+    def retry(self) -> TaskHandle:
+        """Try a task again that has failed, or was cancelled: what is done is kept, all else begins anew.
+
+        What begins anew has another idempotency key, and its ladder, its budget and a relative deadline begin again. A
+        plan that failed is made again. Returns when that is recorded. On an event loop of yours write
+        ``await asyncio.to_thread(handle.retry)``.
+
+        Returns:
+            A fresh handle. What waited for the former end keeps that.
+
+        Raises:
+            TaskError: the task has succeeded, or has not ended.
+            UnknownTaskError: the store has no task of this id any more.
+            StoreError: that could not be written within 10 seconds.
+            TreeDownError: as ``cancel``.
+        """
+        status = self.status
+        if status not in {TaskStatus.FAILED, TaskStatus.CANCELLED}:
+            raise TaskError(
+                f"task {self.id}: cannot be tried again: it is {status}. Only what failed or was cancelled can"
+            )
+        require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
+        recorded = reply_of(self._port)
+        self._port.port.order(Order(self.id, RETRY, recorded=recorded))
+        if not recorded.wait(STORE_WAIT_S):
+            raise StoreError(self._port.service.store_name, f"task {self.id}: the retry was not written in time")
+        recorded.outcome()
+        return TaskHandle(self._port, self.id)
 
     def set_priority(self, priority: int) -> None:
         """Give it another priority; smaller is sooner. A task that has ended keeps the one that it had.
@@ -273,19 +287,15 @@ class TaskHandle:
         """
         checked = Task(goal=self.id, priority=priority).priority
         if self.report is None:
-            self._port.order(SetPriority(self.id, checked))
+            self._port.port.order(Order(self.id, PRIORITY, {"priority": checked}))
 
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        ports = list(self._port.runtime.ports.values())
-        found = [each for port in ports for each in port.answers.open_questions() if self._is_mine(port, each.task)]
-        return sorted(found, key=lambda each: each.raised_at)
-
-    def _is_mine(self, port: OrchestratorPort, task: str) -> bool:
-        """True if a task is this one, or a team's part of it."""
-        state = port.states.get(task)
-        return task == self.id or is_part_of(task, state.parent if state is not None else None, self.id)
+        service = self._port.service
+        run = service.run_of(self.id)
+        found = list(service.state(self.id).questions.values()) if run is not None else []
+        return [each for each in found if each.id not in service.answers]
 
     def questions(self) -> Questions:
         """Its questions to people, and those of its teams, each once, as ``Escalation``; ``for`` and ``async for``.
@@ -311,7 +321,7 @@ class TaskHandle:
         Raises:
             EscalationError: it has no such open question, it was answered otherwise, or this is no answer.
         """
-        respond_to(self._port.runtime, id, answer, self.id)
+        respond_to(self._port.service, id, answer, self.id)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -374,13 +384,34 @@ class TaskHandle:
             DumpFormatError: no such format.
             UnknownTaskError, StoreError: as ``status``.
         """
-        report = self.report
-        state = self._state() if report is None else None
-        task = TaskView(self._port.system.root_path, self.id, None, state, self._port, report)
+        report, service = self.report, self._port.service
+        task = TaskView(service.system.root_path, self.id, None, service.state(self.id), service, report)
         return draw(view_of(task, self._port.time(), deep=deep), format)
 
 
-def _before(runtime: TaskRuntime, id_: str) -> TaskView:
-    """Where a task stood when its store was opened."""
-    records = runtime.outline(id_)[: runtime.before.get(id_, 0)]
-    return TaskView(runtime.system.root_path, id_, records, fold(id_, records) if records else TaskState(id_))
+def _before(service: TaskService, id_: str) -> TaskState | None:
+    """Where a task stood when its store was opened; None: this process has begun it."""
+    number = service.before.get(id_, 0)
+    return fold(id_, service.store.read(id_)[:number]) if number else None
+
+
+def _is_in_done(unit: Unit) -> bool:
+    return any(each.status is SUCCEEDED for each in unit.over)
+
+
+def _settled_by_the_end(recorded: Reply, scope: Scope, done: Reply) -> None:
+    """Settle what tells that an order is recorded also where its task ends (``done``), or the tree before that."""
+
+    def look() -> None:
+        try:
+            done.outcome()
+        except Exception as error:  # noqa: BLE001 - whatever there is instead of a report
+            failed = partial(recorded.fail, error)
+            if scope.system.is_down:
+                scope.system.ended.when_done(failed)
+            else:
+                failed()
+        else:
+            recorded.complete()
+
+    done.when_done(look)

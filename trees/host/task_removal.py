@@ -6,7 +6,7 @@ more (``TaskStranded``) does not go on: nobody could cancel it. Damaged is a tas
 was put aside because its orchestrator has died of it. A part of a task goes with the whole only: alone it
 would be begun anew, and what it did would be done twice.
 
-Locking: ``TaskRuntime.removing`` is held from the look at a task to its removal, and no other lock is waited for under
+Locking: ``TaskService.removing`` is held from the look at a task to its removal, and no other lock is waited for under
 it but the store's own. Else a second removal of one id, which had looked before the first and acts after it, would take
 out the task that somebody has begun under that id in between. The beginning and the end of a task are shown under it
 as well: whoever was told of the end may remove the task, and nothing that its orchestrator, or one who waits, still
@@ -18,9 +18,8 @@ from __future__ import annotations
 from functools import partial
 
 from actors.messaging.reply import Reply
+from actors.tasks.engine.service import TaskService
 from actors.tasks.model.task_errors import TaskError, UnknownTaskError
-from actors.tasks.model.task_ids import whole_of
-from actors.tasks.orchestration.task_runtime import TaskRuntime
 
 
 class NotRemovableError(TaskError):
@@ -35,37 +34,28 @@ class NotRemovableError(TaskError):
         return f"task {self.task} cannot be removed: {self.why}"
 
 
-def remove(runtime: TaskRuntime, id_: str) -> Reply | None:
+def remove(service: TaskService, id_: str) -> Reply | None:
     """Have a task forgotten. None: it is; else it is being written.
 
     Raises:
         UnknownTaskError: the store has no task of this id.
-        NotRemovableError: it goes on, or is a part of another one.
+        NotRemovableError: it goes on.
     """
-    runtime.removing.look(partial(_remove, runtime, id_))
-    return runtime.flush(id_)
+    service.removing.look(partial(_remove, service, id_))
+    return service.flush(id_)
 
 
-def _remove(runtime: TaskRuntime, id_: str) -> None:
-    store = runtime.store
+def _remove(service: TaskService, id_: str) -> None:
+    store = service.store
     standing = store.standing(id_)
-    if standing is None or id_ in runtime.unkept:
+    if standing is None or id_ in service.unkept:
         raise UnknownTaskError(id_)
-    whole = whole_of(id_)
-    if whole is not None and store.standing(whole) is not None:
-        raise NotRemovableError(id_, f"it is a part of task {whole}. Remove that one")
-    ports = runtime.all_ports()
-    aside = any(id_ in port.guard.aside for port in ports)
-    is_held = any(id_ in port.states for port in ports)
-    if not aside and is_held and any(port.at_hand(id_) is not None for port in ports):
-        raise NotRemovableError(id_, "its orchestrator has crashed and takes it up once more. Try again in a moment")
-    is_stranded = standing.is_ == "unfinished" and runtime.is_stranded(standing.owner)
-    if not aside and not is_stranded and (standing.is_ == "unfinished" or is_held):
+    is_aside, is_held = id_ in service.aside, service.run_of(id_) is not None
+    is_stranded = standing.is_ == "unfinished" and service.is_stranded(standing.owner)
+    if not is_aside and not is_stranded and (standing.is_ == "unfinished" or is_held):
         raise NotRemovableError(id_, "it has not ended. Cancel it first")
     store.remove(id_)
-    runtime.forget_former(id_)
-    for port in ports:
-        port.guard.removed(id_)
-        waits = port.done.pop(id_, None)  # where it has ended nobody waits, but who came too late to hear of that
-        if waits is not None:
-            waits.fail(UnknownTaskError(id_))
+    service.forget_former(id_)
+    waits = service.done.pop(id_, None)  # where it has ended nobody waits, but who came too late to hear of that
+    if waits is not None:
+        waits.fail(UnknownTaskError(id_))

@@ -11,17 +11,15 @@ from typing import Any, Final
 from actors.model.errors import ActorsError
 from actors.model.events import Event
 from actors.runtime.system import System
-from actors.tasks.journal.fold import fold
-from actors.tasks.journal.person_waits import status_of, subtask_status_of
+from actors.tasks.engine.service import service_of
+from actors.tasks.journal.fold import unit_status_of
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from actors.tasks.model.task_ids import MARK, is_part_of
-from actors.tasks.orchestration.task_runtime import OrchestratorPort, task_runtime_of
 from trees.ha.roles import Leadership, NotLeaderError
-from trees.host.answers import port_of_question, respond_to
+from trees.host.answers import open_question, open_questions, respond_to
 from trees.host.task_api import TaskApi
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
@@ -60,11 +58,11 @@ class TaskSource:
         if status is not None and status not in {str(each) for each in TaskStatus}:
             raise SourceError(400, f"There is no status {status[:40]!r}; there are {', '.join(map(str, TaskStatus))}.")
         wanted, found, cut = text.casefold(), list[Shape](), False
-        for looks, (port, id_) in enumerate(self._sifted(status, wanted)):
+        for looks, id_ in enumerate(self._sifted(status, wanted)):
             if looks >= MOST_LOOKS or len(found) > limit:
                 cut = True
                 break
-            row = self._row(port, id_) if id_ else None
+            row = self._row(id_) if id_ else None
             if row is None or (status is not None and row["status"] != status):
                 continue
             if wanted and not _has(wanted, id_, row["goal"]):
@@ -81,38 +79,32 @@ class TaskSource:
         """
         counts: Counter[str] = Counter()
         running: list[Shape] = []
-        queued, runtime = 0, task_runtime_of(self._system)
-        for port in list(runtime.ports.values()):
-            now = port.time()
-            ends = [self._last(id_) for id_ in runtime.store.finished(port.path) if MARK not in id_]
+        queued, service = 0, service_of(self._system)
+        now = service.time()
+        for path in list(service.scopes):
+            ends = [self._last(id_) for id_ in service.store.finished(path)]
             counts.update(str(end.status) for end in ends if isinstance(end, TaskFinished))
-            for state in [each for each in list(port.states.values()) if each.final is None]:
-                if state.parent is None:
-                    counts[str(status_of(state, runtime.part_of))] += 1
-                for node in list(state.nodes.values()):
-                    status = subtask_status_of(state, node, runtime.part_of)
-                    queued += status is SubtaskStatus.QUEUED
-                    if status is SubtaskStatus.RUNNING:
-                        path = f"{port.path}/{node.worker}" if node.worker else port.path
-                        since = max(0.0, now - node.started_at)
-                        running.append({"path": path, "task": state.id, "subtask": node.id, "since_s": since})
+        for run in service.runs():
+            counts[str(run.state.status)] += 1
+            for unit in [each for each in list(run.state.units.values()) if each.role == "work"]:
+                status = unit_status_of(unit)
+                queued += status is SubtaskStatus.QUEUED
+                if status is SubtaskStatus.RUNNING:
+                    path = f"{unit.scope}/{unit.worker}" if unit.worker else unit.scope
+                    since = max(0.0, now - unit.started_at)
+                    running.append({"path": path, "task": run.id, "subtask": unit.path, "since_s": since})
         slowest = heapq.nlargest(_SLOWEST, running, key=lambda each: each["since_s"])
         return {"tasks": dict(+counts), "ready_queue": queued, "slowest": slowest}
 
-    def _newest(self) -> Iterator[tuple[OrchestratorPort, str]]:
+    def _newest(self) -> Iterator[str]:
         """Ids of all supervisors, first what is not finished, then the newest that is; one of each in turn."""
-        runtime = task_runtime_of(self._system)
-
-        def of(port: OrchestratorPort) -> Iterator[tuple[OrchestratorPort, str]]:
-            store, path = runtime.store, port.path
-            going = dict.fromkeys([*store.streams(path), *list(port.states)])
-            known = itertools.chain(reversed(list(going)), reversed(list(store.finished(path))))
-            return ((port, id_) for id_ in dict.fromkeys(known))
-
-        for turn in itertools.zip_longest(*(of(port) for port in runtime.all_ports())):
+        store = service_of(self._system).store
+        owners = dict.fromkeys([*service_of(self._system).scopes, *store.owners().values()])
+        of = ([*reversed(store.streams(path)), *reversed(store.finished(path))] for path in owners)
+        for turn in itertools.zip_longest(*of):
             yield from (each for each in turn if each is not None)
 
-    def _sifted(self, status: str | None, wanted: str) -> Iterator[tuple[OrchestratorPort, str]]:
+    def _sifted(self, status: str | None, wanted: str) -> Iterator[str]:
         """Ids as ``_newest`` has them; an empty one stands for a finished task that cannot be what is looked for.
 
         How a finished task ended is at hand. Its goal stands in its first record, and one query reads those of hundreds
@@ -121,22 +113,23 @@ class TaskSource:
         newest = self._newest()
         while some := list(itertools.islice(newest, _AT_ONCE)):
             is_sifted = status is not None or bool(wanted)
-            ended = {id_ for port, id_ in some if is_sifted and id_ not in port.states and not self._is_listed(id_)}
+            runs = {run.id for run in service_of(self._system).runs()}
+            ended = {id_ for id_ in some if is_sifted and id_ not in runs and not self._is_listed(id_)}
             other = {id_ for id_ in ended if status is not None and _ended_otherwise(self._last(id_), status)}
             unsure = [id_ for id_ in ended - other if wanted and wanted not in id_.casefold()]
             goals = self._goals_of(unsure) if unsure and self._content else {}
             other |= {id_ for id_ in unsure if not _has(wanted, "", goals.get(id_))}
-            yield from ((port, "" if id_ in other else id_) for port, id_ in some)
+            yield from ("" if id_ in other else id_ for id_ in some)
 
     def _goals_of(self, ids: list[str]) -> dict[str, str]:
         """Return the goals of finished tasks; of one that is gone or damaged there is none."""
-        firsts = task_runtime_of(self._system).store.firsts(ids)
+        firsts = service_of(self._system).store.firsts(ids)
         return {id_: first.spec.goal for id_, first in firsts.items() if isinstance(first, TaskSubmitted)}
 
     def _last(self, id_: str) -> Event | None:
         """Return the last record of a task; None: it is gone, or cannot be read."""
         try:
-            return task_runtime_of(self._system).store.last(id_)
+            return service_of(self._system).store.last(id_)
         except StoreError:
             return None
 
@@ -145,61 +138,40 @@ class TaskSource:
         known = self._ended.get(id_)
         return known is not None and known[0] is self._last(id_)
 
-    def _row(self, port: OrchestratorPort, id_: str) -> Shape | None:
-        """Return a task as a line; None: a team's part, or one that cannot be read."""
+    def _row(self, id_: str) -> Shape | None:
+        """Return a task as a line; None: it cannot be read."""
         last, known = self._last(id_), self._ended.get(id_)
-        if known is not None and known[0] is last and id_ not in port.states:
+        goes_on = service_of(self._system).run_of(id_) is not None
+        if known is not None and known[0] is last and not goes_on:
             return known[1] or None
-        view = self._view(port, id_)
+        view = self._view(id_)
         if view is None:
             return None
-        row = {} if view.team_subtask is not None else task_row(view, content=self._content)
+        row = task_row(view, content=self._content)
         if view.ended is not None and last is not None:
             if len(self._ended) >= _MOST_ROWS:
                 self._ended.clear()
             self._ended[id_] = last, row
-        return row or None
+        return row
 
-    def _view(self, port: OrchestratorPort, id_: str) -> TaskView | None:
-        runtime = task_runtime_of(self._system)
+    def _view(self, id_: str) -> TaskView | None:
+        service = service_of(self._system)
         try:
-            records = runtime.outline(id_)
-            if not records:
-                return None
-            state = port.states.get(id_) or fold(id_, records)
-            return TaskView(self._system.root_path, id_, records, state, port)
-        except StoreError:  # damaged: a page of it says so
+            records = service.store.read(id_)
+            return TaskView(self._system.root_path, id_, records, service.state(id_), service) if records else None
+        except (StoreError, UnknownTaskError):  # damaged: a page of it says so
             return None
 
     def task(self, id: str) -> Shape:
         """Return one task, also one that has ended."""
-        port = self._port_of(id)
-        view = self._view(port, id)
+        self._require(id)
+        view = self._view(id)
         if view is None:
             raise SourceError(409, f"The journal of task {id} is damaged, or its time in the store is over.")
-        parts = [part for each in self._part_ids(view) if (part := self._view(self._owner(each), each)) is not None]
-        return task_page(view, parts, content=self._content, errors=self._system.error_texts)
+        return task_page(view, content=self._content, errors=self._system.error_texts)
 
-    def _part_ids(self, view: TaskView) -> list[str]:
-        """Return the ids of the teams' parts of a task, and of the parts of those."""
-        found: dict[str, None] = {}
-        waiting = [view]
-        while waiting:
-            each = waiting.pop()
-            for record in each.records:
-                part = getattr(record, "part", "")
-                if part and part not in found and is_part_of(part, None, view.id):
-                    found[part] = None
-                    below = self._view(self._owner(part), part)
-                    waiting += [below] if below is not None else []
-        return list(found)
-
-    def _owner(self, id_: str) -> OrchestratorPort:
-        runtime = task_runtime_of(self._system)
-        standing = runtime.store.standing(id_)
-        return runtime.port_at(standing.owner if standing is not None else self._system.root_path)
-
-    def _port_of(self, id_: str) -> OrchestratorPort:
+    def _require(self, id_: str) -> str:
+        """Return the path of the supervisor that a task was given to; refuse a task that there is not."""
         try:
             self._tasks.task(id_)
         except NotLeaderError as error:
@@ -208,47 +180,42 @@ class TaskSource:
             raise SourceError(404 if isinstance(error, UnknownTaskError) else 409, str(error)) from error
         except ActorsError as error:
             raise SourceError(503, str(error)) from error
-        return self._owner(id_)
+        standing = service_of(self._system).store.standing(id_)
+        return standing.owner if standing is not None else self._system.root_path
 
     def attempts_of(self, path: str) -> list[Shape]:
         """Return the subtasks of unfinished tasks that a worker has, or had last."""
         above, _, id_ = path.rpartition("/")
-        runtime = task_runtime_of(self._system)
-        port = runtime.ports.get(above)
-        if port is None:
-            return []
-        now, found = port.time(), list[Shape]()
-        for state in list(port.states.values()):
-            for node in [each for each in list(state.nodes.values()) if each.worker == id_]:
-                status = subtask_status_of(state, node, runtime.part_of)
-                running_s = max(0.0, now - node.started_at) if status is SubtaskStatus.RUNNING else None
-                row = {"task": state.id, "subtask": node.id, "attempt": node.attempt}
+        service = service_of(self._system)
+        now, found = service.time(), list[Shape]()
+        for run in service.runs():
+            for unit in [each for each in list(run.state.units.values()) if (each.scope, each.worker) == (above, id_)]:
+                status = unit_status_of(unit)
+                running_s = max(0.0, now - unit.started_at) if status is SubtaskStatus.RUNNING else None
+                row = {"task": run.id, "subtask": unit.path, "attempt": unit.attempt}
                 found.append({**row, "status": str(status), "running_s": running_s})
         return found
 
     def questions(self) -> Shape:
         """All that waits for a person."""
-        ports = list(task_runtime_of(self._system).ports.values())
+        service = service_of(self._system)
         shown: Shape = {"content": self._content, "errors": self._system.error_texts}
+        views = {run.id: TaskView(self._system.root_path, run.id, None, run.state, service) for run in service.runs()}
         found = [
-            question_row(each, TaskView(self._system.root_path, each.task, None, state, port), **shown)
-            for port in ports
-            for each in port.answers.open_questions()
-            if (state := port.states.get(each.task)) is not None
+            question_row(each, views[each.task], **shown) for each in open_questions(service) if each.task in views
         ]
-        found.sort(key=lambda each: each["asked_at"])
         return {"version": VERSION, "questions": found}
 
     # -- acting --------------------------------------------------------------------------------------------
 
     def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
         """Cancel a task."""
-        port = self._port_of(id)
+        path = self._require(id)
         handle = self._tasks.task(id)
         if handle.report is not None:
             raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
         handle.cancel(reason)
-        self._operated(port.path, "cancel", by, id)
+        self._operated(path, "cancel", by, id)
         return {"version": VERSION, "ok": True}
 
     def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
@@ -257,17 +224,17 @@ class TaskSource:
         if kind is None:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
         refuse_standby(self._leadership)
-        runtime = task_runtime_of(self._system)
-        port = port_of_question(runtime, id)
+        service = service_of(self._system)
+        asked = open_question(service, id)
         given = {} if field is None else {field: value if field == "value" else text or ""}
         try:
-            respond_to(runtime, id, kind(**given))
+            respond_to(service, id, kind(**given))
         except EscalationError as error:
-            raise SourceError(400 if error.is_unfit else 404 if port is None else 409, str(error)) from error
+            raise SourceError(400 if error.is_unfit else 404 if asked is None else 409, str(error)) from error
         except ActorsError as error:
             raise SourceError(400, str(error)) from error
-        if port is not None:  # else it had this answer before
-            self._operated(port.path, answer, by, id)
+        if asked is not None:  # else it had this answer before
+            self._operated(self._require(asked.task), answer, by, id)
         return {"version": VERSION, "ok": True}
 
 

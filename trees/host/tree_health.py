@@ -14,7 +14,7 @@ from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.supervision.child import Child, ChildState
 from actors.supervision.supervisor_incarnation import Ping
-from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.engine.service import service_of
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.health import Health, HealthFacts, health_of
 from trees.views.capture import capture
@@ -66,7 +66,7 @@ class TreeHealth:
 
 def health(system: System, leadership: Leadership) -> Health:
     """Return the health of a tree, after ``WITHIN_S`` at the latest. Blocks the caller's thread."""
-    durable = task_runtime_of(system).durable
+    durable = service_of(system).durable
     role = leadership.role
     down = system.is_down and role != "standby"
     facts = HealthFacts(

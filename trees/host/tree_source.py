@@ -20,7 +20,7 @@ from actors.model.spec import Restart
 from actors.runtime import child_admin
 from actors.runtime.system import System
 from actors.supervision.child import Child
-from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.engine.service import service_of
 from trees.agents.packages import package_flaw
 from trees.agents.tree_gauges import busy_workers
 from trees.ha.roles import Leadership
@@ -276,7 +276,7 @@ def _in_trouble(system: System) -> list[str]:
     No record of each child is made: a tree may have 100,000 of them.
     """
     found = [path for path, child in system.children.copy().items() if child.state not in _CALM]
-    for above, port in task_runtime_of(system).ports.copy().items():
+    for above, port in service_of(system).scopes.copy().items():
         open_ = [each.id for each in port.workers if each.breaker is not None and each.breaker.state != "closed"]
         found += [f"{above}/{id_}" for id_ in open_]
     return list(dict.fromkeys(found))

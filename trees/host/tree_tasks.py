@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.reply import Reply
+from actors.tasks.engine.waits_across_trees import waiting
 from actors.tasks.journal.metadata import has_metadata, wanted_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
@@ -16,10 +17,8 @@ from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.tasks.model.task_events import TaskSubmitted
-from actors.tasks.orchestration.waits_across_trees import waiting
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
-from trees.host.answers import respond_to
+from trees.host.answers import open_questions, respond_to
 from trees.host.batch import Batch, ItemT, OnError
 from trees.host.batch_targets import target_of
 from trees.host.bulk import checked_tasks, checked_tasks_async
@@ -140,6 +139,15 @@ class TreeTasks:
         """
         return self._tasks.task(id)
 
+    def retry(self, id: str) -> TaskHandle:
+        """Try a task again that has failed, or was cancelled; see ``TaskHandle.retry``.
+
+        Raises:
+            UnknownTaskError, TaskError, StoreError: as there.
+            NotLeaderError: this process is a standby.
+        """
+        return self._tasks.task(id).retry()
+
     def remove_task(self, id: str) -> None:
         """Delete a task that has ended, is damaged, or whose supervisor is gone; returns when the store forgot it.
 
@@ -185,9 +193,12 @@ class TreeTasks:
             raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
         labels = None if metadata is None else wanted_metadata(metadata)
         found: list[TaskHandle] = []
-        for port in self._tasks.runtime.all_ports():
-            store = port.runtime.store
-            known = [*dict.fromkeys([*store.finished(port.path), *store.streams(port.path), *list(port.states)])]
+        service = self._tasks.runtime
+        store = service.store
+        owners = dict.fromkeys([*service.scopes, *store.owners().values()])
+        for owner in owners:
+            port = service.scope_at(owner)
+            known = [*dict.fromkeys([*store.finished(owner), *store.streams(owner)])]
             if labels is not None:
                 known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, labels)]
             found += [TaskHandle(port, id_, found=True) for id_ in known]
@@ -198,13 +209,12 @@ class TreeTasks:
 
         A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
         """
-        runtime = self._tasks.runtime
+        service = self._tasks.runtime
         handles = []
-        for id_ in list(runtime.before):
-            first = next(iter(runtime.outline(id_)), None)
-            port = runtime.ports.get(first.path) if isinstance(first, TaskSubmitted) and first.parent is None else None
-            if port is not None:
-                handles.append(TaskHandle(port, id_))
+        for id_, first in service.store.firsts(list(service.before)).items():
+            scope = service.scopes.get(first.path)
+            if scope is not None:
+                handles.append(TaskHandle(scope, id_))
         return handles
 
     def registry(self, path: str | None = None) -> list[ExecutableInfo]:
@@ -218,8 +228,7 @@ class TreeTasks:
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
-        found = [each for port in list(self._tasks.runtime.ports.values()) for each in port.answers.open_questions()]
-        return sorted(found, key=lambda each: each.raised_at)
+        return open_questions(self._tasks.runtime)
 
     def respond(self, id: str | Escalation, answer: Answer) -> None:
         """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.

@@ -7,18 +7,17 @@ texts of errors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
-from actors.tasks.journal.view import ROLES, Escalation, NotHeld, TaskView
+from actors.tasks.journal.view import ROLES, Escalation, TaskView
 from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_events import (
     Planned,
     PlanRefused,
     Reviewed,
-    ReviewRefused,
     SubtaskEvent,
     SubtaskStarted,
     Synthesized,
@@ -36,7 +35,6 @@ _STEPS: Final[dict[type, str]] = {
     Planned: "plan",
     PlanRefused: "plan",
     Reviewed: "review",
-    ReviewRefused: "review",
     Synthesized: "combine",
 }
 _UNSAID: Final = frozenset(
@@ -76,24 +74,25 @@ def in_a_list(row: Shape) -> Shape:
 
 def task_page(
     view: TaskView,
-    parts: Sequence[TaskView] = (),
     *,
     content: bool = False,
     errors: ErrorTexts = "text",
 ) -> Shape:
     """Return everything that a page shows of a task, with the teams' parts of it."""
-    every = [(view, ""), *((part, f"{part.team_subtask or part.id}/") for part in parts)]
+    every = [view, *_parts_of(view)]
     return {
         "version": VERSION,
         **_head(view, content=content),
         "error": _error(view) if content and errors == "text" else None,
         "inputs": _texts(view.task.inputs) if content else {},
-        "nodes": [node for each, prefix in every for node in _nodes(each, prefix, content=content)],
-        "bars": [bar for each, prefix in every for bar in bars_of(each.records, prefix)],
-        "usage": _usage([view, *parts]),
-        "reviews": [review for each, prefix in every for review in _reviews(each, prefix, content=content)],
+        "nodes": [
+            node for each in every for node in _nodes(each, f"{each.part}/" if each.part else "", content=content)
+        ],
+        "bars": bars_of(view.records),
+        "usage": _usage(view),
+        "reviews": list(_reviews(view, content=content)),
         "report": _report(view) if content else None,
-        "log": _log(every, content=content, errors=errors),
+        "log": _log(view, content=content, errors=errors),
     }
 
 
@@ -115,39 +114,41 @@ def _nodes(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
         }
 
 
-def _usage(views: Sequence[TaskView]) -> Shape:
-    """Return what each worker and each role has used up; a member of a team is named after it, as ``team/member``.
+def _parts_of(view: TaskView) -> Iterator[TaskView]:
+    for part in view.parts().values():
+        yield part
+        yield from _parts_of(part)
 
-    What the members have used is in what their team has used.
-    """
+
+def _usage(view: TaskView) -> Shape:
+    """Return what each worker and each role has used up; a member of a team is named after it, as ``team/member``."""
     found: dict[str, Shape] = {}
-    above = f"{views[0].path}/"
-    for view in views:
-        workers: dict[str, str] = {}
-        team = f"{view.path}/".removeprefix(above)
-        for record in view.records:
-            if isinstance(record, SubtaskStarted):
-                workers[record.subtask] = record.worker
-            usage = getattr(record, "usage", None)
-            if usage is None or not (usage.tokens or usage.cost):
-                continue
-            of = found.setdefault(f"{team}{_who(record, workers)}", {"tokens": 0, "cost": 0.0})
-            of["tokens"] += usage.tokens
-            of["cost"] += usage.cost
+    workers: dict[str, str] = {}
+    for record in view.records:
+        if isinstance(record, SubtaskStarted) and record.role == "work":
+            workers[record.subtask] = record.worker
+        usage = getattr(record, "usage", None)
+        if usage is None or not (usage.tokens or usage.cost):
+            continue
+        team = f"{record.path}/".removeprefix(f"{view.path}/")
+        of = found.setdefault(f"{team}{_who(record, workers)}", {"tokens": 0, "cost": 0.0})
+        of["tokens"] += usage.tokens
+        of["cost"] += usage.cost
     return found
 
 
 def _who(record: Any, workers: dict[str, str]) -> str:
-    step = _STEPS.get(type(record)) or getattr(record, "step", "")
+    step = _STEPS.get(type(record)) or getattr(record, "role", "")
     subtask = getattr(record, "subtask", "")
-    if step in ROLES and not (subtask and subtask in workers):
+    if step in ROLES and step != "work":
         return ROLES[step]
     return getattr(record, "worker", None) or workers.get(subtask) or "workers"
 
 
-def _reviews(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
+def _reviews(view: TaskView, *, content: bool) -> Iterator[Shape]:
     for record in view.records:
-        if isinstance(record, Reviewed):
+        if isinstance(record, Reviewed) and not record.problems:
+            prefix = f"{record.subtask}/" if record.subtask else ""
             feedback: dict[str, str | None] = dict.fromkeys(record.rejected, record.checks or None)
             feedback.update(record.rerun)
             for subtask, text in feedback.items() or [("", None)]:
@@ -181,8 +182,6 @@ def _error(view: TaskView) -> str | None:
 
 def as_text(value: object) -> str:
     """Return an input or a result as people read it: a text as it is, all else as JSON."""
-    if isinstance(value, NotHeld):
-        return "(too large to be shown here)"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
@@ -191,16 +190,15 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {name: text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}..." for name, text in shown.items()}
 
 
-def _log(every: Iterable[tuple[TaskView, str]], *, content: bool, errors: ErrorTexts) -> list[Shape]:
-    found = [(record, prefix) for view, prefix in every for record in view.records if isinstance(record, TaskEvent)]
-    found.sort(key=lambda each: each[0].at)
-    return [_line(record, prefix, content=content, errors=errors) for record, prefix in found[-MOST_LOG:]]
+def _log(view: TaskView, *, content: bool, errors: ErrorTexts) -> list[Shape]:
+    found = [record for record in view.records if isinstance(record, TaskEvent)]
+    return [_line(record, content=content, errors=errors) for record in found[-MOST_LOG:]]
 
 
-def _line(record: TaskEvent, prefix: str, *, content: bool, errors: ErrorTexts) -> Shape:
+def _line(record: TaskEvent, *, content: bool, errors: ErrorTexts) -> Shape:
     told = record.as_dict(content=content, errors=errors)
     said = (f"{name}={_word(value, name)}" for name, value in told.items() if name not in _UNSAID and _says(value))
-    subtask = f"{prefix}{record.subtask}" if isinstance(record, SubtaskEvent) and record.subtask else None
+    subtask = record.subtask if isinstance(record, SubtaskEvent) and record.subtask else None
     return {"at": record.at, "kind": record.name, "subtask": subtask, "text": " ".join(said)}
 
 

@@ -112,11 +112,17 @@ class _Timeline:
 
     def started(self, event: actors.SubtaskStarted) -> None:
         """An attempt begins."""
+        if event.role != "work":
+            self.step(event)
+            return
         self.close(event.subtask, event.at, "done")
         self.begin(event.subtask, event.at, "running", worker=event.worker, attempt=event.attempt)
 
     def retrying(self, event: actors.SubtaskRetrying) -> None:
         """An attempt has failed, or was put off or refused, which is no failure; another follows."""
+        if event.role != "work":
+            self.failed(*_place_of(event), lane=_lane_of(event))
+            return
         if event.kind in UNCOUNTED:
             self.close(event.subtask, event.at, event.kind)
         else:
@@ -124,14 +130,20 @@ class _Timeline:
         wait = self.begin(event.subtask, event.at, "retry_wait", worker=event.worker, attempt=event.attempt)
         wait["due"] = event.due
 
-    def preempted(self, event: actors.SubtaskPreempted) -> None:
-        """End an attempt that gives way."""
-        bar = self.close(event.subtask, event.at, "preempted")
-        self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(bar))
+    def requeued(self, event: actors.SubtaskRequeued) -> None:
+        """End an attempt that gives way, or was broken off; a step, or an undo, will be called again."""
+        if event.role != "work":
+            place, lane = (event.subtask, "undo") if event.role == "undo" else (_step(event.role), "work")
+            self.close(place, self._end_of(place, event.at, event.reason, lane), "put back", lane=lane)
+        elif event.reason == "preempted":
+            bar = self.close(event.subtask, event.at, "preempted")
+            self.begin(event.subtask, event.at, "queued", attempt=_attempt_of(bar))
+        else:
+            self.begin(event.subtask, event.at, "queued")
 
     def asks(self, event: actors.EscalationRaised) -> None:
         """A person is asked."""
-        step = event.step if isinstance(event, actors.StepEscalated) else ""
+        step = event.step
         place, lane = (_step(step), "work") if step else (event.subtask, "undo" if event.undoing else "work")
         error = event.kind if event.has_question else error_type(event.error, event.kind)
         bar = self.close(place, event.at, "asks", error or None)
@@ -157,22 +169,34 @@ class _Timeline:
         error = error_type(event.error, "undo") if event.error else None
         self.close(event.subtask, event.at, "failed" if error else "undone", error, lane="undo")
 
-    def step(self, event: actors.StepStarted) -> None:
+    def step(self, event: actors.SubtaskStarted) -> None:
         """A planner, a reviewer or a synthesizer begins."""
-        place = _step(event.step)
+        place = _step(event.role)
         self.close(place, event.at, "done")
-        kind = "review" if event.step == "review" else "running"
-        self.begin(place, event.at, kind, worker=ROLES.get(event.step, event.step), attempt=event.number)
+        kind = "review" if event.role == "review" else "running"
+        self.begin(place, event.at, kind, worker=ROLES.get(event.role, event.role), attempt=event.attempt)
 
-    def put_back(self, event: actors.StepPutBack) -> None:
-        """One of them, or an undo, will be called again."""
-        place, lane = (event.subtask, "undo") if event.subtask else (_step(event.step), "work")
-        self.close(place, self._end_of(place, event.at, event.reason, lane), "put back", lane=lane)
+    def reviewed(self, event: actors.Reviewed) -> None:
+        """A review has ended."""
+        if event.problems:
+            self.close(_step("review"), event.at, "failed", "ReviewError")
+        else:
+            self.close(_step("review"), event.at, "accepted" if event.passed else "sent back")
 
     def finished(self, event: actors.TaskFinished) -> None:
         """End all that is open."""
         for subtask, lane in list(self._open):
             self.close(subtask, event.at, str(event.status), lane=lane)
+
+
+def _place_of(event: Any) -> tuple[str, Any, str]:
+    if event.role in {"plan", "review", "combine"}:
+        return _step(event.role), event, event.role
+    return event.subtask, event, "undo" if event.role == "undo" else event.kind
+
+
+def _lane_of(event: Any) -> str:
+    return "undo" if event.role == "undo" else "work"
 
 
 def _attempt_of(bar: Bar | None) -> int:
@@ -186,28 +210,21 @@ def _step(step: str) -> str:
 
 _ACTS: Final[dict[type, Callable[[_Timeline, Any], object]]] = {
     actors.SubtaskQueued: _Timeline.queued,
-    actors.SubtaskPutBack: _Timeline.queued,
+    actors.SubtaskRequeued: _Timeline.requeued,
     actors.SubtaskStarted: _Timeline.started,
     actors.SubtaskSucceeded: lambda to, event: to.close(event.subtask, event.at, "succeeded"),
     actors.SubtaskRetrying: _Timeline.retrying,
-    actors.SubtaskFailed: lambda to, event: to.failed(event.subtask, event, event.kind),
-    actors.SubtaskPreempted: _Timeline.preempted,
+    actors.SubtaskFailed: lambda to, event: to.failed(*_place_of(event), lane=_lane_of(event)),
     actors.SubtaskCancelled: lambda to, event: to.close(event.subtask, event.at, "cancelled"),
     actors.SubtaskSkipped: lambda to, event: to.close(event.subtask, event.at, "skipped"),
     actors.EscalationRaised: _Timeline.asks,
     actors.EscalationAnswered: lambda to, event: to.asked(event.escalation, event.at, event.answer),
     actors.EscalationExpired: lambda to, event: to.asked(event.escalation, event.at, "expired"),
     actors.Compensating: _Timeline.undoes,
-    actors.CompensationRetrying: lambda to, event: to.failed(event.subtask, event, "undo", lane="undo"),
     actors.Compensated: _Timeline.undone,
-    actors.StepStarted: _Timeline.step,
-    actors.StepRetrying: lambda to, event: to.failed(_step(event.step), event, event.step),
-    actors.StepFailed: lambda to, event: to.failed(_step(event.step), event, event.step),
-    actors.StepPutBack: _Timeline.put_back,
     actors.Planned: lambda to, event: to.close(_step("plan"), event.at, "succeeded"),
     actors.PlanRefused: lambda to, event: to.close(_step("plan"), event.at, "failed", "PlanError"),
-    actors.Reviewed: lambda to, event: to.close(_step("review"), event.at, "accepted" if event.passed else "sent back"),
-    actors.ReviewRefused: lambda to, event: to.close(_step("review"), event.at, "failed", "ReviewError"),
+    actors.Reviewed: _Timeline.reviewed,
     actors.Synthesized: lambda to, event: to.close(
         _step("combine"), event.at, "failed" if event.error else "succeeded"
     ),

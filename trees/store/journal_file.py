@@ -23,7 +23,6 @@ from actors.tasks.journal.codec import decode, encode
 from actors.tasks.journal.store import DurableStore, RemoteCommand
 from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
-from actors.tasks.model.task_ids import whole_of
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
 
@@ -118,7 +117,7 @@ class JournalFile(MemoryStore, DurableStore):
     def _rewrite(self) -> None:
         self._starts += 1
         lines: list[list[Any]] = [["starts", self._starts]]
-        for stream in sorted((*self._unfinished, *self._finished), key=lambda name: whole_of(name) is not None):
+        for stream in (*self._unfinished, *self._finished):
             first, *others = self.read(stream)
             known = self._finished.get(stream) or self._unfinished[stream]
             lines.append(["create", stream, known.owner, encode(first)])

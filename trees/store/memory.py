@@ -1,8 +1,7 @@
 """The store that lives as long as its tree: outside of every orchestrator, so it survives them all.
 
-Records are kept as they are. Finished tasks stay as ``Keep`` says, and go with their parts. A part that is finished
-stays as long as its task: what a team has done may have to be undone. The stores that outlive their process derive
-from this one: each of their changes is made here and written as well.
+Records are kept as they are. Finished tasks stay as ``Keep`` says. The stores that outlive their process derive from
+this one: each of their changes is made here and written as well.
 
 Locking: ``_lock`` guards changes of more than one dict; nothing is waited for under it. A single look takes none: a
 stream that changes from one dict to the other is in both for a moment.
@@ -18,8 +17,6 @@ from typing import Final
 from actors.messaging.reply import Reply
 from actors.model.events import Event, require_journalled
 from actors.tasks.journal.store import Store, StreamState
-from actors.tasks.model.task_events import TaskFinished
-from actors.tasks.model.task_ids import whole_of
 from trees.store.retention import Keep
 
 MOST_FORGOTTEN: Final = 256
@@ -33,8 +30,6 @@ class Stream:
     owner: str
     records: list[Event] | None
     """None: they are in the database only."""
-    whole: str | None = None
-    """The task that this is a part of, as long as that is there."""
     ended_at: float = 0.0
     last: Event | str | None = None
     """Where there are no records at hand: the last one, or its text."""
@@ -53,9 +48,6 @@ class MemoryStore(Store):
         self._unfinished: dict[str, Stream] = {}
         self._finished: dict[str, Stream] = {}
         """The first that finished first."""
-        self._counted: dict[str, None] = {}
-        """Those of them that are no part of something that is there: ``Keep.count`` counts these."""
-        self._parts: dict[str, list[str]] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {len(self._unfinished)} unfinished, {len(self._finished)} finished>"
@@ -73,15 +65,8 @@ class MemoryStore(Store):
         with self._lock:
             if self._find(stream) is not None:
                 return False
-            self._unfinished[stream] = self._begun(stream, Stream(owner, [record]))
+            self._unfinished[stream] = Stream(owner, [record])
         return True
-
-    def _begun(self, stream: str, begun: Stream) -> Stream:
-        whole = whole_of(stream)
-        if whole is not None and self._find(whole) is not None:
-            begun.whole = whole
-            self._parts.setdefault(whole, []).append(stream)
-        return begun
 
     def withdraw(self, stream: str) -> bool:  # noqa: ARG002 - what is created is kept
         """Too late: it is kept."""
@@ -103,7 +88,6 @@ class MemoryStore(Store):
     def _go_on(self, stream: str) -> Stream:
         with self._lock:
             found = self._unfinished[stream] = self._unfinished.get(stream) or self._finished[stream]
-            self._counted.pop(stream, None)
             self._finished.pop(stream, None)
             return found
 
@@ -153,8 +137,6 @@ class MemoryStore(Store):
             return None
         found.ended_at = self._end_of(found)
         self._finished[stream] = found
-        if found.whole is None:
-            self._counted[stream] = None
         del self._unfinished[stream]
         self._prune(found.ended_at)
         return found
@@ -166,35 +148,20 @@ class MemoryStore(Store):
         """Forget finished tasks that need not be kept any longer."""
         keep = self._keep
         for _ in range(MOST_FORGOTTEN):
-            oldest = next(iter(self._counted), None)
+            oldest = next(iter(self._finished), None)
             if oldest is None:
                 return
-            too_many = keep.count is not None and len(self._counted) > keep.count
+            too_many = keep.count is not None and len(self._finished) > keep.count
             too_old = keep.age_s is not None and now - self._finished[oldest].ended_at > keep.age_s
             if not too_many and not too_old:
                 return
             self._forget(oldest)
 
     def remove(self, stream: str) -> None:
-        """Forget a stream, and its parts."""
+        """Forget a stream."""
         with self._lock:
             self._forget(stream)
 
-    def _forget(self, stream: str) -> list[str]:
-        """Forget a stream and those of its parts that do not go on; return their names."""
-        parts = self._parts.pop(stream, [])
-        gone = [stream, *filter(self._is_over, parts)]
-        for part in parts:
-            left = self._find(part)
-            if left is not None:
-                left.whole = None
-        for name in gone:
-            of = self._unfinished.pop(name, None) or self._finished.pop(name, None)
-            self._counted.pop(name, None)
-            if of is not None and of.whole in self._parts:
-                self._parts[of.whole].remove(name)
-        return gone
-
-    def _is_over(self, part: str) -> bool:
-        """True where a part goes with its task: one may have ended, and its supervisor has yet to finish it."""
-        return part in self._finished or isinstance(self.last(part), TaskFinished)
+    def _forget(self, stream: str) -> None:
+        self._unfinished.pop(stream, None)
+        self._finished.pop(stream, None)

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from actors.model.events import Event
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
-from actors.tasks.model.task_ids import whole_of
 from trees.store import commands, records
 from trees.store.database import Database
 from trees.store.lock import is_file_locked, is_locked_in_session
@@ -33,11 +32,6 @@ class StoredTask:
     """The later one of a root has the larger one."""
     finished_at: float | None
     """Seconds since 1970; None: it is not finished."""
-
-    @property
-    def whole(self) -> str | None:
-        """The task that this is a team's part of."""
-        return whole_of(self.id)
 
 
 _TASKS: Final = "SELECT root, id, owner, seq, finished_at FROM regrow_streams"

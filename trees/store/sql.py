@@ -28,7 +28,6 @@ from actors.tasks.journal.dropped import dropped_of, without_large
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
 from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
-from actors.tasks.model.task_ids import MARK, whole_of
 from trees.store import records
 from trees.store.database import Database
 from trees.store.memory import MemoryStore, Stream
@@ -138,7 +137,7 @@ class SqlStore(MemoryStore, DurableStore):
     def _load(self, connection: Connection) -> None:
         wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
         now, latest = self._clock.now(), wall
-        self._unfinished, self._finished, self._parts, self._damaged = {}, {}, {}, {}
+        self._unfinished, self._finished, self._damaged = {}, {}, {}
         self._untold = []
         for stream, owner, number, found in records.unfinished(connection, self._root):
             self._number = max(self._number, number)
@@ -149,14 +148,9 @@ class SqlStore(MemoryStore, DurableStore):
             self._unfinished[stream] = Stream(owner, found)
             latest = _later(latest, found[-1].at, wall)
         ended = records.finished(connection, self._root)
-        self._finished = {stream: Stream(owner, None, None, at, last) for stream, owner, _, at, last in ended}
+        self._finished = {stream: Stream(owner, None, at, last) for stream, owner, _, at, last in ended}
         latest = _later(latest, ended[-1][3], wall) if ended else latest
         self._number = max([self._number, *(row[2] for row in ended)])
-        for part in [name for name in (*self._unfinished, *self._finished) if MARK in name]:
-            of = self._begun(part, self._unfinished.get(part) or self._finished[part])
-            if of.records is None and of.whole in self._unfinished:  # its supervisor may look at it again
-                of.records = records.read(connection, self._root, part, large=records.LARGE)
-        self._counted = {name: None for name, each in self._finished.items() if each.whole is None}
         if not self._clock.manual:
             self._epoch = latest - now
 
@@ -224,7 +218,7 @@ class SqlStore(MemoryStore, DurableStore):
                 changes.append(self._record(stream, 0, record))
             writer.put(*changes)
             for stream, begun in made.items():
-                self._unfinished[stream] = self._begun(stream, begun)
+                self._unfinished[stream] = begun
         return list(made)
 
     def _record(self, stream: str, number: int, record: Event) -> Change:
@@ -294,23 +288,15 @@ class SqlStore(MemoryStore, DurableStore):
         return ended.ended_at
 
     def remove(self, stream: str) -> None:
-        """Delete a stream, whatever is in it, and its parts that do not go on by themselves."""
+        """Delete a stream, whatever is in it."""
         self._writes()
         super().remove(stream)
 
-    def _forget(self, stream: str) -> list[str]:
-        damaged = [name for name in self._damaged if name == stream or whole_of(name) == stream]
-        for name in damaged:
-            del self._damaged[name]
-        gone = [*super()._forget(stream), *(name for name in damaged if name != stream)]
-        self._writes().put(*(Change(None, name, (self._root, name)) for name in gone))
+    def _forget(self, stream: str) -> None:
+        super()._forget(stream)
+        self._damaged.pop(stream, None)
+        self._writes().put(Change(None, stream, (self._root, stream)))
         self._has_gaps = True
-        return gone
-
-    def _is_over(self, part: str) -> bool:
-        """Also of a team that the tree has no more: nobody goes on with what it has left behind."""
-        of, listener = self._unfinished.get(part), self.listener
-        return super()._is_over(part) or (of is not None and listener is not None and not listener.goes_on(of.owner))
 
     def flush(self) -> Reply | None:
         """None: everything is kept. Else it is being written."""
@@ -326,13 +312,10 @@ class SqlStore(MemoryStore, DurableStore):
                 found.records[number] = without_large(record, stream, number)
 
     def _end_kept(self, stream: str, found: Stream, at: float) -> None:
-        """Let go of what has ended, unless it is a part of something that goes on: that one may look at it again."""
+        """Let go of what has ended."""
         with self._lock:
-            for name in (stream, *self._parts.get(stream, ())):
-                each = self._finished.get(name)
-                is_this = each is found and found.ended_at == at
-                if each is not None and (is_this or each is not found) and each.whole not in self._unfinished:
-                    each.records = None
+            if self._finished.get(stream) is found and found.ended_at == at:
+                found.records = None
 
     def spare_time(self) -> None:
         """Look for commands of other processes, and for what is too old."""

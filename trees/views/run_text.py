@@ -139,7 +139,7 @@ def _times(each: UnitView) -> str:
 
 def _below(view: RunView) -> Iterator[str]:
     """Questions to people, and facts about the task as a whole."""
-    yield from _questions(view, "")
+    yield from _questions(view)
     if len(view.usage_by_role) > 1:
         by = {role: _used(usage) for role, usage in view.usage_by_role.items()}
         yield "used by " + "; ".join(f"{role}: {used}" for role, used in by.items() if used)
@@ -152,21 +152,21 @@ def _below(view: RunView) -> Iterator[str]:
             yield f"... and {len(said) - _SAID_LINES:,} more lines"
 
 
-def _questions(view: RunView, team: str) -> Iterator[str]:
+def _questions(view: RunView) -> Iterator[str]:
     """Questions that are open, those of its teams too: about ``team/subtask``."""
     for asked in view.escalations:
-        yield f"asks {asked.id}, about {_about(asked, team)}: {one_line(asked.question, _NOTE_CHARS)}"
+        yield f"asks {asked.id}, about {_about(asked)}: {one_line(asked.question, _NOTE_CHARS)}"
         if asked.error and asked.error != asked.question:
             yield f"  because: {one_line(asked.error, _NOTE_CHARS)}"
-    for id_, part in view.parts.items():
-        yield from _questions(part, f"{team}{id_}/")
+    for part in view.parts.values():
+        yield from _questions(part)
 
 
-def _about(asked: Escalation, team: str) -> str:
+def _about(asked: Escalation) -> str:
     if asked.step:
         step = "the review" if asked.step == "review" else "the synthesis"
-        return f"{step} of {team}{asked.subtask}".removesuffix(" of ").rstrip("/")
-    return f"the undo of {team}{asked.subtask}" if asked.undoing else f"{team}{asked.subtask}"
+        return f"{step} of {asked.subtask}".removesuffix(" of ")
+    return f"the undo of {asked.subtask}" if asked.undoing else asked.subtask
 
 
 # -- mermaid -----------------------------------------------------------------------------------------------

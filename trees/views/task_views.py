@@ -7,7 +7,7 @@ What a task is about, and what went wrong, is shown: who can read the store may 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -28,18 +28,18 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def listing(tasks: Sequence[TaskView], now: float) -> str:
     """One line for each task, and one below it for each open question; a team's part is not listed for itself."""
-    heads = ["task", "where", "status", "done", "age", "goal"]
-    whole = [task for task in tasks if task.team_subtask is None]
-    asking = [task for task in tasks if task.questions]
-    rows = [heads, *(_row(task, now) for task in whole)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
+    heads = ["task", "where", "status", "done", "age", "goal", "error"]
+    rows = [heads, *(_row(task, now) for task in tasks)]
+    if not any(task.error for task in tasks):
+        rows = [row[:-1] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = []
-    for row, task in zip(rows, [None, *whole], strict=True):
-        *cells, goal = row
+    for row, task in zip(rows, [None, *tasks], strict=True):
+        *cells, last = row
         padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        lines.append(_GAP.join([*padded, goal]).rstrip())
+        lines.append(_GAP.join([*padded, last]).rstrip())
         if task is not None:
-            lines += [line for each in asked(task, asking) for line in _question(each)]
+            lines += [line for each in asked(task) for line in _question(each)]
     return "\n".join(lines)
 
 
@@ -53,13 +53,13 @@ def _row(task: TaskView, now: float) -> list[str]:
     number = task.counts().total()
     done = f"{len(task.done())}/{number}" if number else "-"
     path = task.path if task.path.partition("/")[0] == task.root else f"{task.root}: {task.path}"
-    return [task.id, path, task.status, done, age(now - task.submitted_at), one_line(task.task.goal, _GOAL_CHARS)]
+    texts = one_line(task.task.goal, _GOAL_CHARS), one_line(task.error, _GOAL_CHARS)
+    return [task.id, path, task.status, done, age(now - task.submitted_at), *texts]
 
 
-def asked(task: TaskView, tasks: Iterable[TaskView]) -> list[Escalation]:
+def asked(task: TaskView) -> list[Escalation]:
     """The open questions of a task and of the teams that have a part of it, the oldest first."""
-    found = [asked for each in tasks if each is task or each.is_part_of(task) for asked in each.questions]
-    return sorted(found, key=lambda each: each.raised_at)
+    return sorted(task.state.questions.values(), key=lambda each: each.raised_at)
 
 
 def age(seconds: float) -> str:
@@ -69,28 +69,25 @@ def age(seconds: float) -> str:
     return f"{whole // size} {unit}"
 
 
-def shown(task: TaskView, parts: Sequence[TaskView], format: str, now: float) -> str:
-    """A task with the teams' parts of it: as text with the log of what happened, or its graph, or all there is as JSON.
+def shown(task: TaskView, format: str, now: float) -> str:
+    """A task with what its teams do: as text with the log of what happened, or its graph, or all there is as JSON.
 
     Raises:
         DumpFormatError: no such format.
     """
-    graph = draw(view_of(task, now), format)
+    graph = draw(view_of(task, now, deep=True), format)
     if format == "json":
         everything = json.loads(graph)
         everything["root"] = task.root
-        everything["parts"] = [json.loads(draw(view_of(part, now), format)) for part in parts]
-        everything["events"] = [_facts_of(event) for event in _log(task, parts)]
+        everything["events"] = [_facts_of(event) for event in _log(task)]
         return json.dumps(everything, indent=2)
     if format == "mermaid":
         return graph
-    graphs = [f"{part.team_subtask}:\n{draw(view_of(part, now), format)}" for part in parts]
-    return "\n\n".join([graph, *graphs, "\n".join(_line(event, task) for event in _log(task, parts))])
+    return "\n\n".join([graph, "\n".join(_line(event, task) for event in _log(task))])
 
 
-def _log(task: TaskView, parts: Sequence[TaskView]) -> list[TaskEvent]:
-    found = [event for each in (task, *parts) for event in each.records if isinstance(event, TaskEvent)]
-    return sorted(found, key=lambda event: event.at)
+def _log(task: TaskView) -> list[TaskEvent]:
+    return [event for event in task.records if isinstance(event, TaskEvent)]
 
 
 def _line(event: TaskEvent, task: TaskView) -> str:

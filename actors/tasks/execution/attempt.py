@@ -1,30 +1,31 @@
 """One attempt: a piece of work that was given to a worker, from the moment it is recorded to the moment its outcome is.
 
 An attempt is a ``Reply``: its worker's crash boundary completes it with a ``Done``, or fails it, exactly once and
-whatever happens (an ask always ends). Its outcome then goes to the orchestrator's mailbox. Attempts live in the tree
-(``actors.tasks.orchestration.task_runtime``), not in the orchestrator, until their outcome is recorded: so a new
-incarnation finds those that still run, and those that have ended meanwhile.
+whatever happens (an ask always ends). Its outcome then goes to the engine's mailbox. Attempts live in the tree
+(``actors.tasks.engine.service``), not in the engine, until their outcome is recorded: so a new engine finds those that
+still run, and those that have ended meanwhile.
 
 It is made of three things. Its ``spec`` is frozen (``attempt_spec``). Its ``code_outcome`` is what left the worker's
 code, noted once, before it is completed. In between it has a state of its own: where it was put, who runs it and since
-when, its last sign of life, what it has used up, and why it was ended from outside. All else that an orchestrator has
-to know of it stands in a table of the orchestrator's own (``actors.tasks.orchestration.attempt_table``).
+when, its last sign of life, what it has used up, and why it was ended from outside. All else that the engine has to
+know of it stands in a table of its own (``actors.tasks.engine.attempts``).
 
 Who ends it, and what its error then is:
 
 * the worker's code: what it raised (``code_outcome.caught``), or a ``WorkerCrashedError`` with that as its cause;
-* the orchestrator (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
+* the engine (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
   begun is withdrawn, a thread is given up with its incarnation;
 * the end of its worker's incarnation, a stop, a restart of the group: any other error. That is nobody's failure.
 
 Locking: ``_lock`` decides between ``begin`` and ``withdraw``: either the worker begins, or it finds that it may not. Of
 other fields it guards ``was_given``. Nothing is called while it is held, and only the worker's boundary and the
-orchestrator take it: neither is called in between, by a finalizer or a signal handler. What those may call waits for
+engine take it: neither is called in between, by a finalizer or a signal handler. What those may call waits for
 nobody: ``_turns`` guards what was used up, which is added in turn, and a stream is the one that was there first.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,6 @@ from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
     from actors.messaging.envelope import Address, CurrentMessage
@@ -55,21 +54,15 @@ if TYPE_CHECKING:
 
 
 class Attempt(Reply, SystemMessage):
-    """One attempt, and its outcome.
-
-    Args:
-        spec: what it is.
-        again_from: time from which it counts, on the tree's clock, where a process that is gone had begun it and the
-            team that has it is given it once more; None: it is new.
-    """
+    """One attempt, and its outcome."""
 
     __slots__ = (
-        "_fetched", "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "due", "ended_by", "incarnation",
-        "is_redelivery", "is_taken_up", "key", "last_sign", "overdue", "owner", "priority", "progress", "rank", "spec",
-        "started", "stream", "subtask", "task", "trace", "unrecorded", "used", "was_given", "was_refused",
+        "_lock", "_timer", "_turns", "asks", "call", "code_outcome", "ended_by", "incarnation", "key", "last_sign",
+        "numbers", "overdue", "owner", "priority", "progress", "spec", "started", "stream", "subtask", "task", "trace",
+        "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
 
-    def __init__(self, spec: AttemptSpec, again_from: float | None = None) -> None:
+    def __init__(self, spec: AttemptSpec) -> None:
         super().__init__()
         self._lock = threading.Lock()
         """Between being begun and being withdrawn."""
@@ -77,20 +70,14 @@ class Attempt(Reply, SystemMessage):
         """Guard of what it has used up, which any thread may tell; None: nothing yet."""
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
-        self.due = spec.deadline
-        """Deadline of whoever wants it, as it is now, on the tree's clock; None: none. Written by ``TeamCalls``."""
-        self.priority = self.rank = spec.priority
-        """Priority of its task, as it is now; and that which it was begun with, for what it had waited: what is more
-        urgent than this may interrupt it. Written by the orchestrator that has it, and kept for the next one."""
-        self.started = again_from
+        self.priority = spec.priority
+        """Priority of its task, as it is now. Written by the engine."""
+        self.started: float | None = None
         """When it began to run, on the tree's clock; None: it has not begun."""
-        self.last_sign = again_from or 0.0
+        self.last_sign = 0.0
         """Time of its last sign of life, on the tree's clock."""
-        self.is_redelivery = again_from is not None
-        """True where it is given to a team once more, in a new process."""
-        self.is_taken_up = False
-        """True once its team has it, and not only its message. Written by ``take_up``."""
-        self._fetched: list[object] = []
+        self.numbers = itertools.count(1)
+        """Numbers of its asks."""
         self.code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
         """Outcome, as far as the worker's code has come. Written by ``note``."""
         self.ended_by: str | None = None
@@ -132,14 +119,6 @@ class Attempt(Reply, SystemMessage):
     def above(self) -> set[CurrentMessage]:
         """Return the requests that wait for it now: for its task, or for what it is asked for."""
         return super().above() | self.owner.waits.above(self)
-
-    def below(self) -> Collection[Reply]:
-        """Return what it waits for; a team waits for the attempts of its members."""
-        return self.owner.waits.attempts_of(self.spec.part) if self.spec.part else super().below()
-
-    def keep(self, fetched: object) -> None:
-        """Hold what was fetched for it, as long as it is needed: others that run at once share that."""
-        self._fetched.append(fetched)
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -183,11 +162,6 @@ class Attempt(Reply, SystemMessage):
         return self._value
 
     @property
-    def needs(self) -> tuple[dict[str, Any], ...]:
-        """Dicts with what it is given: a value in them that is only in the store is fetched before it is given."""
-        return (*self.spec.values.dicts, *self.spec.arguments, self.spec.steps.results)
-
-    @property
     def is_own_error(self) -> bool:
         """True where the error is what left the worker's code, and not what became of the worker."""
         caught, error = self.code_outcome.caught, self._error
@@ -200,11 +174,6 @@ class Attempt(Reply, SystemMessage):
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
         self.note(AttemptOutcome(error, crashed=True, said=error_facts(error, crashed=True)))
-
-    def fail_with(self, error: BaseException) -> None:
-        """Fail it with an error that counts as one of the code that does it."""
-        self.code_outcome = AttemptOutcome(caught=error)
-        self.fail(error)
 
     def fail_as_ended(self) -> None:
         """Fail it with why it was ended from outside. Whoever did that may have noted only the reason by now."""
@@ -242,12 +211,6 @@ class Attempt(Reply, SystemMessage):
                 self.started = now
         return True
 
-    def take_up(self) -> bool:
-        """Note that its team has taken it up; True the first time, where it was given to that team once more."""
-        again = self.is_redelivery and not self.is_taken_up
-        self.is_taken_up = True
-        return again
-
     def shows_life(self, now: float) -> None:
         """Note a sign of life."""
         self.last_sign = now
@@ -281,21 +244,11 @@ class Attempt(Reply, SystemMessage):
         turns = self._turns
         if turns is None or self.unrecorded is NO_USAGE:
             return NO_USAGE
-        rest = turns.get(self._take, NO_USAGE)
-        self.owner.about_to_record(self, rest)
-        return rest
+        return turns.get(self._take, NO_USAGE)
 
     def _take(self) -> Usage:
         rest, self.unrecorded = self.unrecorded, NO_USAGE
         return rest
-
-    def take_back(self, usage: Usage) -> None:
-        """Take usage back that was not recorded, because the orchestrator has died at that record."""
-        turns = self._turns or first_of(self, "_turns", InTurn())
-        turns.do(partial(self._put_back, usage))
-
-    def _put_back(self, usage: Usage) -> None:
-        self.unrecorded += usage
 
     def withdraw(self, why: str) -> bool:
         """Take it back; False where it has begun, or ended."""
@@ -310,9 +263,9 @@ class Attempt(Reply, SystemMessage):
         """Have the worker do it whose mailbox it came from; see ``actors.tasks.execution.run_attempt``."""
         return run_attempt(execute_of(worker), self)
 
-    def end_for(self, why: str, *, overrules: bool = False) -> None:
-        """Note why it is ended from outside, unless that is known; or in place of what is known."""
-        self.ended_by = why if overrules else self.ended_by or why
+    def end_for(self, why: str) -> None:
+        """Note why it is ended from outside, unless that is known."""
+        self.ended_by = self.ended_by or why
 
     def request_cancel(self, why: str) -> bool:
         """Note that it is to be cancelled; False where it is over, or was ended by others already."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_stream import Piece
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
-    from actors.tasks.model.task import Usage
-    from actors.tasks.scheduling.step_slots import Slots
 
 
 class AskedWork(NamedTuple):
@@ -82,10 +80,6 @@ class AttemptOwner(Protocol):
         """Tree that it is in."""
 
     @property
-    def slots(self) -> Slots:
-        """Slots of its steps."""
-
-    @property
     def streams(self) -> StreamSink:
         """Teller of its stream, and of its progress."""
 
@@ -128,9 +122,6 @@ class AttemptOwner(Protocol):
 
     def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
         """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
-
-    def about_to_record(self, attempt: Attempt, usage: Usage) -> None:
-        """Note whose usage is about to be recorded."""
 
     def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``."""

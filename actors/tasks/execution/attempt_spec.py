@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
-from actors.tasks.model.task import NO_USAGE, Budget, Subtask, Usage
+from actors.tasks.model.task import NO_USAGE, Subtask, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,9 @@ class AttemptSpec(NamedTuple):
     """Specification of one attempt. Made by whoever has decided on it, and never changed."""
 
     key: str
-    """Unique in its tree, and in every incarnation of its orchestrator the same."""
+    """Unique in its tree, and in every engine the same."""
     owner: AttemptOwner
-    """Port of its orchestrator."""
+    """Scope that it belongs to."""
     task: str
     """Id of its task."""
     subtask: Subtask
@@ -51,12 +51,8 @@ class AttemptSpec(NamedTuple):
     priority: int = 0
     """Priority of its task when it was made."""
     preemptible: bool = False
-    budget: Budget | None = None
-    """Budget that is left for a team's part of the task."""
-    part: str = ""
-    """Id of the task that it is in a team; of an undo that of the one that was done."""
-    done_before: str = ""
-    """Id of the part that the team has done of it before, and that was sent back."""
+    unit: str = ""
+    """Path of its subtask in the task; of a planner, reviewer or synthesizer that of its team, or empty."""
     adapter: TypeAdapter[Any] | None = None
     """Type that its result must fit; None: any JSON."""
     form: Callable[[Any], Any] | None = None
@@ -64,14 +60,10 @@ class AttemptSpec(NamedTuple):
     variables: Variables | None = None
     """Contextvars that its code is to see: of the worker that asked for it in ``context.ask``, else of its task; None:
     its task was resumed, or nobody had set any."""
-    arguments: tuple[dict[str, Any], ...] = ()
-    """Dicts that a step is called with, beside the values."""
     steps: KnownSteps = NO_STEPS
     """Steps of it that an earlier process, or an earlier run of it, has done."""
     losses: int = 0
     """Processes that have ended with it."""
-    counted: Usage | None = None
-    """Usage of the team's part that was counted before; None: no team does it."""
     used_before: Usage = NO_USAGE
     """Usage that is recorded under its idempotency key."""
 
@@ -87,10 +79,6 @@ class AttemptOutcome(NamedTuple):
     """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
     tokens: int | None = None
     """Tokens of its result, by the user's counter."""
-    undone: tuple[str, ...] | None = None
-    """Subtasks that the members of a team have undone; None: it was no undo of a team."""
-    best_effort: bool = False
-    """True where a team's result is not all that was wanted, as its report says."""
 
 
 UNKNOWN_OUTCOME: Final = AttemptOutcome()

@@ -416,13 +416,3 @@ class Context(GivenValues):
 def unpack(context: Context) -> None:
     """Make the copies for the worker's code now, on this thread."""
     _ = context.inputs, context.results, context.previous, context.state
-
-
-def notes_of_member(team: ContextValues | None, own: Notes) -> Notes:
-    """Return notes on the results that a member of a team sees."""
-    return {**team.notes, **own} if team is not None and team.notes else own
-
-
-def results_of_member(team: ContextValues | None, own: dict[str, Any]) -> dict[str, Any]:
-    """Results that a member of a team sees: those of what it depends on, and beside them those that the team got."""
-    return {**team.results, **own} if team is not None and team.results else own

@@ -30,7 +30,7 @@ from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import AttemptOwner, CallHost
+    from actors.tasks.execution.attempt_owner import CallHost
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -48,15 +48,7 @@ class DetachedCall:
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
         attempt.runs_as(self)
-
-    def has_slot(self, begin: Callable[[], object]) -> bool:
-        """True where it has a slot, or gets one at once; else ``begin`` is called when it does."""
-        self._host.detached_calls.add(self)
-        return self._attempt.owner.slots.enter(self, begin)
-
-    def leave_slot(self) -> None:
-        """Give up its slot, or its place among those that wait for one: it cannot begin yet for another reason."""
-        self._attempt.owner.slots.leave(self)
+        host.detached_calls.add(self)
 
     def start(self) -> bool:
         """Begin, once, where it has a slot; whether it has begun, now or before."""
@@ -82,10 +74,6 @@ class DetachedCall:
         if self.incarnation.abandon() is not None:
             self._over()  # whoever ends an incarnation at once is not told of it
 
-    def is_of(self, owner: AttemptOwner) -> bool:
-        """True where it is for this orchestrator."""
-        return self._attempt.owner is owner
-
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of its incarnation."""
         if isinstance(message, Exited):
@@ -99,7 +87,6 @@ class DetachedCall:
     def _over(self) -> None:
         """Note that it is over, or was never begun."""
         self._host.detached_calls.discard(self)
-        self._host.system.loop.call(partial(self._attempt.owner.slots.leave, self))
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
     def _enter(self) -> CurrentMessage:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from actors.tasks.model.policy import Answer
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.context import ContextValues
+    pass
 
 
 class Revision(NamedTuple):
@@ -47,28 +47,3 @@ def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
 
 
 NO_REVISION: Final = Revision()
-
-
-def revision_of_member(team: ContextValues | None, own: Revision, previous: Any) -> Revision:
-    """Join what a member's own revision says with what that of its team does.
-
-    Its own feedback is newer than that of its team, which the team had before it began. Where a member has none, that
-    of the team counts.
-
-    Args:
-        team: what the attempt that the team has sees; None: it is no member of one.
-        own: the member's.
-        previous: its last result, where that is of another part of its team, which was sent back; None: there is none.
-    """
-    if team is None or (outer := team.revision) is NO_REVISION:
-        return own
-    before = (outer.feedback,) if own.feedback and outer.feedback else ()
-    last = own.previous if own.previous is not None else previous if previous is not None else outer.previous
-    return Revision(
-        outer.number + own.number,
-        own.feedback or outer.feedback,
-        (*outer.history, *before, *own.history),
-        work_of(last, own.state),
-        outer.answers + own.answers,
-        own.answer,
-    )

@@ -183,7 +183,7 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     adapter = attempt.spec.adapter
     if adapter is not None:
         with LimitedCode(attempt, "output="):
-            result = of_size(_validated(adapter, result), "the result")
+            result = of_size(validated(adapter, result), "the result")
     elif is_small(result, of_json=False):
         result = stored_form(result)
     else:  # serializers of its class may run
@@ -243,7 +243,7 @@ def _counted(told: object) -> Usage:
     return usage_of(*numbers)
 
 
-def _validated(adapter: TypeAdapter[Any], result: Any) -> Any:
+def validated(adapter: TypeAdapter[Any], result: Any) -> Any:
     try:
         return json_form_as(adapter, adapter.validate_python(result))
     except ValidationError as error:

@@ -62,7 +62,13 @@ class TaskTracer(Tracer, Protocol):
     def end_task(self, report: Report) -> None:
         """Note that a task has ended; before those who wait for it hear of that."""
 
-    def stage(self, task: str, path: str, role: Role) -> AbstractContextManager[object]:
+    def begin_part(self, key: str, task: str, path: str, variables: Variables | None) -> Variables | None:
+        """Trace the part of a task that a team has, under this key; ``path`` is that of the team."""
+
+    def end_part(self, key: str, status: str, error: str) -> None:
+        """Note that a team has its part no longer."""
+
+    def stage(self, task: str, path: str, role: Role, variables: Variables | None) -> AbstractContextManager[object]:
         """Trace a step of a task that is no attempt."""
 
     def begin_attempt(self, attempt: Attempt) -> AttemptTrace | None:

@@ -15,7 +15,6 @@ a value on to user code, or shows it, has it put back first (``actors.tasks.orch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -55,11 +54,6 @@ class Dropped(NotHeld):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def found_in(self, record: Event) -> Any:
-        """The value, from the record that has it whole."""
-        field = getattr(record, record.large)
-        return field if self.key is None else field.inputs[self.key]
-
 
 def without_large(record: Event, stream: str, number: int) -> Event:
     """A record of a journal without what may stay in the store; the record itself where that is nothing."""
@@ -97,8 +91,3 @@ def is_same(kept: Event | None, record: Event | None) -> bool:
     """True where a store gives back this record, perhaps without what is large in it."""
     at = dropped_of(kept) if kept is not None else None
     return kept == (record if at is None or record is None else without_large(record, at.stream, at.number))
-
-
-def lacking(values: dict[str, Any]) -> Iterator[tuple[str, Dropped]]:
-    """The entries whose values are in the store only."""
-    return ((key, value) for key, value in values.items() if type(value) is Dropped)

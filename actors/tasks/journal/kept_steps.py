@@ -1,25 +1,22 @@
-"""Steps of a subtask that are recorded: which there are, and where their results stand in the journal.
+"""Steps of a unit that are recorded: which there are, and their results.
 
 ::
 
     SubtaskStepped             there is one more
-    an attempt begins          as another one than theirs (worker, act or number): those of one attempt are forgotten
+    an attempt begins          as another one than theirs (worker, epoch or number): those of one attempt are forgotten
     an attempt has ended       by itself: the same
     put off, with steps kept   its code goes on after them: they stay
     queued again, preempted    broken off by others, or lost with its process: it is the same attempt, so they stay
 
-Those with ``keep="subtask"`` stay as long as the state of the task. A result is not held here: it is read from its
-record when an attempt begins that has it. So what a subtask holds in memory does not grow with its attempts.
-
-Part of the fold (``actors.tasks.journal.task_state``). Plain data.
+Those with ``keep="subtask"`` stay as long as the state of the task. Part of the fold. Plain data.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Holder: TypeAlias = tuple[str | None, int, int]
-"""Worker, act and number of an attempt."""
+"""Worker, epoch and number of an attempt."""
 
 
 class KeptStep(NamedTuple):
@@ -27,14 +24,13 @@ class KeptStep(NamedTuple):
 
     fingerprint: str
     """Fingerprint of its arguments."""
-    record: int
-    """Number of the record that has its result."""
+    value: Any
     is_of_subtask: bool
     """True where other attempts have it, too."""
 
 
 class KeptSteps:
-    """Steps of one subtask, by their keys."""
+    """Steps of one unit, by their keys."""
 
     __slots__ = ("by_key", "holder", "was_put_off")
 
@@ -64,5 +60,5 @@ class KeptSteps:
 
 
 def step_key(name: str, number: int) -> str:
-    """Key of a step within its subtask."""
+    """Key of a step within its unit."""
     return f"{name}#{number}"

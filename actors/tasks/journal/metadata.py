@@ -13,14 +13,13 @@ from typing import Any
 
 from actors.model.events import Event
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.step_events import Planned
 from actors.tasks.model.task import Task
-from actors.tasks.model.task_events import SubtaskDelegated, TaskSubmitted
+from actors.tasks.model.task_events import Planned, SubtaskDelegated, TaskSubmitted
 
 
 def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
-    """True where this is the first record of a task, and no team's part of one, with all of these entries."""
-    if not isinstance(first, TaskSubmitted) or first.parent is not None:
+    """True where this is the first record of a task with all of these entries."""
+    if not isinstance(first, TaskSubmitted):
         return False
     labels = first.spec.metadata
     return all(name in labels and _are_alike(labels[name], value) for name, value in wanted.items())

@@ -1,15 +1,14 @@
-"""Makes the report of a task that has ended. Pure: from a state, and the journal where that does not hold a result."""
+"""Makes the report of a task that has ended, of its state. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.tasks.journal.dropped import NotHeld
-from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model import task_events
+from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.unit import Unit
+from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.step_events import ROLES
 from actors.tasks.model.task import NO_USAGE, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
@@ -24,58 +23,34 @@ from actors.tasks.model.task_errors import (
 _ENDED_BADLY: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
 
 
-def report_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> Report:
-    """The report of a task that has ended; the journal is read only where not all results are held."""
-    return report_with(state, *words_of(state, journal))
-
-
-def kept_results(records: Sequence[Any]) -> dict[str, Any]:
-    """Return the last result of each subtask, from a journal."""
-    return {each.subtask: each.value for each in records if isinstance(each, task_events.SubtaskSucceeded)}
-
-
-def words_of(state: TaskState, journal: Callable[[], Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The results for a report, and by itself under the name ``output`` what was made of them, where something was.
-
-    What the journal does not have is not in them either: read from an outline, they may have to be fetched.
-    """
-    results, is_made = state.results(), state.combined and not state.uncombined
-    output = {"output": state.output} if is_made else {}
-    if any(isinstance(value, NotHeld) for value in (*results.values(), state.output)):
-        records = journal()
-        kept = kept_results(records)
-        results = {id_: kept.get(id_, value) for id_, value in results.items()}
-        made = (each.output for each in reversed(records) if isinstance(each, task_events.Synthesized))
-        output = {"output": next(made, None)} if is_made else {}
-    return results, output
-
-
-def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any]) -> Report:
-    """The report of a task that has ended, with these ``words_of`` it."""
+def report_of(state: TaskState) -> Report:
+    """The report of a task that has ended."""
+    course = state.course
+    results = course.results()
     failed, skipped = dict[str, str](), dict[str, str]()
-    for node in state.nodes.values():
-        if node.status in _ENDED_BADLY:
-            (failed if node.status is SubtaskStatus.FAILED else skipped)[node.id] = node.error
+    for unit in course.units.values():
+        if unit.status in _ENDED_BADLY:
+            (failed if unit.status is SubtaskStatus.FAILED else skipped)[unit.id] = unit.error
     report = Report(
         task_id=state.id,
         goal=state.task.goal,
         metadata=state.task.metadata,
-        status=state.status,
-        output=output["output"] if output else dict(results),
+        status=state.final or TaskStatus.FAILED,
+        output=course.output if course.combined and not course.uncombined else dict(results),
         results=results,
         failed=failed,
         skipped=skipped,
-        compensated=list(state.compensated),
+        compensated=[path for path in state.compensated if path in course.units],
         undo_errors=dict(state.undo_errors),
-        iterations=state.iterations,
-        best_effort=state.best_effort,
-        usage=total_usage(state),
+        iterations=course.iterations,
+        best_effort=course.best_effort,
+        usage=state.total_usage(),
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=graph_of(state),
-        notes=(*state.notes, *_best_efforts(state), *_over_budget(state), *state.warnings),
+        notes=(*course.notes, *_best_efforts(state), *_over_budget(state), *course.warnings),
         path=state.path,
-        replans=state.replans,
+        replans=course.replans,
         error=error_of(state),
     )
     if report.error is not None:
@@ -84,67 +59,58 @@ def report_with(state: TaskState, results: dict[str, Any], output: dict[str, Any
 
 
 def _best_efforts(state: TaskState) -> Iterator[str]:
-    for node in state.best_efforts():
-        yield f"{node.id}: the best effort of {node.worker}: its own review has not passed, or could not be made"
+    for unit in state.course.best_efforts():
+        yield f"{unit.id}: the best effort of {unit.worker}: its own review has not passed, or could not be made"
 
 
 def _over_budget(state: TaskState) -> tuple[str, ...]:
     """Say what used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
-    budget, ending = state.task.budget, state.ending
-    over = budget.exceeded_by(total_usage(state)) if budget is not None else ""
-    told = ending is not None and ending.kind == "budget"
-    return (f"budget exceeded: {over}",) if over and not told else ()
-
-
-def total_usage(state: TaskState) -> Usage:
-    """Return what a task has used up so far."""
-    return state.usage + usage_of(0, 0.0, state.running_s)
-
-
-def used_so_far(state: TaskState) -> Usage:
-    """Return what a part of a team has used up so far, also before it was reopened."""
-    return state.earlier + total_usage(state)
+    budget, ending = state.task.budget, state.course.ending
+    over = budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
+    return (f"budget exceeded: {over}",) if over and not (ending is not None and ending.kind == "budget") else ()
 
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
     """Return what a task has used up so far, by role."""
-    used = dict(state.used_by)
+    used = dict(state.usage_by)
     if state.running_s:
         used["work"] = used.get("work", NO_USAGE) + usage_of(0, 0.0, state.running_s)
     return {role: used[step] for step, role in ROLES.items() if step in used}
 
 
 def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
-    """Every subtask as it stands now."""
-    return tuple(
-        SubtaskReport(
-            node.id,
-            node.status,
-            node.worker,
-            tuple(node.spec.depends_on),
-            node.parent,
-            node.attempt,
-            node.queued_s,
-            node.running_s,
-            "" if node.status is SUCCEEDED else node.error,
-            node.spec.instruction,
-            node.usage,
-            node.started_at,
-            node.ended_at,
-        )
-        for node in list(state.nodes.values())
+    """Every subtask of the task itself as it stands now."""
+    return tuple(map(row_of, list(state.course.units.values())))
+
+
+def row_of(unit: Unit) -> SubtaskReport:
+    """One subtask as it stands now."""
+    return SubtaskReport(
+        unit.id,
+        unit.status,
+        unit.worker,
+        tuple(unit.spec.depends_on),
+        unit.asker.id if unit.asker is not None else None,
+        unit.attempt,
+        unit.queued_s,
+        unit.running_s,
+        "" if unit.status is SUCCEEDED else unit.error,
+        unit.spec.instruction,
+        unit.usage,
+        unit.started_at,
+        unit.ended_at,
     )
 
 
 def _timings(state: TaskState) -> dict[str, Any]:
     each, queued, running = dict[str, dict[str, Any]](), 0.0, 0.0
-    for node in state.nodes.values():
-        each[node.id] = {"queued": node.queued_s, "running": node.running_s, "attempts": node.attempt}
-        queued += node.queued_s
-        running += node.running_s
-    planned = state.planned_at - state.submitted_at if state.planned_at else state.finished_at - state.submitted_at
+    for unit in state.course.units.values():
+        each[unit.id] = {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt}
+        queued += unit.queued_s
+        running += unit.running_s
+    planned_at = state.course.planned_at or state.finished_at
     return {
-        "planned": planned,
+        "planned": max(0.0, planned_at - state.submitted_at),
         "queued": queued,
         "running": running,
         "total": state.finished_at - state.submitted_at,
@@ -154,12 +120,13 @@ def _timings(state: TaskState) -> dict[str, Any]:
 
 def error_of(state: TaskState) -> TaskError | None:
     """Return the error that waiters get."""
-    ending = state.ending
+    course = state.course
+    ending = course.ending
     if state.final is TaskStatus.SUCCEEDED or ending is None:
         return None
     if state.final is TaskStatus.CANCELLED:
         return TaskCancelledError(state.id, ending.error)
-    refusal = state.refusal
+    refusal = course.refusal
     if ending.kind == "plan" and refusal is not None:
         if refusal.needed is not None:
             hint = refusal.problems[0].hint if refusal.problems else ""

@@ -4,41 +4,33 @@
 * ``tasks_of(system)`` has the tasks of a tree that runs, by the path of their supervisor (``SupervisorTasks``).
 * ``attempt_facts`` and ``attempt_end`` tell a tracer about one attempt.
 
-Everything here reads and waits for nobody, but for ``report`` of a task whose large results are in the store. An
-orchestrator changes its states meanwhile: each table is copied in one step, and two looks may differ.
+Everything here reads and waits for nobody. The engine changes its states meanwhile: each table is copied in one step,
+and two looks may differ.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from actors.model.events import Event
 from actors.model.record import record
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY
+from actors.tasks.engine.service import service_of
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.journal.dropped import NotHeld
-from actors.tasks.journal.fold import fold
+from actors.tasks.journal.fold import TaskState, fold, unit_status_of
 from actors.tasks.journal.metadata import has_metadata
-from actors.tasks.journal.person_waits import no_part, status_of, subtask_status_of
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.reporting import report_of, usage_by_role
+from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.journal.subtask_state import LOST, SubtaskState, part_id_of
-from actors.tasks.journal.task_state import TaskState
-from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.journal.unit import LOST, Unit
+from actors.tasks.model.event_base import ROLES, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, FailureKind
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.step_events import ROLES
-from actors.tasks.model.task import SubtaskStatus, Task, TaskStatus, Usage
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import SubtaskStarted
-from actors.tasks.model.task_ids import MARK, is_part_of, whole_of
-from actors.tasks.orchestration.left_orders import CANCEL, PRIORITY, RESPOND
-from actors.tasks.orchestration.orchestrator_port import OrchestratorPort
-from actors.tasks.orchestration.task_runtime import task_runtime_of
+from actors.tasks.model.task import RUNNING, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.selection import lane_of, put_off_by
 
@@ -47,19 +39,22 @@ if TYPE_CHECKING:
 
     from actors.execution.incarnation import Incarnation
     from actors.runtime.system import System
+    from actors.tasks.engine.scope import Scope
+    from actors.tasks.engine.service import TaskService
+    from actors.tasks.journal.course import Course
     from actors.tasks.scheduling.ready_queue import LaneKey
 
 __all__ = [
     "CANCEL",
     "PRIORITY",
     "RESPOND",
+    "RETRY",
     "ROLES",
     "UNCOUNTED",
     "Attempt",
     "AttemptEnd",
     "AttemptFacts",
     "Escalation",
-    "NotHeld",
     "RemoteCommand",
     "SupervisorTasks",
     "TaskPhase",
@@ -70,17 +65,15 @@ __all__ = [
     "has_metadata",
     "is_lost",
     "is_of_part",
-    "know_parts",
     "ladder_of_teams",
     "on_commit",
     "store_paused_s",
     "tasks_of",
     "trace_unfinished",
     "when_kept",
-    "whole_of",
 ]
 
-TaskPhase: TypeAlias = Literal["paused", "reviewing", "combining", "replanning", "ending", "undoing"]
+TaskPhase: TypeAlias = Literal["reviewing", "combining", "replanning", "ending", "undoing"]
 """Phase of a task beside its subtasks. ``ending``: it waits for those that run. ``undoing``: work is undone, because
 the task ends, or before what a review sent back runs again."""
 
@@ -99,7 +92,7 @@ class UnitView(SubtaskReport):
     inputs: dict[str, Any] = field(default_factory=dict, repr=False)
     """Its own inputs, without those of the task."""
     result: Any = field(default=None, repr=False)
-    """Its result, ``NotHeld`` if that is only in the store. None unless it has succeeded."""
+    """Its result. None unless it has succeeded."""
     question: str | None = None
     """Id of the open question about it."""
     retry_in_s: float | None = None
@@ -127,8 +120,9 @@ class TaskView:
         id: of the task.
         records: of its journal. None: read from the store of the tree.
         state: where it stands. None: what the records say.
-        port: of its supervisor in a tree that runs. None: it is only known from its journal.
+        service: the tasks of a tree that runs. None: it is only known from its journal.
         report: of a task that has ended. None: made when it is needed.
+        part: path of the subtask that a team has, where this is that team's part. Empty: the task itself.
     """
 
     def __init__(
@@ -137,12 +131,12 @@ class TaskView:
         id: str,
         records: Sequence[Event] | None = None,
         state: TaskState | None = None,
-        port: OrchestratorPort | None = None,
+        service: TaskService | None = None,
         report: Report | None = None,
+        part: str = "",
     ) -> None:
-        self.root, self.id = root, id
-        self._records, self._state, self._port, self._report = records, state, port, report
-        self._part_of = no_part if port is None else port.runtime.part_of
+        self.root, self.id, self.part = root, id, part
+        self._records, self._state, self._service, self._report = records, state, service, report
 
     @classmethod
     def of(cls, root: str, id_: str, records: Sequence[Event]) -> TaskView:
@@ -155,9 +149,9 @@ class TaskView:
 
     @property
     def records(self) -> Sequence[Event]:
-        """Records of its journal, the oldest first; large values may be left out of them."""
+        """Records of its journal, the oldest first."""
         if self._records is None:
-            self._records = () if self._port is None else self._port.runtime.outline(self.id)
+            self._records = () if self._service is None else self._service.store.read(self.id)
         return self._records
 
     @property
@@ -167,6 +161,11 @@ class TaskView:
             self._state = fold(self.id, self.records)
         return self._state
 
+    @property
+    def _course(self) -> Course:
+        course = self.state.units[self.part].course
+        return course if course is not None else self.state.course
+
     # -- the task ------------------------------------------------------------------------------------------
 
     @property
@@ -175,34 +174,46 @@ class TaskView:
         return self.state.task
 
     @property
+    def goal(self) -> str:
+        """What it is about; of a team's part what the team was told."""
+        return (self._course.unit.spec.instruction if self.part else "") or self.task.goal
+
+    @property
     def path(self) -> str:
         """Path of its supervisor."""
-        return self.state.path
+        return self._course.scope
 
     @property
     def status(self) -> TaskStatus:
         """Where it stands, with what its teams do."""
-        return status_of(self.state, self._part_of)
+        if not self.part:
+            return self.state.status
+        status = unit_status_of(self._course.unit)
+        return TaskStatus(status.value) if status.value in set(TaskStatus) else TaskStatus.RUNNING
 
     @property
     def ended(self) -> TaskStatus | None:
         """How it ended. None: it goes on."""
-        return self.state.final
+        if not self.part:
+            return self.state.final
+        return self.status if self._course.unit.is_done else None
 
     @property
     def submitted_at(self) -> float:
         """Seconds since 1970."""
-        return self.state.submitted_at
+        return self._course.unit.started_at if self.part else self.state.submitted_at
 
     @property
     def finished_at(self) -> float | None:
         """Seconds since 1970. None: it goes on."""
-        return None if self.state.final is None else self.state.finished_at
+        if self.ended is None:
+            return None
+        return self._course.unit.ended_at if self.part else self.state.finished_at
 
     @property
     def usage(self) -> Usage:
         """What it has used up so far."""
-        return self.state.usage
+        return self._course.unit.usage if self.part else self.state.total_usage()
 
     @property
     def usage_by_role(self) -> dict[str, Usage]:
@@ -212,17 +223,17 @@ class TaskView:
     @property
     def iterations(self) -> int:
         """Reviews so far."""
-        return self.state.iterations
+        return self._course.iterations
 
     @property
     def replans(self) -> int:
         """Further plans, made after a required subtask had failed."""
-        return self.state.replans
+        return self._course.replans
 
     @property
     def best_effort(self) -> bool:
         """True if it is not all that was wanted."""
-        return self.state.best_effort
+        return self._course.best_effort
 
     @property
     def compensated(self) -> list[str]:
@@ -236,90 +247,79 @@ class TaskView:
 
     @property
     def output(self) -> Any:
-        """Output of the synthesizer, if it is held in memory; else None."""
-        return None if isinstance(self.state.output, NotHeld) else self.state.output
+        """Output of the synthesizer."""
+        return self._course.output
 
     @property
     def error(self) -> str:
         """Why it cannot succeed. Empty: nothing is known that speaks against it."""
-        ending = self.state.ending
+        ending = self._course.ending
         return "" if ending is None else ending.error
 
     @property
     def questions(self) -> list[Escalation]:
-        """Its open questions, without those of its teams."""
-        return list(self.state.escalations.values())
+        """Its open questions; those of its teams are with their parts."""
+        inside = f"{self.part}/" if self.part else ""
+        own = [each for each in list(self.state.questions.values()) if each.about.startswith(inside)]
+        return [each for each in own if "/" not in each.subtask[len(inside) :].partition("/@")[0]]
 
     def question(self, id_: str) -> Escalation | None:
-        """Return one of these questions."""
-        return self.state.escalations.get(id_)
+        """Return one of the open questions of the whole task."""
+        return self.state.questions.get(id_)
 
     @property
     def phase(self) -> TaskPhase | None:
         """What is done beside its subtasks. None: nothing."""
-        state = self.state
-        if state.final is not None:
+        course = self._course
+        if self.ended is not None:
             return None
-        if state.phase == "undoing" or state.undoing is not None:
+        if course.undoing is not None or (course.ending is not None and not course.open):
             return "undoing"
-        if state.ending is not None:
+        if course.ending is not None:
             return "ending"
-        if state.paused:
-            return "paused"
-        if state.phase == "replanning":
-            return "replanning"
-        return self._phase_of_results() if state.phase == "running" else None
-
-    def _phase_of_results(self) -> TaskPhase | None:
-        """Say whether results are reviewed or combined; with ``review="each"`` also while other subtasks run."""
-        state = self.state
-        if state.open:
-            return "reviewing" if state.review.waiting else None
-        has_reviewer = self._port is not None and self._port.settings.reviewer is not None
-        is_reviewed = not state.review.waiting if state.review.each else state.reviewed or not has_reviewer
-        return "combining" if is_reviewed else "reviewing"
+        if course.phase != "running":
+            return "replanning" if course.phase == "replanning" else None
+        if course.open:
+            return "reviewing" if course.review.waiting else None
+        running = next((role for role, call in course.calls.items() if call.status is RUNNING), "")
+        return "combining" if running == "combine" else "reviewing" if running == "review" else None
 
     def notes(self, now: float) -> tuple[str, ...]:
         """Say what is odd: about the plan, or a planner, reviewer or synthesizer that has failed."""
-        state = self.state
-        refusal, stage = state.refusal, state.stage
-        refused = refusal.problems if refusal is not None and state.plan is None else ()
-        notes = [*state.notes, *state.warnings, *(f"plan refused: {each}" for each in refused)]
-        if (due := stage.due) is not None:
-            again = max(0.0, due - now)
-            notes.append(f"{stage.step} failed {stage.tries} times, next in {again:.1f} s: {stage.error}")
+        course = self._course
+        refused = course.refusal.problems if course.refusal is not None and course.plan is None else ()
+        notes = [*course.notes, *course.warnings, *(f"plan refused: {each}" for each in refused)]
+        for role, call in list(course.calls.items()):
+            if call.status is SubtaskStatus.RETRYING and call.due is not None:
+                again = max(0.0, call.due - now)
+                notes.append(f"{role} failed {call.made} times, next in {again:.1f} s: {call.error}")
         return tuple(notes)
 
     def results(self) -> dict[str, Any]:
-        """Return the results of the plan's subtasks that are held in memory."""
-        return {
-            node.id: node.value
-            for node in list(self.state.nodes.values())
-            if node.status is SubtaskStatus.SUCCEEDED and node.parent is None and not isinstance(node.value, NotHeld)
-        }
+        """Return the results of the plan's subtasks."""
+        return {unit.id: unit.value for unit in self._course.planned() if unit.status is SubtaskStatus.SUCCEEDED}
 
     def report(self) -> Report | None:
-        """Return the report of a task that has ended; None: it goes on.
+        """Return the report of a task that has ended; None: it goes on, or this is a team's part.
 
         Raises:
-            StoreError: a large result cannot be read.
+            StoreError: its journal cannot be read.
         """
-        if self._report is None and self._state is None and self._port is not None:
-            self._report = self._port.report(self.id)
-        if self._report is None and self.state.final is not None:
-            self._report = report_of(self.state, lambda: self.records)
+        if self._report is None and self._state is None and self._service is not None:
+            self._report = self._service.report(self.id)
+        if self._report is None and not self.part and self.state.final is not None:
+            self._report = report_of(self.state)
         return self._report
 
     # -- its subtasks --------------------------------------------------------------------------------------
 
     def counts(self) -> Counter[SubtaskStatus]:
         """Count its subtasks by status."""
-        state = self.state
-        return Counter(subtask_status_of(state, node, self._part_of) for node in list(state.nodes.values()))
+        return Counter(unit_status_of(unit) for unit in list(self._course.units.values()))
 
     def done(self) -> list[str]:
         """Return the ids of the subtasks whose results are there."""
-        return [node.id for node in list(self.state.nodes.values()) if node.status is SubtaskStatus.SUCCEEDED]
+        return [unit.id for unit in list(self._course.units.values()) if unit.status is SubtaskStatus.SUCCEEDED]
 
     def units(self, now: float = 0.0) -> list[UnitView]:
         """Look at its subtasks.
@@ -328,55 +328,52 @@ class TaskView:
             now: in seconds since 1970, by the tree's clock. 0: times leave out what goes on now.
         """
         reasons: _Reasons = {}
-        return [self._unit(node, now, reasons) for node in list(self.state.nodes.values())]
+        return [self._unit(unit, now, reasons) for unit in list(self._course.units.values())]
 
     def unit(self, id_: str, now: float = 0.0) -> UnitView | None:
-        """Look at one of them."""
-        node = self.state.nodes.get(id_)
-        return None if node is None else self._unit(node, now, {})
+        """Look at one of them, by its id, or by its path in the task."""
+        unit = self._course.units.get(id_) or (self.state.units.get(id_) if id_ else None)
+        return None if unit is None else self._unit(unit, now, {})
 
-    def _unit(self, node: SubtaskState, now: float, reasons: _Reasons) -> UnitView:
-        port, spec, state = self._port, node.spec, self.state
-        status = subtask_status_of(state, node, self._part_of)
-        queued_s, running_s, asked = node.queued_s, node.running_s, node.escalation
+    def _unit(self, unit: Unit, now: float, reasons: _Reasons) -> UnitView:
+        service, spec = self._service, unit.spec
+        status = unit_status_of(unit)
+        queued_s, running_s = unit.queued_s, unit.running_s
         waits: tuple[str, float | None] = "", None
         live = None
+        scope = service.scopes.get(unit.scope) if service is not None else None
         if status is SubtaskStatus.QUEUED:
-            queued_s += max(0.0, now - node.queued_at)
-            if port is not None:
-                lane = lane_of(state, node, port.path)
+            queued_s += max(0.0, now - unit.queued_at)
+            if scope is not None:
+                lane = lane_of(self.state, unit)
                 if lane not in reasons:
-                    reasons[lane] = put_off_by(port.workers, lane, now)
+                    reasons[lane] = put_off_by(scope.workers, lane, now)
                 waits = reasons[lane]
-        elif node.status is SubtaskStatus.RUNNING:
-            running_s += max(0.0, now - node.started_at)
-            live = None if port is None else port.runtime.attempt_at(state, node)
+        elif unit.status is RUNNING:
+            running_s += max(0.0, now - unit.started_at)
+            live = service.attempts.get(_key(self.id, unit)) if service is not None else None
         progress, stream = (None, None) if live is None else (live.progress, live.stream)
-        due = node.due if status is SubtaskStatus.RETRYING else None
+        due = unit.due if status is SubtaskStatus.RETRYING else None
+        question = unit.question or (unit.undo.question if unit.undo is not None else None)
+        row = row_of(unit)
+        shown = {each.name: getattr(row, each.name) for each in fields(row)} | {
+            "status": status,
+            "queued_s": queued_s,
+            "running_s": running_s,
+        }
         return UnitView(
-            node.id,
-            status,
-            node.worker,
-            tuple(spec.depends_on),
-            node.parent,
-            node.attempt,
-            queued_s,
-            running_s,
-            "" if status is SubtaskStatus.SUCCEEDED else node.error,
-            spec.instruction,
-            node.usage,
-            node.started_at,
-            node.ended_at,
-            spec.worker,
-            spec.capability,
-            node.queued_at,
-            spec.inputs,
-            node.value if status is SubtaskStatus.SUCCEEDED else None,
-            None if asked is None else asked.id,
-            None if due is None else max(0.0, due - now),
-            None if progress is None else (progress.fraction, progress.text),
-            None if stream is None else stream.last_line,
-            *waits,
+            **shown,
+            wanted_worker=spec.worker,
+            capability=spec.capability,
+            queued_at=unit.queued_at,
+            inputs=spec.inputs,
+            result=unit.value if status is SubtaskStatus.SUCCEEDED else None,
+            question=None if question is None else question.id,
+            retry_in_s=None if due is None else max(0.0, due - now),
+            progress=None if progress is None else (progress.fraction, progress.text),
+            streams=None if stream is None else stream.last_line,
+            waits=waits[0],
+            probe_in_s=waits[1],
         )
 
     # -- teams ---------------------------------------------------------------------------------------------
@@ -384,83 +381,56 @@ class TaskView:
     @property
     def team_subtask(self) -> str | None:
         """The subtask that a team's part stands for. None: this is a task by itself."""
-        parent = self.state.parent
-        return None if parent is None else parent.rpartition("/")[2].rpartition("#")[0]
-
-    def is_part_of(self, other: TaskView) -> bool:
-        """Return True for a team's part of the other task."""
-        return self.root == other.root and is_part_of(self.id, self.state.parent, other.id)
+        return self.part.rpartition("/")[2] if self.part else None
 
     def parts(self) -> dict[str, TaskView]:
-        """Return what the teams of a tree that runs have of it, by the subtask that each was given.
-
-        A part that the store has let go of, or cannot read, is left out.
-        """
-        try:
-            ids = {each.subtask: each.part for each in self.records if isinstance(each, SubtaskStarted) and each.part}
-        except StoreError:
-            return {}
-        parts = {subtask: self._part(id_) for subtask, id_ in ids.items()}
-        return {subtask: part for subtask, part in parts.items() if part is not None}
-
-    def _part(self, id_: str) -> TaskView | None:
-        runtime = self._port.runtime if self._port is not None else None
-        standing = runtime.store.standing(id_) if runtime is not None else None
-        if runtime is None or standing is None or not standing.owner:
-            return None
-        port = runtime.port_at(standing.owner)
-        part = TaskView(self.root, id_, state=port.states.get(id_), port=port)
-        try:
-            return part if part._state is not None or part.report() is not None or part.records else None
-        except StoreError:
-            return None
-
-    def _knows(self, states: dict[str, TaskState]) -> None:
-        def part_of(state: TaskState, node: SubtaskState) -> TaskState | None:
-            return states.get(part_id_of(state.id, node, node.acts[-1], state.ids)) if node.acts else None
-
-        self._part_of = part_of
+        """Return what teams have of it, by the subtask that each was given."""
+        teams = [unit for unit in list(self._course.units.values()) if unit.course is not None]
+        return {
+            unit.id: TaskView(self.root, self.id, self._records, self.state, self._service, part=unit.path)
+            for unit in teams
+        }
 
 
-def know_parts(tasks: Iterable[TaskView]) -> None:
-    """Let each of these tasks of a store find the parts that teams have of it among them."""
-    states: dict[str, dict[str, TaskState]] = {}
-    for task in (tasks := list(tasks)):
-        states.setdefault(task.root, {})[task.id] = task.state
-    for task in tasks:
-        task._knows(states[task.root])  # noqa: SLF001 - its own module
+def _key(task: str, unit: Unit) -> str:
+    return f"{task}@{unit.path}#{unit.epoch}.{unit.attempt}"
 
 
 # -- a tree that runs ---------------------------------------------------------------------------------------
 
 
 class SupervisorTasks:
-    """The tasks of one supervisor of a tree that runs, as they stand now."""
+    """The tasks of one supervisor of a tree that runs, as they stand now; of a team its parts of tasks."""
 
-    def __init__(self, port: OrchestratorPort) -> None:
-        self._port = port
-        self.path = port.path
+    def __init__(self, service: TaskService, scope: Scope) -> None:
+        self._service, self._scope = service, scope
+        self.path = scope.path
 
     def now(self) -> float:
         """Return the time by the tree's clock, in seconds since 1970."""
-        return self._port.time()
+        return self._service.time()
 
     @property
     def finished(self) -> int:
         """Tasks that have ended since the tree was started."""
-        return self._port.finished
+        return self._service.finished if self._scope.above is None else 0
 
     def tasks(self) -> list[TaskView]:
         """Return the tasks that are at hand: those that go on, and those whose end is being recorded.
 
-        A task that the orchestrator has not looked at yet is not among them.
+        A task that the engine has not looked at yet is not among them.
         """
-        root = self._port.system.root_path
-        return [TaskView(root, state.id, None, state, self._port) for state in list(self._port.states.values())]
+        root, states = self._service.system.root_path, [run.state for run in self._service.runs()]
+        return [
+            TaskView(root, state.id, None, state, self._service, part=unit.path)
+            for state in states
+            for unit in list(state.units.values())
+            if unit.course is not None and unit.course.scope == self.path and (unit.role == "task" or not unit.is_done)
+        ]
 
     def questions(self) -> list[Escalation]:
         """Return the questions that no one has answered, the oldest first."""
-        return self._port.answers.open_questions()
+        return [each for task in self.tasks() for each in task.questions if each.id not in self._service.answers]
 
     def queued(self) -> int:
         """Count the subtasks that wait for a worker."""
@@ -468,20 +438,22 @@ class SupervisorTasks:
 
     def oldest_queued_s(self) -> float:
         """Return how long the subtask has waited that has waited longest; 0 if none waits."""
-        since = min((node.queued_at for node in self._queued()), default=None)
+        since = min((unit.queued_at for unit in self._queued()), default=None)
         return 0.0 if since is None else max(0.0, self.now() - since)
 
-    def _queued(self) -> Iterator[SubtaskState]:
-        for state in list(self._port.states.values()):
-            yield from (node for node in list(state.nodes.values()) if node.status is SubtaskStatus.QUEUED)
+    def _queued(self) -> Iterator[Unit]:
+        for run in self._service.runs():
+            for unit in list(run.state.units.values()):
+                if unit.scope == self.path and unit.status is SubtaskStatus.QUEUED:
+                    yield unit
 
     def breakers(self) -> dict[str, str]:
         """Return ``closed``, ``open`` or ``half_open`` of each worker that has a breaker, by its id."""
-        return {row.id: row.breaker for row in self._port.rows() if row.breaker is not None}
+        return {row.id: row.breaker for row in self._scope.rows() if row.breaker is not None}
 
     def breaker(self, worker: str) -> tuple[Literal["closed", "open", "half_open"], float | None] | None:
         """Return the state of a worker's breaker and, if it is open, the seconds until it lets a probe through."""
-        entry = self._port.workers.get(worker)
+        entry = self._scope.workers.get(worker)
         if entry is None or entry.breaker is None:
             return None
         now, breaker = self.now(), entry.breaker
@@ -491,18 +463,19 @@ class SupervisorTasks:
 
 def tasks_of(system: System) -> dict[str, SupervisorTasks]:
     """Return the tasks of a tree, by the path of the supervisor that has them."""
-    return {path: SupervisorTasks(port) for path, port in task_runtime_of(system).ports.copy().items()}
+    service = service_of(system)
+    return {path: SupervisorTasks(service, scope) for path, scope in service.scopes.copy().items()}
 
 
 def store_paused_s(system: System) -> float | None:
     """Return for how many seconds the store of a tree could not be written. None: it can, or it is in memory."""
-    durable = task_runtime_of(system).durable
+    durable = service_of(system).durable
     return None if durable is None else durable.paused_s
 
 
 def on_commit(system: System, told: Callable[[float], object]) -> Callable[[], None]:
     """Have ``told(seconds)`` called for each commit of the store, on the thread that writes. Returns how to end it."""
-    told_of, key = task_runtime_of(system).commits, object()
+    told_of, key = service_of(system).commits, object()
     told_of[key] = told
 
     def end() -> None:
@@ -513,20 +486,20 @@ def on_commit(system: System, told: Callable[[float], object]) -> Callable[[], N
 
 def when_kept(system: System, task: str, act: Callable[[], object]) -> None:
     """Call ``act()`` now or, if the task is just being submitted, once it is kept; never if it is refused."""
-    task_runtime_of(system).when_kept(task, act)
+    service_of(system).when_kept(task, act)
 
 
 def trace_unfinished(system: System) -> None:
     """Trace all tasks that go on from here on. What they have under way already is not traced."""
-    task_runtime_of(system).trace_unfinished()
+    service_of(system).trace_unfinished()
 
 
 # -- events -------------------------------------------------------------------------------------------------
 
 
 def is_of_part(event: TaskEvent) -> bool:
-    """Return True for an event of a team's part of a task. What a part uses up comes once more with its team."""
-    return MARK in event.task
+    """Return True for an event of what happens inside a team."""
+    return bool(getattr(event, "is_deep", False))
 
 
 def is_lost(why: str) -> bool:

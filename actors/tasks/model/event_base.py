@@ -1,14 +1,28 @@
-"""Base of the events of tasks; the kinds are in ``actors.tasks.model.task_events``."""
+"""Bases of the events of tasks; the kinds are in ``actors.tasks.model.task_events``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Concatenate, Final, NamedTuple, ParamSpec
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from actors.model.event_metadata import KEPT, NO_CONTENT, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
+from actors.tasks.model.usage import NO_USAGE, Usage
+
+Role: TypeAlias = Literal["task", "work", "plan", "review", "combine", "undo"]
+ROLES: Final[dict[str, str]] = {
+    "plan": "planner",
+    "review": "reviewer",
+    "combine": "synthesizer",
+    "work": "workers",
+}
+"""Who uses up what a unit of this role uses up; an undo is the work of workers, too."""
+
+
+_ASKED: Final = re.compile(r"/@[0-9]+(?=/|$)")
 
 
 class _NoMetadata(dict[str, Any]):
@@ -25,7 +39,7 @@ NO_METADATA: Final = _NoMetadata()
 
 @record(frozen=True, slots=True)
 class TaskEvent(Event):
-    """Something that happened to a task of the supervisor at ``path``."""
+    """Something that happened to a task; ``path`` is that of the supervisor whose workers do it."""
 
     is_base: ClassVar[bool] = True
     journalled: ClassVar[bool] = True
@@ -33,9 +47,7 @@ class TaskEvent(Event):
     task: str  # its id
     at: float = field(metadata=UNLOGGED)
     seq: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
-    """Number of the event within its task, those of its teams' parts included: see
-    ``actors.tasks.orchestration.event_numbers``. 0: of a journal of an older version, until ``handle.events()`` has
-    counted them."""
+    """Number of the event in the journal of its task, from 1 on, without gaps."""
     metadata: Mapping[str, Any] = field(
         default=NO_METADATA, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | {KEPT: False}
     )
@@ -48,18 +60,46 @@ class TaskEvent(Event):
 
 
 @record(frozen=True, slots=True)
+class CourseEvent(TaskEvent):
+    """Something that happened to the plan, the review or the output of a task, or of a team's part of it."""
+
+    is_base: ClassVar[bool] = True
+
+    subtask: str = field(default="", kw_only=True)
+    """Path of the team in the task. Empty: the task itself."""
+
+    @property
+    def is_deep(self) -> bool:
+        """True where it happened inside a team."""
+        return bool(self.subtask)
+
+
+@record(frozen=True, slots=True)
 class SubtaskEvent(TaskEvent):
-    """Something that happened to one subtask."""
+    """Something that happened to one subtask, or to a call of a planner, reviewer, synthesizer or undo.
+
+    Whoever wants those of subtasks only looks for ``role == "work"``.
+    """
 
     is_base: ClassVar[bool] = True
 
     subtask: str
+    """Path of the subtask in the task: ``research``; of a team's member ``team/research``; of what ``research`` has
+    asked for ``research/@1``. Of a call of a planner, reviewer or synthesizer: the path of its team, or nothing."""
+    role: str = field(default="work", kw_only=True, repr=False, metadata=NO_CONTENT)
+    """work, plan, review, combine or undo. ``subtask`` is the one that is undone, or the team that plans."""
 
     @property
     def subject(self) -> str:
         """Path of the worker that it is about, as far as that is known."""
         worker = getattr(self, "worker", None)
         return f"{self.path}/{worker}" if worker else self.path
+
+    @property
+    def is_deep(self) -> bool:
+        """True where it happened inside a team."""
+        inside = _ASKED.sub("", self.subtask)
+        return "/" in inside or (bool(inside) and self.role in {"plan", "review", "combine"})
 
     @property
     def has_question(self) -> bool:
@@ -69,10 +109,11 @@ class SubtaskEvent(TaskEvent):
 
 @record(frozen=True, slots=True)
 class AttemptEvent(SubtaskEvent):
-    """End of an attempt, and how long it took. Records of older versions do not tell: 0."""
+    """End of an attempt: how long it took, and what it has used up."""
 
     is_base: ClassVar[bool] = True
 
+    usage: Usage = field(default=NO_USAGE, kw_only=True)
     queued_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
     """Seconds for which the subtask stood in line before this attempt."""
     ran_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
@@ -81,39 +122,3 @@ class AttemptEvent(SubtaskEvent):
 
 give_seq: Final[Callable[[TaskEvent, int], None]] = vars(TaskEvent)["seq"].__set__
 """``give_seq(event, number)`` gives a record its number. For whoever records it alone."""
-give_metadata: Final[Callable[[TaskEvent, Mapping[str, Any]], None]] = vars(TaskEvent)["metadata"].__set__
-"""``give_metadata(event, metadata)`` gives a record the metadata of its task. For whoever records it alone."""
-
-_give_queued_s: Final[Callable[[AttemptEvent, float], None]] = vars(AttemptEvent)["queued_s"].__set__
-_give_ran_s: Final[Callable[[AttemptEvent, float], None]] = vars(AttemptEvent)["ran_s"].__set__
-
-
-def give_times(event: AttemptEvent, queued_s: float, ran_s: float) -> None:
-    """Tell a record how long its attempt took. For whoever records it alone."""
-    _give_queued_s(event, queued_s)
-    _give_ran_s(event, ran_s)
-
-
-FieldsP = ParamSpec("FieldsP")
-
-
-class Draft(NamedTuple):
-    """An event that is decided upon and yet to be recorded, which gives it its path, task and time."""
-
-    made: Callable[..., TaskEvent]
-    fields: tuple[Any, ...]
-    more: Mapping[str, Any]
-
-    def with_fields(self, **more: Any) -> Draft:
-        """With these fields as well."""
-        return self._replace(more={**self.more, **more})
-
-
-def draft(
-    made: Callable[Concatenate[str, str, float, FieldsP], TaskEvent],
-    /,
-    *fields: FieldsP.args,
-    **more: FieldsP.kwargs,
-) -> Draft:
-    """An event of this kind, with all of its fields but path, task and time."""
-    return Draft(made, fields, more)

@@ -1,8 +1,8 @@
-"""Events of tasks: the records that a task's journal is made of, and that everybody may subscribe to.
+"""Events of tasks: the 28 kinds of records that the journal of a task is made of, and that everybody may subscribe to.
 
-A task's state is a fold over these (``actors.tasks.journal.task_state``), so each carries all that the fold needs. What
+The state of a task is a fold over these (``actors.tasks.journal.fold``), so each carries all that the fold needs. What
 may be large or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds
-since 1970 by the tree's clock. Only ``SubtaskProgressed`` and ``SubtaskStreamed`` are not kept in the journal.
+since 1970 by the tree's clock. ``SubtaskProgressed`` and ``SubtaskStreamed`` (``live_events``) are in no journal.
 """
 
 from __future__ import annotations
@@ -10,62 +10,27 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar
 
+from actors.model.errors import Problem
 from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
-from actors.tasks.model.event_base import AttemptEvent, SubtaskEvent, TaskEvent
+from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
-from actors.tasks.model.question_events import (
-    EscalationAnswered,
-    EscalationExpired,
-    EscalationRaised,
-    StepAnswered,
-    StepEscalated,
-    StepUnanswered,
-)
-from actors.tasks.model.step_events import (
-    Planned,
-    PlanRefused,
-    Replanning,
-    Reviewed,
-    ReviewRefused,
-    ReworkBegun,
-    StepFailed,
-    StepPutBack,
-    StepRetrying,
-    StepStarted,
-    Synthesized,
-)
-from actors.tasks.model.task import NO_USAGE, Subtask, Task, TaskStatus, Usage
-from actors.tasks.model.task_ids import OLD_IDS
+from actors.tasks.model.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
 __all__ = [
+    "ROLES",
+    "AttemptEvent",
     "BreakerChanged",
     "BreakerClosed",
     "BreakerHalfOpened",
     "BreakerOpened",
-    "EscalationAnswered",
-    "EscalationExpired",
-    "EscalationRaised",
+    "CourseEvent",
     "LadderPosition",
-    "PlanRefused",
-    "Planned",
-    "Replanning",
-    "ReviewRefused",
-    "Reviewed",
-    "ReworkBegun",
-    "StepAnswered",
-    "StepEscalated",
-    "StepFailed",
-    "StepPutBack",
-    "StepRetrying",
-    "StepStarted",
-    "StepUnanswered",
     "SubtaskEvent",
     "SubtaskProgressed",
     "SubtaskStreamed",
-    "Synthesized",
     "TaskEvent",
 ]
 """Told by the same names as those that are declared here."""
@@ -81,17 +46,14 @@ class TaskSubmitted(TaskEvent):
     begins: ClassVar[str] = "task"
     large: ClassVar[str] = "spec"
     spec: Task = field(repr=False)
-    deadline: float | None = field(metadata=LOGGED_TIME)
+    deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970."""
     chain: tuple[str, ...] = ()
     """Paths of those who wait for it: a task that one of them would have to do again is refused."""
     lineage: tuple[str, ...] = field(default=(), repr=False)
     """Instructions that those were given."""
-    parent: str | None = None
-    """The attempt of another task that it stands for: it is a team's part of it."""
     hops: int = 0
-    ids: int = OLD_IDS
-    """The rule that the ids of its parts follow: see ``actors.tasks.model.task_ids``."""
+    """How many tells and tasks led to it."""
     trace: str = field(default="", repr=False, metadata=NO_CONTENT)
     """Name of its trace, as W3C's ``traceparent``, where the process that took it traces; else empty."""
 
@@ -112,52 +74,25 @@ class TaskPriorityChanged(TaskEvent):
 
 
 @record(frozen=True, slots=True)
-class UsageTold(TaskEvent):
-    """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
-
-    usage: Usage
-    subtask: str = ""
-    """Empty: a step of the task itself, its planner, reviewer or synthesizer."""
-    step: str = ""
-    """plan, review or combine, where it is a step. Empty in older journals: the step that was begun."""
-    part: str = ""
-    """Id of the part that a team has used it up for, be it in undoing that."""
-    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
-    """Worker that has used it up; empty: a step of the task, or a record of an older version."""
-
-
-@record(frozen=True, slots=True)
-class TaskPaused(TaskEvent):
-    """The team gives way to something more urgent; what is done stays."""
-
-
-@record(frozen=True, slots=True)
-class TaskResumed(TaskEvent):
-    """The part goes on: it had given way, or whoever wants it has another time than before."""
+class TaskRetried(TaskEvent):
+    """The task had failed, or was cancelled, and is tried again: what is done is kept, all else begins anew."""
 
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
-    """Seconds since 1970; the time of a pause is not taken from what it may run."""
+    """Seconds since 1970."""
 
 
 @record(frozen=True, slots=True)
-class TaskReopened(TaskSubmitted):
-    """A team's part that had ended is tried again by the ladder above: what it had done stays done."""
+class TaskEnding(CourseEvent):
+    """The task, or a team's part of it, cannot succeed any more.
 
-    refused_stay: bool = field(default=False, repr=False, metadata=UNLOGGED)
-    """True: what a person has refused in it, or what is in doubt, is not begun again. Older versions began it again."""
-
-
-@record(frozen=True, slots=True)
-class TaskEnding(TaskEvent):
-    """The task cannot succeed any more: nothing new is started, and work is undone where that is declared."""
+    Nothing new is started, and work is undone where that is declared.
+    """
 
     status: TaskStatus
     kind: str
     """Why: subtask, recursion (of a subtask), plan, step, review, denied (a step, by a person), undo, budget,
-    deadline, cancel, team."""
+    deadline, timeout, idle, cancel, internal."""
     error: str = field(repr=False, metadata=LOGGED_ERROR)
-    parent: str | None = None
-    """The attempt that has it undone, where it had succeeded already."""
 
     @property
     def severity(self) -> str:
@@ -172,12 +107,57 @@ class TaskEnding(TaskEvent):
 
 @record(frozen=True, slots=True)
 class TaskFinished(TaskEvent):
-    """The end; nothing of it happens any more."""
+    """The end; nothing of it happens any more, unless somebody has it tried again."""
 
     ends: ClassVar[str] = "task"
     level: ClassVar[str] = "DEBUG"
     status: TaskStatus
     best_effort: bool = False
+
+
+# -- plans ---------------------------------------------------------------------------------------------------
+
+
+@record(frozen=True, slots=True)
+class Planned(CourseEvent):
+    """The task, or the team, has a plan."""
+
+    large: ClassVar[str] = "plan"
+    plan: Plan = field(repr=False)
+    """All of it: also what an earlier plan has done and this one keeps."""
+    warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+    review: str = ""
+    """each: a result is reviewed before anything that depends on it starts. Empty: at the end."""
+    replan: int = 0
+    """How many plans were made before because a required subtask had failed."""
+    kept: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
+    """Subtasks that are done, and do not run again."""
+
+
+@record(frozen=True, slots=True)
+class PlanRefused(CourseEvent):
+    """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
+
+    level: ClassVar[str] = "WARNING"
+    number: int
+    problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
+    needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
+    """Capabilities that no worker has, where that is what is wrong."""
+    known: tuple[str, ...] = field(default=(), metadata=UNLOGGED)
+    usage: Usage = NO_USAGE
+    is_last: bool = False
+    """No other plan is asked for, whatever ``max_plan_attempts`` says."""
+
+
+@record(frozen=True, slots=True)
+class Replanning(CourseEvent):
+    """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
+
+    level: ClassVar[str] = "WARNING"
+    number: int
+    failed: tuple[str, ...]
+    """Subtasks that failed."""
 
 
 # -- subtasks ------------------------------------------------------------------------------------------------
@@ -187,34 +167,35 @@ class TaskFinished(TaskEvent):
 class SubtaskQueued(SubtaskEvent):
     """The subtask can run once there is a worker and a slot; ``reason`` says why, where it is not the first time."""
 
-    ends: ClassVar[str] = "attempt"
     reason: str = ""
-    usage: Usage = NO_USAGE
-    """Usage of an attempt that was put back, in journals of older versions."""
-
-
-@record(frozen=True, slots=True)
-class SubtaskPutBack(SubtaskQueued):
-    """An attempt has ended for reasons of others, and the subtask is queued again. No attempt is counted."""
-
-    worker: str = ""
-    ended_at: float = field(default=0.0, repr=False, metadata=NO_CONTENT)
-    """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
 @record(frozen=True, slots=True)
 class SubtaskStarted(SubtaskEvent):
-    """An attempt is about to be given to a worker. Recorded before it is."""
+    """An attempt is about to be given to a worker, or a team begins. Recorded before that happens."""
 
     begins: ClassVar[str] = "attempt"
     worker: str  # its id
     attempt: int  # 1 is the first
     act: int
-    """Counts what is to have its effect once: a revision, or the answer of a person, is a new one."""
+    """The epoch: counts what is to have its effect once. A revision, or the answer of a person, begins a new one."""
     undoable: bool = False
     """True where its worker declares an undo: so that this is known where the worker is not there any more."""
-    part: str = ""
-    """Id of its part, of a team. Empty in older journals, where it is made of the attempt's number."""
+    is_team: bool = False
+    due: float | None = field(default=None, metadata=UNLOGGED)
+    """When the time of a team is up, in seconds since 1970."""
+
+
+@record(frozen=True, slots=True)
+class SubtaskRequeued(AttemptEvent):
+    """An attempt has ended for reasons of others, and will run once more. No attempt is counted."""
+
+    ends: ClassVar[str] = "attempt"
+    reason: str
+    """preempted, withdrawn (it had not begun), lost (with its process) or stopped."""
+    worker: str = ""
+    ended_at: float = field(default=0.0, repr=False, metadata=NO_CONTENT)
+    """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
 @record(frozen=True, slots=True)
@@ -233,26 +214,26 @@ class SubtaskStepped(SubtaskEvent):
     value: Any = field(repr=False)
     is_of_subtask: bool = field(default=False, repr=False, metadata=NO_CONTENT)
     """True where other attempts of the subtask have it, too."""
+    usage: Usage = NO_USAGE
 
 
 @record(frozen=True, slots=True)
-class SubtaskSucceeded(AttemptEvent):
-    """Here is its result."""
+class SubtaskDelegated(SubtaskEvent):
+    """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "value"
-    unfolded: ClassVar[bool] = True
-    worker: str
-    attempt: int
-    value: Any = field(repr=False)
-    usage: Usage = NO_USAGE
-    tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
-    """Tokens of the value, by the user's counter; None: not counted."""
-    best_effort: bool = False
-    """True where a team has returned its best effort: its review has not passed, or could not be made."""
-    summary: str = field(default="", repr=False, metadata=NO_CONTENT)
-    """As ``Done(value, summary=...)`` has it."""
-    importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
+    large: ClassVar[str] = "spec"
+    parent: str
+    """Path of the subtask that asked."""
+    spec: Subtask = field(repr=False)
+    ask: int
+    """How often the attempt had asked by then, with this one: the reply is found by this."""
+    attempt: int = 0
+    """Attempt of the parent that has asked."""
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it."""
+    lineage: tuple[str, ...] = field(default=(), repr=False)
+    anew: bool = False
+    """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
 
 
 @record(frozen=True, slots=True)
@@ -267,7 +248,6 @@ class SubtaskRetrying(AttemptEvent):
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     due: float = field(metadata=LOGGED_TIME)
     standing: LadderPosition = field(metadata=UNLOGGED)
-    usage: Usage = NO_USAGE
     feedback: str = field(default="", repr=False)
     counted: bool = field(default=False, metadata=UNLOGGED)
     """The breaker of its worker has counted it, or would have, if it had one. The same below."""
@@ -280,8 +260,27 @@ class SubtaskRetrying(AttemptEvent):
 
 
 @record(frozen=True, slots=True)
+class SubtaskSucceeded(AttemptEvent):
+    """Here is its result."""
+
+    ends: ClassVar[str] = "attempt"
+    large: ClassVar[str] = "value"
+    unfolded: ClassVar[bool] = True
+    worker: str
+    attempt: int
+    value: Any = field(repr=False)
+    best_effort: bool = False
+    """True where a team has returned its best effort: its review has not passed, or could not be made."""
+    tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
+    """Tokens of the value, by the user's counter; None: not counted."""
+    summary: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """As ``Done(value, summary=...)`` has it."""
+    importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
+
+
+@record(frozen=True, slots=True)
 class SubtaskFailed(AttemptEvent):
-    """Everything on its ladder was tried."""
+    """Everything on its ladder was tried. Of a reviewer or a synthesizer: ``on_step_failure`` decides what follows."""
 
     ends: ClassVar[str] = "attempt"
     level: ClassVar[str] = "WARNING"
@@ -289,21 +288,11 @@ class SubtaskFailed(AttemptEvent):
     attempt: int = field(metadata=out_of("max_attempts"))
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
-    usage: Usage = NO_USAGE
     counted: bool = field(default=False, metadata=UNLOGGED)
     max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
     """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
     where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
     """File and line of the user's code that raised it, where it is known. No journal keeps it."""
-
-
-@record(frozen=True, slots=True)
-class SubtaskPreempted(AttemptEvent):
-    """The subtask gave way to something more urgent, and is queued again. No attempt is counted."""
-
-    ends: ClassVar[str] = "attempt"
-    worker: str
-    usage: Usage = NO_USAGE
 
 
 @record(frozen=True, slots=True)
@@ -321,26 +310,136 @@ class SubtaskCancelled(AttemptEvent):
     reason: str
     unknown: bool
     """True where it may have had its effect."""
-    usage: Usage = NO_USAGE
     worker: str = field(default="", repr=False, metadata=NO_CONTENT)
     """Worker of the attempt that was ended; empty: none ran."""
 
 
 @record(frozen=True, slots=True)
-class SubtaskDelegated(SubtaskEvent):
-    """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
+class UsageTold(SubtaskEvent):
+    """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 
-    large: ClassVar[str] = "spec"
-    parent: str
-    """The subtask that asked."""
-    spec: Subtask = field(repr=False)
-    ask: str
-    """The reply is found by this."""
-    chain: tuple[str, ...]
-    """Paths of those who wait for it."""
-    lineage: tuple[str, ...] = field(repr=False)
-    anew: bool = False
-    """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
+    usage: Usage
+    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    """Worker that has used it up; empty: a step of the task."""
+
+
+# -- people --------------------------------------------------------------------------------------------------
+
+
+@record(frozen=True, slots=True)
+class EscalationRaised(AttemptEvent):
+    """A person is asked: see ``handle.questions()``."""
+
+    ends: ClassVar[str] = "attempt"
+    large: ClassVar[str] = "state"
+    unfolded: ClassVar[bool] = True
+    level: ClassVar[str] = "ERROR"
+    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
+    escalation: str  # its id
+    question: str = field(repr=False)
+    error: str = field(repr=False, metadata=LOGGED_ERROR)
+    due: float | None = field(metadata=LOGGED_TIME)
+    standing: LadderPosition = field(metadata=UNLOGGED)
+    """Where it goes on if nobody answers."""
+    kind: str = ""
+    worker: str | None = None
+    counted: bool = field(default=False, metadata=UNLOGGED)
+    state: Any = field(default=None, repr=False, metadata=UNLOGGED)
+    """JSON that the worker that has asked wants back after the answer."""
+    resumes: bool = field(default=False, metadata=UNLOGGED)
+    """True where it goes on from that with every answer."""
+    subtasks: tuple[str, ...] = ()
+    """Of a review: subtasks that have not passed."""
+
+    @property
+    def undoing(self) -> bool:
+        """True where it is about an undo that failed."""
+        return self.role == "undo"
+
+    @property
+    def step(self) -> str:
+        """plan, review or combine, where it is about such a step; else empty."""
+        return self.role if self.role in {"plan", "review", "combine"} else ""
+
+    @property
+    def has_feedback(self) -> bool:
+        """True where a review has said no, and nothing has failed."""
+        return bool(self.subtasks)
+
+
+@record(frozen=True, slots=True)
+class EscalationAnswered(SubtaskEvent):
+    """A person answered."""
+
+    large: ClassVar[str] = "value"
+    escalation: str
+    answer: str
+    """approve, edit, respond or reject."""
+    value: Any = field(repr=False)
+    """Result of an edit, text of a respond, reason of a reject."""
+
+
+@record(frozen=True, slots=True)
+class EscalationExpired(SubtaskEvent):
+    """No answer came in time."""
+
+    level: ClassVar[str] = "WARNING"
+    escalation: str
+
+
+# -- quality -------------------------------------------------------------------------------------------------
+
+
+@record(frozen=True, slots=True)
+class Reviewed(CourseEvent):
+    """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
+
+    large: ClassVar[str] = "rerun"
+    iteration: int
+    passed: bool
+    rerun: dict[str, str] = field(repr=False)
+    """Subtasks that run again, with their feedback, once what is void is undone (``SentBack``)."""
+    best_effort: bool = False
+    """True where it has not passed, and is taken as it is."""
+    error: str = field(default="", metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
+    subtasks: tuple[str, ...] = ()
+    """Subtasks whose results were looked at, where a result is reviewed before anything that depends on it."""
+    rejected: tuple[str, ...] = ()
+    """Subtasks that have not passed and do not run again; an empty id stands for the results as a whole."""
+    checks: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """Checks that have not passed, where nothing runs again for them."""
+    problems: str = field(default="", repr=False, metadata=LOGGED_ERROR)
+    """What is wrong with the verdict, which is handed back to the reviewer; nothing else follows from it."""
+
+    @property
+    def severity(self) -> str:
+        """Level of its log line: a review that says no for good is news."""
+        return "WARNING" if self.rejected or self.error or self.problems else self.level
+
+    @property
+    def has_feedback(self) -> bool:
+        """True where a review has said no for good."""
+        return bool(self.checks)
+
+
+@record(frozen=True, slots=True)
+class SentBack(CourseEvent):
+    """All that was void is undone: these run again with their feedback, and what had used their results."""
+
+    large: ClassVar[str] = "rerun"
+    rerun: dict[str, str] = field(repr=False)
+
+
+@record(frozen=True, slots=True)
+class Synthesized(CourseEvent):
+    """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
+
+    large: ClassVar[str] = "output"
+    unfolded: ClassVar[bool] = True
+    output: Any = field(repr=False)
+    error: str = field(default="", metadata=LOGGED_ERROR)
+    usage: Usage = NO_USAGE
 
 
 # -- compensation --------------------------------------------------------------------------------------------
@@ -356,18 +455,6 @@ class Compensating(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class CompensationRetrying(SubtaskEvent):
-    """The undo failed and will be called again at ``due``."""
-
-    level: ClassVar[str] = "WARNING"
-    worker: str
-    act: int
-    attempt: int
-    due: float = field(metadata=LOGGED_TIME)
-    error: str = field(repr=False, metadata=LOGGED_ERROR)
-
-
-@record(frozen=True, slots=True)
 class Compensated(SubtaskEvent):
     """An undo has ended; with an ``error`` it could not be undone."""
 
@@ -375,7 +462,7 @@ class Compensated(SubtaskEvent):
     act: int
     error: str = field(default="", repr=False)  # with what a person has said
     nothing: bool = False
-    """True where there was nothing to undo: a team none of whose members had done anything that can be undone."""
+    """True where there was nothing to undo."""
 
     @property
     def severity(self) -> str:

@@ -16,11 +16,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
+from actors.tasks.decide.verdict import InvalidVerdictError, as_verdict, parsed_answer
 from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task
-from actors.tasks.results.review import InvalidVerdictError, as_verdict, parsed_answer
 from actors.validation.validation_messages import type_phrase, value_phrase
 
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."

@@ -1,8 +1,8 @@
-"""Selection of the worker for the next subtask of a lane. Pure, but for looking at the registry.
+"""Selection of the worker for the next unit of a lane. Pure, but for looking at the registry.
 
-The rules (CONTRACT.md 10, 11, 16): among those who can do it, run and whose breaker admits, the one with
-the fewest attempts; backups only where no primary admits; nobody who waits for this task himself. An open breaker puts
-off and does not use up: where nobody admits, the lane waits for the first who does, and no attempt is made of it.
+The rules (CONTRACT.md 6): among those who can do it, run and whose breaker admits, the one with the fewest attempts;
+backups only where no primary admits; nobody who waits for this unit himself. An open breaker puts off and does not use
+up: where nobody admits, the lane waits for the first who does, and no attempt is made of it.
 """
 
 from __future__ import annotations
@@ -11,56 +11,67 @@ import math
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Final
 
 from actors.model.errors import RecursionDetectedError, Rejected
-from actors.tasks.journal.subtask_state import SubtaskState
+from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.unit import Unit
 from actors.tasks.model.outcome import Failure, FailureKind
+from actors.tasks.model.task import same_instruction
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
-if TYPE_CHECKING:
-    from actors.tasks.journal.task_state import TaskState
-
-_NOBODY = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
+_NOBODY: Final = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
 
 
-def lane_of(state: TaskState, node: SubtaskState, path: str) -> LaneKey:
-    """The lane in which a subtask waits."""
-    standing, spec = node.standing, node.spec
+def chain_of(state: TaskState, unit: Unit) -> tuple[str, ...]:
+    """Return the paths of those who wait for a unit, the first asker first: workers, and the teams that it is in."""
+    if unit.chain:
+        return unit.chain
+    above = unit.above
+    if above is None or above.above is None:
+        return (*state.chain, state.path)
+    return (*chain_of(state, above), unit.scope)
+
+
+def lineage_of(state: TaskState, unit: Unit) -> tuple[str, ...]:
+    """Return the instructions that those were given who wait for a unit."""
+    if unit.lineage:
+        return unit.lineage
+    above = unit.above
+    if above is None or above.above is None:
+        return state.lineage
+    words = same_instruction(above.spec.instruction or state.task.goal, above.spec.inputs)
+    return (*lineage_of(state, above), words)
+
+
+def lane_of(state: TaskState, unit: Unit) -> LaneKey:
+    """The lane in which a unit waits."""
+    standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    home = node.home if node.kept is not None or node.steps is not None else None
-    if not standing.rejected and not standing.tried and not state.chain and not node.lineage and home is None:
-        return _lane_of_anybody(spec.worker, capability)
-    without = {*standing.rejected, *waiting_for(state, node, path)}
+    home = unit.home if unit.kept is not None or unit.steps is not None else None
+    is_plain = not standing.rejected and not standing.tried and home is None
+    if is_plain and not state.chain and not unit.chain and (unit.above is None or unit.above.above is None):
+        return _lane_of_anybody(unit.scope, spec.worker, capability)
+    without = {*standing.rejected, *waiting_for(state, unit)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
     first = home if home is not None and home not in without else standing.target
     worker = first if first is not None and first not in without else spec.worker
-    return LaneKey(worker, capability, tuple(sorted(without)), is_awaited(state, node))
-
-
-def is_awaited(state: TaskState, node: SubtaskState) -> bool:
-    """True where a worker waits for it in an ask, or for its whole task: teams that have all slots may wait for it."""
-    return node.ask is not None or (state.parent is None and bool(state.chain))
+    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
 
 
 @lru_cache(maxsize=1024)
-def _lane_of_anybody(worker: str | None, capability: str | None) -> LaneKey:
-    """Return the key of a lane that nobody is kept from: most subtasks wait in one of a few such."""
-    return LaneKey(worker, capability)
+def _lane_of_anybody(scope: str, worker: str | None, capability: str | None) -> LaneKey:
+    """Return the key of a lane that nobody is kept from: most units wait in one of a few such."""
+    return LaneKey(scope, worker, capability)
 
 
-def waiting_for(state: TaskState, node: SubtaskState, path: str) -> set[str]:
-    """Ids of siblings that wait for this subtask: one that they would have to do could never be done."""
-    chain = chain_of(state, node)
-    prefix = f"{path}/"
+def waiting_for(state: TaskState, unit: Unit) -> set[str]:
+    """Ids of siblings that wait for this unit: one that they would have to do could never be done."""
+    prefix = f"{unit.scope}/"
+    chain = chain_of(state, unit)
     return {each[len(prefix) :].partition("/")[0] for each in chain if each.startswith(prefix)}
-
-
-def chain_of(state: TaskState, node: SubtaskState) -> tuple[str, ...]:
-    """Paths of those who wait for a subtask, the first asker first."""
-    return node.chain or state.chain
 
 
 def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
@@ -129,7 +140,7 @@ def _further(workers: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntr
     yield workers.backups(primaries, key.without)
     if key.worker is not None and key.capability is not None:
         without = tuple(sorted({*key.without, key.worker}))
-        others = workers.primaries(LaneKey(None, key.capability, without))
+        others = workers.primaries(LaneKey(key.scope, None, key.capability, without))
         yield others
         yield workers.backups(others, without)
 
@@ -175,22 +186,22 @@ def put_off_by(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, 
     return f"breaker of {names} open", min(waits)[0]
 
 
-def no_worker_failure(state: TaskState, node: SubtaskState, workers: WorkerRegistry, path: str) -> Failure:
-    """Why there is nobody for a subtask of a supervisor's task; ``path`` is the supervisor's."""
-    spec = node.spec
-    wanted = spec.worker or spec.capability or spec.id
-    able = workers.primaries(LaneKey(spec.worker, spec.capability))
-    waiting = waiting_for(state, node, path)
+def no_worker_failure(state: TaskState, unit: Unit, workers: WorkerRegistry) -> Failure:
+    """Why there is nobody for a unit."""
+    spec, lane = unit.spec, LaneKey(unit.scope, unit.spec.worker, unit.spec.capability)
+    able = workers.primaries(lane)
+    waiting = waiting_for(state, unit)
     if waiting and any(entry.id in waiting for entry in able):
         target = next(entry.path for entry in able if entry.id in waiting)
-        error = RecursionDetectedError((*chain_of(state, node), target))
+        error = RecursionDetectedError((*chain_of(state, unit), target))
         return Failure(FailureKind.RECURSION, error, retryable=False)
-    if node.standing.rejected:
-        said, last = ", ".join(node.standing.rejected), node.error.removeprefix("Rejected: ")
+    if unit.standing.rejected:
+        said, last = ", ".join(unit.standing.rejected), unit.error.removeprefix("Rejected: ")
         text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
         return Failure(FailureKind.REJECTED, Rejected(text))
     known = tuple(name for entry in workers for name in (entry.id, *sorted(entry.executable.capabilities)))
-    asked = [entry for entries in _in_turn(workers, LaneKey(spec.worker, spec.capability)) for entry in entries]
+    asked = [entry for entries in _in_turn(workers, lane) for entry in entries]
+    wanted = spec.worker or spec.capability or spec.id
     nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=_hint(asked))
     return Failure(FailureKind.NOBODY, nobody, retryable=False)
 

@@ -1,7 +1,7 @@
-"""The registry as its orchestrator keeps it: who can be given work, who has how much, who could take over.
+"""The workers of one supervisor, as the engine knows them: who can have work, who has how much, who could take over.
 
-It is a fold over what the supervisor tells (``RegistrySnapshot``, ``WorkerChanged``), never a look at a supervisor's
-own table, which may be in the middle of a decision. Only the orchestrator touches it, so there is no lock.
+It is a fold over what the supervisor tells (``WorkerChanged``), never a look at a supervisor's own table, which may be
+in the middle of a decision. Only the engine touches it, so there is no lock.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
-from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.raised import kind_of
@@ -22,10 +21,6 @@ from actors.tasks.model.executable import Executable, ExecutableInfo
 from actors.tasks.model.outcome import Failure, is_one_of
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
-
-if TYPE_CHECKING:
-    from actors.execution.incarnation import Incarnation
-
 
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
@@ -39,7 +34,7 @@ _BEFORE_ALL = -1
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerChanged(SystemMessage):
+class WorkerChanged:
     """From the supervisor: where a child stands now that everything about it is decided. None: it is forgotten."""
 
     spec: ChildSpec
@@ -48,14 +43,6 @@ class WorkerChanged(SystemMessage):
     mailbox: Mailbox
     executable: Executable | None = None
     """Description that the child has given of itself; None: that of its spec, or the last one, is to be kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrySnapshot(SystemMessage):
-    """From the supervisor, to an orchestrator that has come up: these are the workers."""
-
-    incarnation: Incarnation
-    workers: tuple[WorkerChanged, ...]
 
 
 class RegistryEntry:
@@ -86,6 +73,20 @@ class RegistryEntry:
         """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until it is free."""
+
+    def begins_anew(self) -> None:
+        """Forget its members: their supervisor has begun anew, and tells who there is."""
+        self.members.clear()
+        self.boxes.clear()
+        self.free.clear()
+
+    def holds_nothing(self) -> None:
+        """Forget its attempts: a new engine takes up those that still run."""
+        for key in list(self.attempts):
+            self.release(key)
+        self.lanes.clear()
+        if self.breaker is not None and self.breaker.probe is not None:
+            self.breaker.neutral(self.breaker.probe)
 
     def __repr__(self) -> str:
         return f"<RegistryEntry {self.path} {self.state} load={len(self.attempts)}>"
@@ -273,6 +274,11 @@ class WorkerRegistry:
         if not entry.members:
             self._remove(entry)
         return entry
+
+    def drop_empty(self) -> None:
+        """List no longer who has no members."""
+        for entry in [each for each in self.entries.values() if not each.members]:
+            self._remove(entry)
 
     def _remove(self, entry: RegistryEntry) -> None:
         if self.entries.get(entry.id) is entry:

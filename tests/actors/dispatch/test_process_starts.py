@@ -25,7 +25,7 @@ from trees import Process, WorkerSpec, start
     ("process", "said"),
     [
         (Process(cwd="/no/such/SECRET"), r"^p/w: cwd of its process is not a folder\. Give one that exists"),
-        (Process(memory_mb=20), r"^p/w: its process needs more memory to start than memory_mb=20\. Raise it"),
+        (Process(memory_mb=8), r"^p/w: its process needs more memory to start than memory_mb=8\. Raise it"),
     ],
 )
 def test_a_start_that_its_declaration_makes_impossible_says_which_field_and_shows_no_folder(

@@ -244,8 +244,8 @@ def test_a_planner_that_blocks_has_failed_and_no_other_task_waits() -> None:
         assert hung.result(timeout=LONG_S).results == {"s": "done"}
         told = list(hung.events())
 
-    steps = [type(each).__name__ for each in told if getattr(each, "step", "") == "plan"]
-    assert steps == ["StepStarted", "StepRetrying", "StepStarted"]
+    steps = [type(each).__name__ for each in told if getattr(each, "role", "") == "plan"]
+    assert steps == ["SubtaskStarted", "SubtaskRetrying", "SubtaskStarted"]
 
 
 def test_a_loop_that_turns_late_but_in_time_is_only_reported() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from actors.testing import AsyncScriptedExecutable, FakeModel, Hang, ManualClock, ScriptedExecutable, settle
-from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, until
+from tests.support.crew import until
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single
 from trees import (
     Escalate,
     ModelPlanner,

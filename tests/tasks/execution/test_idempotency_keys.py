@@ -81,8 +81,8 @@ def test_what_a_member_has_done_is_not_done_again_when_the_ladder_above_tries_it
         report = tree.run(Task("go", id="t"), timeout=WAIT_S)
 
     assert report.results == {"order": {"pay": "paid", "ship": "shipped"}}
-    assert shop.paid == ["t@order:1.1/pay/1"]
-    assert shop.shipped == ["t@order:1.1/ship/1"] * (fails + 1)
+    assert shop.paid == ["t@order/pay:1"]
+    assert shop.shipped == ["t@order/ship:1"] * (fails + 1)
 
 
 def test_what_was_undone_meanwhile_is_done_again_under_a_new_key() -> None:
@@ -91,8 +91,8 @@ def test_what_was_undone_meanwhile_is_done_again_under_a_new_key() -> None:
         report = tree.run(Task("go", id="t"), timeout=WAIT_S)
 
     assert report.status is TaskStatus.SUCCEEDED
-    assert shop.paid == ["t@order:1.1/pay/1", "t@order:1.1/pay/2"]
-    assert shop.refunded == ["t@order:1.1/pay/1/undo"]
+    assert shop.paid == ["t@order/pay:1", "t@order/pay:2"]
+    assert shop.refunded == ["t@order/pay/@undo:1"]
 
 
 class Agent:
@@ -134,7 +134,7 @@ def test_an_attempt_that_is_tried_again_gets_the_recorded_results_of_what_it_had
         report = tree.run(Task("go", id="t"), timeout=WAIT_S)
 
     assert report.results["a"] == ["paid 7 for tea", "paid 8 for cake", "paid 7 for tea"]
-    assert agent.keys == ["t/a.1/1", "t/a.2/1", "t/a.3/1"]
+    assert agent.keys == ["t@a/@1:1", "t@a/@2:1", "t@a/@3:1"]
 
 
 def test_a_revision_asks_for_something_new() -> None:
@@ -147,4 +147,4 @@ def test_a_revision_asks_for_something_new() -> None:
     with start(agent.spec(reviewer=review)) as tree:
         tree.run(Task("go", id="t"), timeout=WAIT_S)
 
-    assert agent.keys == [f"t/a.{number}/1" for number in range(1, 7)]
+    assert agent.keys == [f"t@a/@{number}:1" for number in range(1, 4)] + [f"t@a/@{number}:1" for number in range(4, 7)]

@@ -10,8 +10,8 @@ import pytest
 
 from actors import Event
 from actors.testing import AsyncScriptedExecutable, Hang, InTurn, ManualClock, ScriptedExecutable, settle
-from tests.support.crew import Record
-from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, submitted, until
+from tests.support.crew import Record, until
+from tests.tasks.dispatching import LONG_S, failure, heard, one, shop, single, submitted
 from tests.tasks.puppet import Puppet
 from trees import (
     Retry,

@@ -95,7 +95,7 @@ def test_tasks_that_have_ended_in_an_earlier_process_are_found_with_all_there_is
 
 def test_one_that_goes_on_is_followed_from_its_beginning_to_its_end() -> None:
     old, books = Books(), Books()
-    books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t/two/1"))
+    books.store = NotingStore(crashed(shop(old, hangs=True), old, TASK, "work", "t@two:1"))
 
     with start(shop(books), store=books.store) as tree:
         handle = tree.task("t")
@@ -107,7 +107,7 @@ def test_one_that_goes_on_is_followed_from_its_beginning_to_its_end() -> None:
     assert kinds[-1] == "TaskFinished"
     assert kinds.count("SubtaskStarted") == 3
     assert report.results == {"one": "one", "two": "two"}
-    assert books.counts == {("work", "t/two/1", 1): 1}
+    assert books.counts == {("work", "t@two:1", 1): 1}
 
 
 def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_by_the_handle() -> None:
@@ -121,4 +121,4 @@ def test_a_question_of_another_supervisor_is_found_and_answered_by_the_tree_and_
         (question,) = tree.escalations()
         assert [each.id for each in tree.task("a").escalations] == [question.id]
         tree.task("a").respond(question.id, Approve())
-        books.wait_for("work", "a/ask/2")
+        books.wait_for("work", "a@ask:2")

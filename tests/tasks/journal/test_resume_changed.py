@@ -47,7 +47,7 @@ def in_the_middle(subtask: Subtask, **words: Any) -> NotingStore:
     """The store of a process that ended while the worker ``old`` had an attempt."""
     old = Books()
     spec = root(subtask, worker(old, "old", hangs=True, **words))
-    return NotingStore(crashed(spec, old, TASK, "work", "t/s/1", 1))
+    return NotingStore(crashed(spec, old, TASK, "work", "t@s:1", 1))
 
 
 def test_a_subtask_whose_worker_is_gone_is_done_by_another_one_that_can_with_the_same_key() -> None:
@@ -59,7 +59,7 @@ def test_a_subtask_whose_worker_is_gone_is_done_by_another_one_that_can_with_the
         report = report_of(tree, "t")
 
     assert report.results == {"s": "done by new"}
-    assert books.counts == {("work", "t/s/1", 1, "new"): 1}
+    assert books.counts == {("work", "t@s:1", 1, "new"): 1}
 
 
 def test_one_that_only_the_worker_who_is_gone_could_do_fails_and_says_so() -> None:
@@ -119,7 +119,7 @@ def undone(books: Books, *, hangs: bool) -> SupervisorSpec:
 )
 def test_what_nobody_here_knows_how_to_undo_is_asked_of_a_person(answer: Any, compensated: list[str]) -> None:
     old, books, asked = Books(), Books(), list[str]()
-    books.store = NotingStore(crashed(undone(old, hangs=True), old, TASK, "work", "t/bad/1", 1))
+    books.store = NotingStore(crashed(undone(old, hangs=True), old, TASK, "work", "t@bad:1", 1))
 
     def say(question: Any) -> Any:
         asked.append(f"{question.question} {question.error}")

@@ -64,7 +64,7 @@ class Down:
 
 
 def test_a_retry_keeps_its_time() -> None:
-    down = Down(fails_first, "work", "t/w/1", 1)
+    down = Down(fails_first, "work", "t@w:1", 1)
     down.clock.advance(60.0)
     with down.start() as tree:
         settle(tree)
@@ -79,7 +79,7 @@ def test_a_retry_keeps_its_time() -> None:
 
 def test_a_question_is_still_open_under_the_same_id_and_can_be_answered_as_long_as_there_was_time() -> None:
     ladder = [Retry(max_attempts=1), Escalate("well?", timeout_s=100.0)]
-    down = Down(fails_first, "work", "t/w/1", 1, on_failure=ladder)
+    down = Down(fails_first, "work", "t@w:1", 1, on_failure=ladder)
     down.clock.advance(60.0)
     with down.start() as tree:
         (question,) = tree.escalations()
@@ -92,7 +92,7 @@ def test_a_question_is_still_open_under_the_same_id_and_can_be_answered_as_long_
 
 def test_a_question_that_nobody_answered_in_time_is_over_at_the_same_time() -> None:
     ladder = [Retry(max_attempts=1), Escalate("well?", timeout_s=100.0)]
-    down = Down(fails_first, "work", "t/w/1", 1, on_failure=ladder)
+    down = Down(fails_first, "work", "t@w:1", 1, on_failure=ladder)
     down.clock.advance(99.0)
     with down.start() as tree:
         settle(tree)
@@ -114,7 +114,7 @@ def hangs(books: Books) -> Any:
 
 
 def test_a_deadline_that_passed_while_nobody_was_there_ends_the_task_before_anything_of_it_is_begun() -> None:
-    down = Down(hangs, "work", "t/w/1", 1, task=Task("the goal", id="t", deadline_s=50.0))
+    down = Down(hangs, "work", "t@w:1", 1, task=Task("the goal", id="t", deadline_s=50.0))
     down.clock.advance(51.0)
     with down.start() as tree:
         report = report_of(tree, "t")
@@ -125,10 +125,10 @@ def test_a_deadline_that_passed_while_nobody_was_there_ends_the_task_before_anyt
 
 
 def test_a_deadline_stays_where_it_was() -> None:
-    down = Down(hangs, "work", "t/w/1", 1, task=Task("the goal", id="t", deadline_s=50.0))
+    down = Down(hangs, "work", "t@w:1", 1, task=Task("the goal", id="t", deadline_s=50.0))
     down.clock.advance(30.0)
     with down.start() as tree:
-        down.books.wait_for("work", "t/w/1", 1)
+        down.books.wait_for("work", "t@w:1", 1)
         down.clock.advance(19.0)
         settle_orchestrators(tree)
         assert tree.task("t").status == "running"
@@ -138,7 +138,7 @@ def test_a_deadline_stays_where_it_was() -> None:
 
 
 def test_what_may_run_so_long_is_not_charged_for_the_time_between_two_processes() -> None:
-    down = Down(fails_first, "work", "t/w/1", 1, task=Task("the goal", id="t", budget=Budget(seconds=100.0)))
+    down = Down(fails_first, "work", "t@w:1", 1, task=Task("the goal", id="t", budget=Budget(seconds=100.0)))
     changes = down.books.store.changes_of_all()
     started = next(n for n, each in enumerate(changes) if isinstance(each.record, SubtaskStarted))
     down.books.store = NotingStore(changes[: started + 1])

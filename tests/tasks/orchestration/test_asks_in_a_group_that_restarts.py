@@ -104,7 +104,7 @@ def test_whoever_waits_for_a_helper_that_was_stopped_first_is_stopped_at_once_an
         assert record.exits("shop/asker") == ["shutdown"]
         assert helper.calls == 2
         assert not record.of(SubtaskFailed)
-        assert [event.subtask for event in record.of(SubtaskRetrying)] in ([], ["asker.1"])
+        assert [event.subtask for event in record.of(SubtaskRetrying)] in ([], ["asker/@1"])
 
 
 @ASKERS

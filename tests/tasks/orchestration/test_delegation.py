@@ -166,7 +166,7 @@ def test_whoever_handles_it_goes_on() -> None:
         try:
             await context.ask("b", "the next thing")
         except SubtaskFailedError as error:
-            return f"without it: {error.subtask.rpartition('.')[0]}"
+            return f"without it: {error.subtask.rpartition('/')[0]}"
         return "with it"
 
     def fails(_: Any, __: Any) -> None:

@@ -17,7 +17,7 @@ from trees import (
     Plan,
     Subtask,
     SubtaskFailed,
-    SubtaskQueued,
+    SubtaskRequeued,
     SubtaskStarted,
     SupervisorSpec,
     Task,
@@ -102,7 +102,7 @@ def test_an_attempt_whose_helper_was_stopped_before_it_goes_on_in_the_next_proce
         stage.slow.wait_reached()  # the helper is down
         stage.at_work.open.set()
         record.wait_for(RequestFailed, f"{at}/work")
-        record.wait_for(SubtaskQueued, count=2)  # its orchestrator has heard of it
+        record.wait_for(SubtaskRequeued)  # its orchestrator has heard of it
         stage.slow.open.set()
         stopping.result(LONG_S)
     assert record.of(SubtaskFailed) == []

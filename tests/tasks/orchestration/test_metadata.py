@@ -97,7 +97,7 @@ def test_metadata_is_seen_in_teams_and_in_teams_of_teams_as_deep_as_they_go() ->
 
     assert worker.seen == [("b", {"customer": 7, "outer": True, "inner": True})]
     started = {event.subtask: event.metadata for event in told if isinstance(event, SubtaskStarted)}
-    assert started == {"a": {"customer": 7, "outer": True}, "b": {"customer": 7, "outer": True, "inner": True}}
+    assert started == {"a": {"customer": 7, "outer": True}, "a/b": {"customer": 7, "outer": True, "inner": True}}
 
 
 def test_metadata_is_seen_by_what_an_attempt_asks_for_and_by_planner_and_reviewer() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from actors import Escalated
 from actors.testing import ManualClock
-from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted, until
+from tests.support.crew import until
+from tests.tasks.dispatching import LONG_S, heard, one, shop, submitted
 from tests.tasks.puppet import Puppet
 from trees import Approve, Escalate, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 

@@ -97,4 +97,4 @@ def test_it_begins_as_soon_as_the_whole_tree_is_up(path: str) -> None:
     with trees[0] as tree:
         assert began.wait(WAIT_S)
         assert tree.task("t").result(timeout=WAIT_S).results == {"a": "done"}
-    assert runs == ["t/a/1"]
+    assert runs == ["t@a:1"]

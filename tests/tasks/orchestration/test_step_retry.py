@@ -22,8 +22,8 @@ from trees import (
     Reject,
     Respond,
     Retry,
-    StepRetrying,
     Subtask,
+    SubtaskRetrying,
     TaskEnding,
     Tasks,
     TaskStatus,
@@ -85,8 +85,8 @@ def test_a_step_that_raises_is_called_again_with_backoff_and_not_three_times_at_
         report = it.report()
         assert report.status is TaskStatus.SUCCEEDED
         assert not report.best_effort
-        assert [event.number for event in it.events(StepRetrying)] == [1, 2]
-        assert all("ConnectionError: no route" in event.error for event in it.events(StepRetrying))
+        assert [event.attempt for event in it.events(SubtaskRetrying)] == [1, 2]
+        assert all("ConnectionError: no route" in event.error for event in it.events(SubtaskRetrying))
 
 
 def test_the_default_is_three_attempts_half_a_second_apart() -> None:
@@ -131,7 +131,7 @@ def test_a_step_that_takes_too_long_is_called_again(step: str) -> None:
         it.begin()
         assert entered.wait(LONG_S)
         it.pass_(6.0)
-        it.until(StepRetrying)
+        it.until(SubtaskRetrying)
         it.advance(1.5)
         assert it.report().status is TaskStatus.SUCCEEDED
     assert len(calls) == 2

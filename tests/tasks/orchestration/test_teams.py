@@ -8,7 +8,7 @@ import pytest
 
 from actors import Failed
 from actors.testing import ManualClock, settle
-from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, nested, run, team
+from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, run, team
 from trees import (
     Breaker,
     Budget,
@@ -99,7 +99,7 @@ def test_a_team_that_uses_too_much_ends_the_task_above() -> None:
 
     assert report.status is TaskStatus.FAILED
     assert "tokens 10 of 5" in str(report.error)
-    assert list(report.skipped) == ["after"]
+    assert list(report.skipped) == ["only", "after"]  # the team was still to say what it has made of it
 
 
 def test_a_plan_is_refused_where_a_team_would_use_too_much() -> None:
@@ -129,10 +129,8 @@ def test_another_attempt_of_a_team_goes_on_with_the_same_task_of_it_and_the_same
     spec = above(team(WorkerSpec(id="x", execute=second), on_failure=[AT_ONCE]))
     with start(spec) as tree:
         report = tree.run(Task("the goal", id="t"), timeout=LONG_S)
-        ids = [event.task for event in nested(tree)]
 
     assert report.results == {"only": {"x": "did the part of the team"}}
-    assert set(ids) == {"t@only:1.1"}
     assert (len(second.keys), len(set(second.keys))) == (2, 1)
 
 
@@ -181,7 +179,6 @@ def test_a_cancel_reaches_what_a_team_has_running() -> None:
             handle.result(LONG_S)
         settle(tree)
         assert stuck.ended == ["cancelled"]
-        assert [tree.task(event.task).status for event in nested(tree)] == [TaskStatus.CANCELLED]
 
 
 def test_a_team_has_no_more_time_than_the_task_above() -> None:
@@ -208,7 +205,6 @@ def test_a_team_that_takes_too_long_is_ended_and_tried_again() -> None:
 
         assert report.results == {"only": {"x": "did the part of the team at last"}}
         assert (stuck.remaining_s, stuck.ended) == (pytest.approx(30), ["cancelled"])
-        assert {event.task for event in nested(tree)} == {"t@only:1.1"}
 
 
 @pytest.mark.parametrize("dispatch", ["loop", "pool"])
@@ -244,4 +240,3 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
         assert calls == ["first"]
         assert len(set(crashes)) == 1
         assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
-        assert [event.task for event in nested(tree)] == ["t@only:1.1"]

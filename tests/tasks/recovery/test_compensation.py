@@ -179,7 +179,7 @@ def test_what_was_asked_for_on_the_way_is_undone_too() -> None:
     report = run(plan, WorkerSpec(id="a", execute=execute), helps, bad())
 
     assert [call.result for call in helper.undos] == ["helped"]
-    assert report.compensated == ["x.1"]
+    assert report.compensated == ["x/@1"]
 
 
 def test_an_undo_whose_worker_is_restarted_meanwhile_is_called_again_and_recorded_once() -> None:

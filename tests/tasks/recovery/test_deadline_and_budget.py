@@ -15,7 +15,7 @@ from trees import (
     StaticPlan,
     Subtask,
     SubtaskFailed,
-    SubtaskRetrying,
+    SubtaskStarted,
     SubtaskSucceeded,
     SupervisorSpec,
     TaskEnding,
@@ -64,7 +64,7 @@ def test_what_failed_attempts_use_up_counts_too() -> None:
         with pytest.raises(BudgetExceededError, match="tokens 12 of 10"):
             it.handle.result(timeout=LONG_S)
 
-        assert len(it.events(SubtaskRetrying)) == 2
+        assert len(it.events(SubtaskStarted)) == 2
 
 
 def test_seconds_of_running_count_for_the_budget() -> None:

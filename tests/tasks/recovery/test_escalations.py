@@ -258,7 +258,7 @@ def test_a_question_of_a_team_is_one_of_the_whole_task_and_answered_there() -> N
         handle.respond(question.id, Edit("by hand"))
         report = it.report()
 
-    assert (question.subtask, others) == ("inner", [])
+    assert (question.subtask, others) == ("x/inner", [])
     assert report.results == {"x": {"inner": "by hand"}}
 
 

@@ -17,7 +17,7 @@ from trees import (
     Edit,
     Failover,
     Reject,
-    ReworkBegun,
+    SentBack,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -113,7 +113,7 @@ def test_what_has_no_undo_runs_again_without_one() -> None:
         it.submit()
         it.report()
         assert it.events(Compensating) == []
-        assert len(it.events(ReworkBegun)) == 1
+        assert len(it.events(SentBack)) == 1
     assert ledger.book[4:] == [("do", "charge"), ("do", "send")]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors import Escalated
-from tests.tasks.dispatching import failure, one, shop, until
+from tests.support.crew import until
+from tests.tasks.dispatching import failure, one, shop
 from trees import (
     Approve,
     Reject,

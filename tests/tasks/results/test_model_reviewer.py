@@ -15,11 +15,10 @@ from trees import (
     Plan,
     Report,
     Reviewed,
-    ReviewRefused,
     StaticPlan,
-    StepFailed,
-    StepRetrying,
     Subtask,
+    SubtaskFailed,
+    SubtaskRetrying,
     SupervisorSpec,
     Task,
     TaskError,
@@ -123,7 +122,7 @@ def reviewed(*answers: Any, **tasks: Any) -> tuple[Report, Work, list[type]]:
             report = handle.result(timeout=60)
         except TaskError:
             report = report_of(handle)
-        kinds = {Reviewed, ReviewRefused, StepRetrying, StepFailed}
+        kinds = {Reviewed, SubtaskRetrying, SubtaskFailed}
         events = [type(event) for event in handle.events() if type(event) in kinds]
     return report, work, events
 
@@ -140,7 +139,7 @@ def test_a_grader_that_raises_is_tried_again_and_nothing_else_is(broken: Excepti
     report, work, events = reviewed(broken, broken, PASSED)
 
     assert (work.seen, report.best_effort) == ([""], False)
-    assert events == [StepRetrying, StepRetrying, Reviewed]
+    assert events == [SubtaskRetrying, SubtaskRetrying, Reviewed]
 
 
 @pytest.mark.parametrize("rubbish", ["", "I like it", {"a": {"c1": yes()}}, "x" * 10_000_000, {"x": 1}])
@@ -148,7 +147,7 @@ def test_a_grader_that_answers_rubbish_is_told_and_asked_again(rubbish: Any) -> 
     report, work, events = reviewed(rubbish, PASSED)
 
     assert (work.seen, report.best_effort) == ([""], False)
-    assert events == [ReviewRefused, Reviewed]
+    assert events == [Reviewed, Reviewed]
 
 
 @pytest.mark.parametrize("broken", ["rubbish", ValueError("no")])
@@ -156,5 +155,5 @@ def test_a_grader_that_stays_broken_fails_as_a_step_and_sends_nothing_back(broke
     report, work, events = reviewed(broken, on_step_failure="best_effort")
 
     assert (work.seen, report.results, report.best_effort) == ([""], {"a": "answer 1"}, True)
-    assert StepFailed in events
+    assert SubtaskFailed in events
     assert any(note.startswith("reviewer: ") for note in report.notes)

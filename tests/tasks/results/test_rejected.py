@@ -13,11 +13,11 @@ from trees import (
     Check,
     Edit,
     Escalate,
+    EscalationRaised,
     Reject,
     Respond,
     Reviewed,
     StaticPlan,
-    StepEscalated,
     Subtask,
     SupervisorSpec,
     TaskEnding,
@@ -115,7 +115,7 @@ def test_on_rejected_escalate_asks_a_person_who_sees_what_did_not_pass() -> None
         assert "review 2 said no" in question.question
         assert question.error == "not passed: b: b is bad"
         assert f"asks {question.id}" in handle.dump()
-        assert len(it.events(StepEscalated)) == 1
+        assert len(it.events(EscalationRaised)) == 1
         handle.cancel()
 
 

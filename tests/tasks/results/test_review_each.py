@@ -117,7 +117,8 @@ def test_max_iterations_hold_for_each_subtask(policy: Any) -> None:
         report = it.report()
 
     counts = Counter(call.subtask for call in script.calls)
-    assert counts["code"] == counts["docs"] == 2
+    assert counts["code"] == 2
+    assert policy == "fail" or counts["docs"] == 2
     assert counts["deploy"] == (policy == "best_effort")
     assert report.status is (TaskStatus.SUCCEEDED if policy == "best_effort" else TaskStatus.FAILED)
     assert report.best_effort is (policy == "best_effort")

@@ -8,7 +8,7 @@ from typing import Any
 from actors.testing import ScriptedExecutable, settle
 from tests.support.attempts import LONG_S
 from tests.tasks.results.test_review_each import PIPELINE, Reviewer, each
-from trees import StepEscalated, Subtask, SubtaskSucceeded, TaskStatus
+from trees import EscalationRaised, Subtask, SubtaskSucceeded, TaskStatus
 
 
 class Gated(Reviewer):
@@ -49,7 +49,7 @@ def test_a_task_waits_for_a_person_only_when_its_reviewer_has_nothing_to_do() ->
     reviewer, script = Gated("docs", code=1), SlowDocs()
     with each(reviewer, script, **ASKS) as it:
         it.begin()
-        it.until(StepEscalated)
+        it.until(EscalationRaised)
         script.may.set()
         assert reviewer.begun.wait(LONG_S)
         it.pass_()

@@ -129,7 +129,7 @@ def test_waiting_makes_nothing_interrupt_what_it_would_not_have_interrupted_at_f
             told = kinds(handles[0], "a")
 
     assert goals(script) == ["running", "urgent", "low", "running"]
-    assert told.count("SubtaskPreempted") == 1
+    assert told.count("SubtaskRequeued") == 1
 
 
 # -- another priority while it runs ----------------------------------------------------------------------------

@@ -203,7 +203,6 @@ def test_a_team_is_given_as_many_attempts_at_once_as_its_own_slots() -> None:
             handle = submitted(tree, "go")
             script.wait_for_calls(2)
             heard(tree)
-            heard(tree, "shop/team")
             before = len(script.calls)
             hang.release()
             report: Report = handle.result(timeout=LONG_S)

@@ -12,7 +12,7 @@ from tests.tasks.dispatching import LONG_S, heard, kinds, one, shop, submitted
 from trees import (
     Breaker,
     Retry,
-    SubtaskPreempted,
+    SubtaskRequeued,
     Task,
     WorkerSpec,
     start,
@@ -50,7 +50,7 @@ def test_an_urgent_subtask_takes_the_place_of_one_that_runs_which_starts_again_l
     assert kinds(slow, "slow") == [
         "SubtaskQueued",
         "SubtaskStarted",
-        "SubtaskPreempted",
+        "SubtaskRequeued",
         "SubtaskStarted",
         "SubtaskSucceeded",
     ]
@@ -142,7 +142,7 @@ def test_a_subtask_gives_way_no_more_often_than_max_preemptions(max_parallel: in
             third.result(timeout=LONG_S)
 
     assert before == ["CancelledError", "CancelledError", ""]
-    assert kinds(slow, "slow").count("SubtaskPreempted") == 2
+    assert kinds(slow, "slow").count("SubtaskRequeued") == 2
 
 
 # -- who may not be interrupted ----------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_what_waits_for_something_it_asked_for_does_not_give_way() -> None:
             slow = tree.submit(Task("slow", priority=5))
             hang.wait_until_entered()
             urgent = submitted(tree, "urgent", priority=1)
-            before = record.of(SubtaskPreempted)
+            before = record.of(SubtaskRequeued)
             hang.release()
             reports = [handle.result(timeout=LONG_S) for handle in (slow, urgent)]
 

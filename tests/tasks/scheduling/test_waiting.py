@@ -6,8 +6,8 @@ from typing import Any
 
 from actors import Escalated
 from actors.testing import Hang
-from tests.support.crew import LONG_S
-from tests.tasks.dispatching import one, shop, until
+from tests.support.crew import LONG_S, until
+from tests.tasks.dispatching import one, shop
 from trees import Escalate, Respond, StaticPlan, SupervisorSpec, Tasks, WorkerSpec, start
 
 

@@ -217,7 +217,7 @@ def test_a_call_in_flight_of_any_other_tool_fails_with_its_key_and_is_not_done_t
                 timeout=30.0,
             )
 
-        assert "key t-7/a" in str(caught.value)
+        assert "key t-7@a:1" in str(caught.value)
         assert mark.read_text() == "x"
 
 

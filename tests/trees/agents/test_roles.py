@@ -28,8 +28,8 @@ from trees import (
     ModelSynthesizer,
     Report,
     StaticPlan,
-    StepRetrying,
     Subtask,
+    SubtaskRetrying,
     SupervisorSpec,
     Task,
     TaskError,
@@ -312,7 +312,7 @@ def test_a_model_that_hangs_is_ended_and_asked_again() -> None:
     report, events = ended(**{role: scripted.model}, step_timeout_s=3.0)
 
     assert (report.error, report.results) == (None, {"x": "done"})
-    assert [type(event) for event in events].count(StepRetrying) == 1
+    assert [type(event) for event in events].count(SubtaskRetrying) == 1
 
 
 @pytest.mark.parametrize(("role", "made", "answer"), ROLES.values(), ids=ROLES)

@@ -167,7 +167,7 @@ def test_calls_are_journaled_and_count_for_the_task() -> None:
     report = run(agent, tasks=Tasks(max_parallel=1))
 
     assert report.results["a"] == [f"content of {n}" for n in range(3)]
-    assert sorted(node.id for node in report.graph) == ["a", "a.1", "a.2", "a.3"]
+    assert sorted(node.id for node in report.graph) == ["a", "a/@1", "a/@2", "a/@3"]
 
 
 # -- names that models and Python take ------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def test_each_act_by_way_of_a_store_is_an_event_of_its_tree_with_who_did_it(url:
         source.answer(question, "respond", "again", by="page 10.0.0.7")
         shop.task("t-1").result(LONG_S)
         asked(shop.submit(Task("sell milk", id="t-2")), shop)
-        client.set_priority(client.task("t-2")[0], 7, LONG_S)
+        client.set_priority(client.task("t-2"), 7, LONG_S)
         source.cancel("t-2", "no more", by="page 10.0.0.7")
         with pytest.raises(TaskCancelledError, match=r": no more \(page 10\.0\.0\.7\)$"):  # the journal keeps no events
             shop.task("t-2").result(LONG_S)

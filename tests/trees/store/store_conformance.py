@@ -209,8 +209,8 @@ def what_is_withdrawn_was_never_there_and_else_it_stays(store: Store) -> None:
     assert store.owners() == ({} if gone else {"t": OWNER})
 
 
-def what_is_removed_is_gone_with_its_parts(store: Store) -> None:
-    for name in ("t", "t@s1:1.1", "u"):
+def what_is_removed_is_gone(store: Store) -> None:
+    for name in ("t", "u"):
         store.create(name, OWNER, submitted(name))
         store.finish(name)
     kept(store)
@@ -220,25 +220,9 @@ def what_is_removed_is_gone_with_its_parts(store: Store) -> None:
 
     assert store.finished(OWNER) == ["u"]
     assert not store.read("t")
-    assert not store.read("t@s1:1.1")
     assert store.last("t") is None
     assert store.standing("t") is None
     assert store.create("t", OWNER, submitted("t"))
-
-
-def a_part_that_has_ended_goes_with_its_whole_though_it_is_not_finished(store: Store) -> None:
-    for name in ("t", "t@s1:1.1"):
-        store.create(name, OWNER, submitted(name))
-        store.append(name, ended(name))
-    store.finish("t")
-
-    store.remove("t")
-    store.finish("t@s1:1.1")  # its orchestrator was about to do that
-    kept(store)
-
-    assert store.owners() == {}
-    assert store.finished(OWNER) == []
-    assert store.last("t@s1:1.1") is None
 
 
 # -- of a durable store --------------------------------------------------------------------------------------
@@ -270,21 +254,21 @@ def its_records_are_there_when_it_is_opened_again(medium: Medium) -> None:
 
 def who_waits_for_some_streams_hears_when_these_are_kept(medium: Medium) -> None:
     store = medium.open()
-    for name in ("a", "b", "a@s:1.1"):
+    for name in ("a", "b", "c"):
         store.create(name, OWNER, submitted(name))
     store.append("a", succeeded("a", ["x" * 100] * 1_000))
     heard: list[str] = []
-    for names in (("a",), ("b",), ("a@s:1.1",), ("a", "b"), ("nothing of this name",), ()):
+    for names in (("a",), ("b",), ("c",), ("a", "b"), ("nothing of this name",), ()):
         reply = store.flush_streams(names)
         if reply is not None:
             reply.get(timeout=PATIENCE_S)
         heard += [name for name in names if store.standing(name) is not None]
     settled(store)
 
-    assert heard == ["a", "b", "a@s:1.1", "a", "b"]
-    assert store.flush_streams(("a", "b", "a@s:1.1")) is None
+    assert heard == ["a", "b", "c", "a", "b"]
+    assert store.flush_streams(("a", "b", "c")) is None
     store.close()
-    assert list(medium.open().read("a@s:1.1")) == [submitted("a@s:1.1")]
+    assert list(medium.open().read("c")) == [submitted("c")]
 
 
 def what_is_large_can_be_left_out_and_is_fetched_whole(medium: Medium) -> None:
@@ -393,8 +377,7 @@ CHECKS: Final[tuple[Callable[[Store], None], ...]] = (
     a_kind_that_no_journal_can_read_back_is_refused,
     it_is_told_at_once_how_a_stream_stands,
     what_is_withdrawn_was_never_there_and_else_it_stays,
-    what_is_removed_is_gone_with_its_parts,
-    a_part_that_has_ended_goes_with_its_whole_though_it_is_not_finished,
+    what_is_removed_is_gone,
 )
 DURABLE_CHECKS: Final[tuple[Callable[[Medium], None], ...]] = (
     a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_done,

@@ -81,38 +81,6 @@ def test_what_a_team_has_done_for_a_task_that_goes_on_can_be_undone_however_many
     assert undone == ["done"]
 
 
-def test_parts_go_with_their_task_and_are_not_counted() -> None:
-    store = MemoryStore(Keep(count=1))
-    for task in ("a", "b"):
-        store.create(task, OWNER, submitted(task))
-        for part in (f"{task}@s:1.1", f"{task}@t:1.1"):
-            store.create(part, OWNER, submitted(part))
-            store.finish(part)
-        before = store.finished(OWNER)
-        store.finish(task)
-
-    assert before == ["a@s:1.1", "a@t:1.1", "a", "b@s:1.1", "b@t:1.1"]
-    assert store.finished(OWNER) == ["b@s:1.1", "b@t:1.1", "b"]
-    assert store.read("a@s:1.1") == ()
-
-
-@pytest.mark.parametrize("goes", ["removed", "too old"])
-def test_a_part_that_finishes_after_its_task_has_gone_is_counted_by_itself(goes: str) -> None:
-    store = MemoryStore(Keep(count=1))
-    for name in ("a", "a@s:1.1", "b"):
-        store.create(name, OWNER, submitted(name))
-    store.finish("a")
-    if goes == "removed":
-        store.remove("a")
-    store.finish("b")
-    store.finish("a@s:1.1")
-
-    assert store.finished(OWNER) == ["a@s:1.1"]
-    store.create("c", OWNER, submitted("c"))
-    store.finish("c")
-    assert store.finished(OWNER) == ["c"]
-
-
 def test_a_task_that_goes_on_is_not_among_the_finished_until_it_ends_again() -> None:
     store = MemoryStore(Keep(count=1))
     for name in ("a", "b"):

@@ -17,7 +17,6 @@ from trees import (
     PlanError,
     Reject,
     Retry,
-    StepRetrying,
     Subtask,
     SubtaskRetrying,
     TaskFailedError,
@@ -128,14 +127,14 @@ def test_a_delegated_subtask_stands_under_the_one_that_asked_and_is_dashed_in_th
 
     assert [line.split()[:4] for line in text.splitlines()[1:]] == [
         ["├─", "end", "asks", "running"],
-        ["│", "└─", "end.1", "deep"],
+        ["│", "└─", "end/@1", "deep"],
         ["└─", "graph", "w", "pending"],
     ]
     assert graph.splitlines()[:6] == [
         "graph TD",
         '  n0["end<br/>asks<br/>running<br/>queued 0.0 s, ran 0.0 s"]:::running',
         '  n1["graph<br/>w<br/>pending"]:::pending',
-        '  n2["end.1<br/>deep<br/>running<br/>queued 0.0 s, ran 0.0 s"]:::running',
+        '  n2["end/@1<br/>deep<br/>running<br/>queued 0.0 s, ran 0.0 s"]:::running',
         "  n0 --> n1",
         "  n0 -.-> n2",
     ]
@@ -196,7 +195,7 @@ def test_a_reviewer_that_failed_and_is_called_again_says_why_and_when() -> None:
     with running(spec, clock=ManualClock()) as tree:
         record = Record(tree)
         task = submitted(tree)
-        record.wait_for(StepRetrying)
+        record.wait_for(SubtaskRetrying)
         text = task.dump()
 
     assert "note: review failed 1 times, next in 5.0 s: OSError: no line" in text

@@ -1,0 +1,74 @@
+"""The end of a course that cannot succeed any more: which record says so, and how each of its subtasks ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.tasks.decide.attempt import UNWANTED, reason_of
+from actors.tasks.decide.drafts import Draft, draft
+from actors.tasks.journal.course import Course
+from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.unit import Unit
+from actors.tasks.model import task_events
+from actors.tasks.model.task import RUNNING, SubtaskStatus, TaskStatus
+
+
+def fails(course: Course, kind: str, error: str) -> Draft:
+    """End a course as failed."""
+    return draft(course.unit, task_events.TaskEnding, TaskStatus.FAILED, kind, error)
+
+
+def over_budget(state: TaskState, unit: Unit) -> Draft | None:
+    """End the innermost task or team above a unit whose budget is used up, as long as something is left to save."""
+    for each in unit.upwards():
+        course = each.course
+        if course is None or course.ending is not None or not each.is_composite or each.status is not RUNNING:
+            continue
+        over = exceeded(state, course) if course.open or course.phase == "planning" else ""
+        if over:
+            return fails(course, "budget", over)
+    return None
+
+
+def exceeded(state: TaskState, course: Course) -> str:
+    """Say what of the budget of a course is used up and how far, or nothing."""
+    unit = course.unit
+    if unit.role == "task":
+        budget = state.task.budget
+        return budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
+    return unit.spec.budget.exceeded_by(unit.total_usage) if unit.spec.budget is not None else ""
+
+
+def skipped(unit: Unit) -> Draft:
+    """Record of a subtask that was not begun when its task, or its team, ended."""
+    return draft(unit, task_events.SubtaskSkipped, f"the task ended before: {reason_of(unit)}")
+
+
+def barred(unit: Unit, gone: Unit) -> Draft:
+    """Record of a subtask that is not begun because one that it needs has ended without a result."""
+    ended = "has failed" if gone.status is SubtaskStatus.FAILED else "did not run"
+    return draft(unit, task_events.SubtaskSkipped, f"needs {gone.id!r}, which {ended}")
+
+
+def cut_short(unit: Unit) -> Iterator[Draft]:
+    """Yield the records of all subtasks below an ending unit that do not run.
+
+    Those that run say themselves how they end; a team says so when all in it has ended.
+    """
+    course = unit.course
+    for each in list(course.units.values()) if course is not None else ():
+        if each.is_done:
+            continue
+        if each.status is RUNNING:
+            if each.is_composite:
+                yield from cut_short(each)
+            continue
+        if each.made or each.status is SubtaskStatus.WAITING or each.has_begun:
+            yield draft(each, task_events.SubtaskCancelled, reason_of(each), False)  # noqa: FBT003 - a field
+        else:
+            yield skipped(each)
+
+
+def unwanted(unit: Unit) -> Draft:
+    """Record of a subtask that was asked for, and that nobody waits for any longer."""
+    return draft(unit, task_events.SubtaskCancelled, UNWANTED, False)  # noqa: FBT003 - a field

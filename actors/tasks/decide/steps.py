@@ -1,0 +1,182 @@
+"""The record that the end of a planner, a reviewer or a synthesizer makes.
+
+===================================  ==============================================================
+planner raised, was too slow         ``SubtaskRetrying`` as ``step_retry`` says, then ``PlanRefused``, the last
+planner returned what does not fit   ``PlanRefused``: called at once with what is wrong, ``max_plan_attempts`` times
+reviewer or synthesizer failed       ``SubtaskRetrying``, then ``SubtaskFailed``: ``on_step_failure`` decides
+reviewer returned no sound verdict   ``Reviewed`` with the problems: called at once with them, once; then it has failed
+process lost once too often          as after the last try
+any of them raised ``Escalated``     ``EscalationRaised``: a person is asked
+===================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from actors.model.errors import ConfigError, Problem
+from actors.tasks.decide import attempt
+from actors.tasks.decide.drafts import Draft, Facts, draft
+from actors.tasks.decide.task import DO_AGAIN
+from actors.tasks.decide.verdict import findings, problems_of, told
+from actors.tasks.journal.course import Course
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Failure, FailureKind, text_of
+from actors.tasks.model.policy import Verdict
+from actors.tasks.model.task import Plan, Usage
+from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.planners import StaticPlan
+
+
+class Checked(NamedTuple):
+    """A plan that was compared with the tree."""
+
+    plan: Plan
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    """Subtasks that are done, and do not run again."""
+
+
+class Unreadable(NamedTuple):
+    """Answer of a step that is not what it is to return."""
+
+    problems: tuple[Problem, ...]
+
+
+def unreadable(where: str, error: Exception) -> Unreadable:
+    """Say what is wrong with what a step returned."""
+    if isinstance(error, ConfigError):
+        return Unreadable(error.problems)
+    return Unreadable((Problem(where, text_of(error), "Repair what is returned."),))
+
+
+# -- plans ---------------------------------------------------------------------------------------------------
+
+
+def planned(course: Course, made: Checked | Unreadable, usage: Usage, facts: Facts, *, is_fixed: bool) -> Draft:
+    """A planner has returned; ``is_fixed``: it would return the same as often as it is asked."""
+    if made.problems:
+        return _refused(course, made.problems, usage, is_last=is_fixed)
+    assert isinstance(made, Checked)  # noqa: S101 - the other has problems
+    each = facts.settings.review == "each" and facts.settings.reviewer is not None
+    more: dict[str, Any] = {"review": "each" if each else "", "replan": course.replans, "kept": made.kept}
+    return draft(course.unit, task_events.Planned, made.plan, made.warnings, usage, **more)
+
+
+def is_fixed(course: Course, own: Plan | None, facts: Facts) -> bool:
+    """True where the plan is given, and nobody makes another one."""
+    return (own is not None and course.unit.role == "task") or isinstance(facts.settings.planner, StaticPlan)
+
+
+def _refused(
+    course: Course,
+    problems: tuple[Problem, ...],
+    usage: Usage,
+    names: tuple[tuple[str, ...] | None, tuple[str, ...]] = (None, ()),
+    *,
+    is_last: bool = False,
+) -> Draft:
+    number = course.refusals + 1 + (course.call("plan").made if is_last else 0)
+    return draft(course.unit, task_events.PlanRefused, number, problems, *names, usage, is_last)
+
+
+def _problem(task: str, text: str) -> Problem:
+    return Problem(f"task {task}", f"the planner raised {text.removesuffix('.')}", "Repair it, or its answer.")
+
+
+def _plan_failed(task: str, course: Course, failure: Failure, usage: Usage, *, is_pure: bool) -> Draft:
+    """A planner has failed for good, or says itself that there is no plan."""
+    error = failure.error
+    if type(error) is NoCapableWorkerError:
+        return _refused(course, error.problems, usage, (error.needed, error.known), is_last=is_pure)
+    if isinstance(error, ConfigError) and error.problems:
+        return _refused(course, error.problems, usage, is_last=is_pure)
+    if failure.kind is FailureKind.LOST:
+        hint = "Find out what it does to them: no memory left, a fault in compiled code. Then submit it again."
+        problem = Problem(f"task {task}", str(error), hint)
+    else:
+        problem = _problem(task, failure.told or text_of(error))
+    return _refused(course, (problem,), usage, is_last=True)
+
+
+def plan_feedback(task: str, course: Course) -> str:
+    """Tell a planner what was wrong with its last plan, and how its last call failed."""
+    call = course.call("plan")
+    problems = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
+    problems += [str(_problem(task, call.error))] if call.made else []
+    said = course.step("plan").feedback
+    return "\n".join([*problems, said] if said else problems)
+
+
+# -- reviews -------------------------------------------------------------------------------------------------
+
+
+def reviewed(
+    course: Course, said: Verdict | Unreadable, subtasks: tuple[str, ...], usage: Usage, facts: Facts
+) -> Draft:
+    """A reviewer has returned, of the results of these subtasks."""
+    most, each = facts.settings.max_iterations, course.review.each
+
+    def so_far(id_: str) -> int:
+        return course.units[id_].reviews if each else course.iterations
+
+    problems = said.problems if isinstance(said, Unreadable) else ()
+    again = [id_ for id_ in subtasks if so_far(id_) + 1 < most]
+    if isinstance(said, Verdict):
+        problems = problems_of(said, subtasks, again, course.units)
+    if problems:
+        text = "\n".join(map(str, problems))
+        if not course.step("review").refused:
+            said_so: tuple[Any, ...] = (course.iterations, False, {})
+            return draft(course.unit, task_events.Reviewed, *said_so, usage=usage, problems=text)
+        call = course.call("review")
+        return draft(call, task_events.SubtaskFailed, "review", call.made + 1, "invalid", text, usage=usage)
+    assert isinstance(said, Verdict)  # noqa: S101 - the other has problems
+    passed, failed = findings(said)
+    if not passed and not failed and each:
+        failed = dict.fromkeys(subtasks, "")
+        again = []  # there is no word on what is to be better
+    rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in again}
+    left = {id_: text for id_, text in failed.items() if id_ not in again} or ({} if passed or rerun else {"": ""})
+    iteration = max(map(so_far, subtasks), default=course.iterations) + 1 if each else course.iterations + 1
+    more: dict[str, Any] = {
+        "usage": usage,
+        "subtasks": subtasks if each else (),
+        "rejected": tuple(left),
+        "checks": told({id_: text for id_, text in left.items() if id_}),
+    }
+    best_effort = bool(left) and facts.settings.on_rejected == "best_effort"
+    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, best_effort, **more)
+
+
+# -- failures ------------------------------------------------------------------------------------------------
+
+
+def failed(
+    task: str,
+    course: Course,
+    role: str,
+    failure: Failure,
+    usage: Usage,
+    facts: Facts,
+    escalation: str,
+    *,
+    is_pure: bool = False,
+) -> Draft:
+    """A step has raised, took too long, or was lost with its process once too often.
+
+    ``is_pure``: called again it would do the same.
+    """
+    call = course.call(role)
+    end = attempt.AttemptEnd(role, began=True, usage=usage)
+    is_answer = role == "plan" and isinstance(failure.error, attempt.ANSWERS_OF_A_PLANNER)
+    if is_answer or is_pure:
+        return _plan_failed(task, course, failure, usage, is_pure=is_pure)
+    if failure.kind is FailureKind.LOST:
+        failure = replace(failure, retryable=False)
+    following = attempt.failed(call, failure, end, facts, escalation)
+    if role == "plan" and following.made is task_events.SubtaskFailed:
+        return _plan_failed(task, course, failure, usage, is_pure=False)
+    return following

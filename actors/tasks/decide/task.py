@@ -1,0 +1,313 @@
+"""The next event of a course, from where it stands: one look, after every change and after a resume alike.
+
+Comes in: the state, and a few facts. Goes out: an event to be recorded, a step to be called, an effect to be undone, a
+time to wait for, or nothing. It is the same for a task and for a team's part of one; they differ in how they end.
+
+::
+
+    planning ----- Planned ------> running -- all done --> review -- passed --> combine --> done
+      |  ^  refused, failed: again   ^  ^                    |
+      |  '-----------'               |  '----- SentBack <--- undo what is void <-- sent back (Reviewed)
+      |                              |
+      | no plan                      '------ Planned <-- replanning <-- undo what is void <-- Replanning
+      v                                                                     (a required subtask failed for good)
+    ending ----> what runs ends ----> undo ----> done (a task: TaskFinished; a team: its ladder says what follows)
+
+With ``review="each"`` subtasks run while a review does; what has a result by the time that the reviewer is free is
+reviewed together. The order of the questions below is the order of precedence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from actors.tasks.decide import attempt, ends
+from actors.tasks.decide.drafts import Draft, Facts, draft
+from actors.tasks.decide.undo import all_undone, next_effect
+from actors.tasks.decide.verdict import as_verdict, findings
+from actors.tasks.journal.course import Course
+from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.unit import FRESH, Unit
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus, TaskStatus
+
+DO_AGAIN: Final = "do it again"
+"""What is said to a worker where a review or a person sends its result back without a word."""
+
+
+class Do(Enum):
+    """Thing to be done about a course that is no record."""
+
+    PLAN = "plan"
+    REVIEW = "review"
+    COMBINE = "combine"
+    UNDO = "undo"
+
+
+class Wait(NamedTuple):
+    """Nothing is to be done before this time."""
+
+    due: float
+
+
+Next: TypeAlias = Draft | Do | Wait | None
+"""None: something else has to happen first."""
+
+
+def ready(course: Course) -> Iterator[Draft]:
+    """Yield what follows for subtasks whose dependencies are settled: they are queued, or skipped."""
+    those, course.ready = course.ready, []
+    is_ending = course.unit.is_ending
+    for unit in those:
+        if unit.status is PENDING and not unit.missing:
+            yield ends.skipped(unit) if is_ending else draft(unit, task_events.SubtaskQueued)
+    barred, course.barred = course.barred, []
+    for unit in barred:
+        gone = course.barring(unit) if unit.status is PENDING else None
+        if gone is not None:
+            yield ends.skipped(unit) if is_ending else ends.barred(unit, gone)
+
+
+def next_of(state: TaskState, course: Course, facts: Facts, *, escalation: str) -> Next:
+    """Return what is next for a course; its ready subtasks are no matter of this.
+
+    Args:
+        state: of its task.
+        course: of the task itself, or of a team.
+        facts: about the scope of its members.
+        escalation: id of a question, should there be one.
+    """
+    unit = course.unit
+    if state.final is not None or unit.status is not SubtaskStatus.RUNNING:
+        return None
+    if course.undoing is not None:
+        return Do.UNDO
+    if unit.is_ending:
+        return None if course.open else _wound_up(state, course)
+    those = course.missing() if not course.open else []
+    if those and (over := ends.exceeded(state, course)):  # nobody plans, and nothing is tried again, over its budget
+        return ends.fails(course, "budget", f"{over}, and {_culprit(those).id} has failed")  # why, no log line may say
+    if course.rework is not None:
+        return Do.UNDO if next_effect(state, course) is not None else all_undone(state, course)
+    return _planning(course, facts) if course.phase != "running" else _running(course, facts, escalation)
+
+
+# -- the end -------------------------------------------------------------------------------------------------
+
+
+def _wound_up(state: TaskState, course: Course) -> Next:
+    """Nothing of a course that is ending runs any more; how a team ends is decided by ``team_ended``."""
+    unit, ending = course.unit, course.ending
+    if unit.role != "task":
+        if attempt.is_cut_off(unit):
+            reason = attempt.reason_of(unit)
+            return draft(unit, task_events.SubtaskCancelled, reason, False, unit.worker or "")  # noqa: FBT003 - a field
+        return Do.UNDO
+    if next_effect(state, course) is not None:
+        return Do.UNDO
+    status = ending.status if ending is not None else TaskStatus.FAILED
+    return draft(unit, task_events.TaskFinished, status, course.best_effort)
+
+
+def _ends_well(course: Course, facts: Facts) -> Draft:
+    unit = course.unit
+    best_effort = course.best_effort or (facts.settings.reviewer is None and bool(course.best_efforts()))
+    if unit.role == "task":
+        return draft(unit, task_events.TaskFinished, TaskStatus.SUCCEEDED, best_effort)
+    output = course.output if course.combined and not course.uncombined else course.results()
+    return draft(unit, task_events.SubtaskSucceeded, unit.worker or "", unit.attempt, output, best_effort=best_effort)
+
+
+# -- planning ------------------------------------------------------------------------------------------------
+
+
+def _call(course: Course, what: Do, facts: Facts) -> Next:
+    """Have a step called, now or when its next try is due; not while a person is asked about it."""
+    call = course.calls.get(what.value)
+    if call is None:
+        return what
+    if call.question is not None and not course.step(what.value).asked:
+        return None
+    return Wait(call.due) if call.due is not None and call.due > facts.now else what
+
+
+def _planning(course: Course, facts: Facts) -> Next:
+    step = course.step("plan")
+    if step.answered is not None:
+        return _plan_answered(course)
+    refusal = course.refusal
+    if refusal is None or not (refusal.is_last or course.refusals >= facts.settings.max_plan_attempts):
+        return _call(course, Do.PLAN, facts)
+    problems = "; ".join(map(str, refusal.problems))
+    if course.phase == "planning":
+        return ends.fails(course, "plan", problems)
+    kind, error = _missing_error(course.missing())
+    return ends.fails(course, kind, f"{error}; there is no other plan: {problems}")
+
+
+def _plan_answered(course: Course) -> Next:
+    """A person has said something about a planner that asked; an edit is taken as its plan by the engine."""
+    event = course.step("plan").answered
+    if isinstance(event, task_events.EscalationAnswered):
+        if event.answer == "edit":
+            return Do.PLAN
+        return ends.fails(course, FailureKind.DENIED.value, _said_no(event.value))
+    return ends.fails(course, "step", "nobody answered in time about the plan")
+
+
+def _said_no(why: object) -> str:
+    return f"a person said no: {why}" if why else "a person said no"
+
+
+def _culprit(those: list[Unit]) -> Unit:
+    return next((unit for unit in those if unit.status is SubtaskStatus.FAILED), those[0])
+
+
+def _missing_error(those: list[Unit]) -> tuple[str, str]:
+    """Kind and text of the end of a course that lacks the results of these."""
+    culprit = _culprit(those)
+    kind = FailureKind.RECURSION.value if culprit.kind == FailureKind.RECURSION else "subtask"
+    return kind, f"{culprit.id}: {culprit.error}"
+
+
+# -- running -------------------------------------------------------------------------------------------------
+
+
+def _running(course: Course, facts: Facts, escalation: str) -> Next:
+    for role in ("review", "combine"):
+        step = course.steps.get(role)
+        if step is not None and step.answered is not None:
+            return _answered(course, role)
+    review, failed = course.review, [role for role, step in course.steps.items() if step.failed]
+    is_asked = any(call.question is not None for call in course.calls.values())
+    is_called = any(call.status is SubtaskStatus.RUNNING for call in course.calls.values())
+    if (failed or review.rejected) and not (is_asked or is_called):
+        return _undecided(course, facts, escalation)
+    if review.waiting and not failed and (not is_asked or course.step("review").asked):
+        return _review_each(course, facts)
+    if course.open or review.waiting or review.rejected or failed or is_asked:
+        return None
+    return _all_done(course, facts)
+
+
+def _all_done(course: Course, facts: Facts) -> Next:
+    """Every subtask has ended, and nothing has ended the course yet."""
+    settings, those = facts.settings, course.missing()
+    if those and course.replans < settings.replan:
+        names = tuple(unit.id for unit in those if unit.status is SubtaskStatus.FAILED)
+        return draft(course.unit, task_events.Replanning, course.replans + 1, names)
+    if those:
+        return ends.fails(course, *_missing_error(those))
+    if settings.reviewer is not None and not course.reviewed and not course.review.each:
+        return _call(course, Do.REVIEW, facts)
+    if not course.combined and (settings.synthesizer is not None or _is_checked(course, facts)):
+        return _call(course, Do.COMBINE, facts)
+    return _ends_well(course, facts)
+
+
+def _is_checked(course: Course, facts: Facts) -> bool:
+    """True for a team whose output has a declared type: code of the user's looks at it, as a step."""
+    return course.unit.role != "task" and facts.output_is_checked
+
+
+def _review_each(course: Course, facts: Facts) -> Next:
+    if facts.settings.reviewer is not None:
+        return _call(course, Do.REVIEW, facts)
+    ids = tuple(course.review.waiting)  # the declaration has changed: nobody is there to review them
+    return draft(course.unit, task_events.Reviewed, course.iterations, True, {}, subtasks=ids)  # noqa: FBT003 - a field
+
+
+# -- what is to be decided -----------------------------------------------------------------------------------
+
+
+def _undecided(course: Course, facts: Facts, escalation: str) -> Draft:
+    """A step has failed for good, or a review has said no for good."""
+    settings = facts.settings
+    role = next((role for role in ("review", "combine") if course.step(role).failed), "")
+    if not role:
+        return _rejected(course, facts, escalation)
+    step = course.step(role)
+    who = "reviewer" if role == "review" else "synthesizer"
+    if step.vouched or settings.on_step_failure == "best_effort":
+        return _taken_as_they_are(course, role)
+    if settings.on_step_failure == "fail":
+        return ends.fails(course, "step", f"the {who} failed: {step.failed}")
+    return _question(course, facts, role, escalation, f"the {who} failed. What now?", step.failed)
+
+
+def _taken_as_they_are(course: Course, role: str) -> Draft:
+    """The results as they are, without the step that has failed."""
+    error = course.step(role).failed
+    if role == "combine":
+        return draft(course.unit, task_events.Synthesized, course.results(), error)
+    more: dict[str, Any] = {"best_effort": True, "error": error, "subtasks": tuple(course.review.waiting)}
+    return draft(course.unit, task_events.Reviewed, course.iterations + 1, False, {}, **more)  # noqa: FBT003 - a field
+
+
+def _rejected(course: Course, facts: Facts, escalation: str) -> Draft:
+    policy, ids, checks = facts.settings.on_rejected, tuple(course.review.rejected), course.review.checks
+    if policy == "best_effort":  # decided when it was recorded, unless the declaration has changed since
+        more: dict[str, Any] = {"subtasks": _of_each(course, ids), "rejected": ids, "checks": checks}
+        return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, best_effort=True, **more)  # noqa: FBT003 - a field
+    said = f"not passed: {checks}" if checks else "the reviewer did not let it pass"
+    if policy == "fail":
+        return ends.fails(course, "review", f"rejected after review {course.iterations}: {said}")
+    return _question(course, facts, "review", escalation, f"review {course.iterations} said no. What now?", said, ids)
+
+
+def _of_each(course: Course, ids: tuple[str, ...]) -> tuple[str, ...]:
+    return ids if course.review.each else ()
+
+
+def _question(
+    course: Course, facts: Facts, role: str, escalation: str, text: str, error: str, ids: tuple[str, ...] = ()
+) -> Draft:
+    """Ask a person about a step; the first rung of the supervisor's ladder that asks somebody says for how long."""
+    asks = (rung.ask(FRESH, text) for rung in facts.settings.on_failure)
+    ask = next((each for each in asks if each is not None), None)
+    due = None if ask is None or ask.timeout_s is None else facts.now + ask.timeout_s
+    said = (escalation, ask.question if ask is not None else text, error, due, FRESH)
+    return draft(course.call(role), task_events.EscalationRaised, *said, kind="step", subtasks=ids)
+
+
+# -- what a person has said ----------------------------------------------------------------------------------
+
+
+def _answered(course: Course, role: str) -> Draft:
+    """Decide what follows from an answer about a step, or from there being none."""
+    step = course.step(role)
+    event, why = step.answered, step.failed or course.review.checks
+    if not isinstance(event, task_events.EscalationAnswered):
+        return ends.fails(course, "review" if step.asked else "step", f"nobody answered in time; {why}")
+    if event.answer == "reject":
+        return ends.fails(course, FailureKind.DENIED.value, f"{_said_no(event.value)}; {why}".rstrip("; "))
+    if role == "combine":
+        return draft(course.unit, task_events.Synthesized, event.value)
+    ids = looked_at(course, step.asked)
+    if event.answer == "respond":
+        return _by_person(course, dict.fromkeys(ids, str(event.value)), ids)
+    if event.answer == "approve":
+        return _by_person(course, {}, ids)
+    failed = findings(as_verdict(event.value, ids)).failed
+    return _by_person(course, {id_: text for id_, text in failed.items() if id_ in ids}, ids)
+
+
+def _by_person(course: Course, failed: Mapping[str, str], ids: tuple[str, ...]) -> Draft:
+    """Take the verdict of a person for the reviewer's."""
+    rerun = {id_: text or DO_AGAIN for id_, text in failed.items()}
+    more: dict[str, Any] = {"subtasks": _of_each(course, ids)}
+    return draft(course.unit, task_events.Reviewed, course.iterations, not rerun, rerun, **more)
+
+
+def looked_at(course: Course, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Ids of the subtasks that a question about a review is about: those that it names, or all that were to be seen."""
+    shown = asked or tuple(course.review.waiting)
+    return tuple(id_ for id_ in shown if id_) or with_results(course)
+
+
+def with_results(course: Course) -> tuple[str, ...]:
+    """Ids of the subtasks of the plan that have a result."""
+    return tuple(unit.id for unit in course.planned() if unit.status is SUCCEEDED)

@@ -1,0 +1,90 @@
+"""Undo: what is void is undone, the newest first, once, and whatever else happens.
+
+What is undone: all, where a task ends; what a reviewer has sent back and all that had used its results, before that
+runs again; what failed subtasks may have done, before another plan is made; what a team had done that will not be tried
+again. With each goes what it had asked for. A team that declares no undo has its members undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from actors.tasks.decide import ends
+from actors.tasks.decide.drafts import Draft, draft
+from actors.tasks.journal.course import Course
+from actors.tasks.journal.effect import Effect
+from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.unit import Unit, with_dependants
+from actors.tasks.model import task_events
+from actors.tasks.model.task import SUCCEEDED
+
+
+class Undoable(NamedTuple):
+    """An effect that is to be undone, and whose it is."""
+
+    unit: Unit
+    effect: Effect
+
+
+def void(course: Course) -> list[Unit]:
+    """Subtasks of which all that was done is to be undone now, with what they had asked for."""
+    units = list(course.units.values())
+    rework = course.rework
+    if rework is None or course.unit.is_ending:
+        return units
+    if rework.kind == "revision":
+        found = with_dependants(course.units[id_] for id_ in rework.rerun)
+    else:
+        found = [unit for unit in units if unit.asker is None and unit.status is not SUCCEEDED]
+    asked: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.asker is not None:
+            asked.setdefault(unit.asker.path, []).append(unit)
+    for unit in found:  # it grows
+        found += asked.get(unit.path, [])
+    return found
+
+
+def next_effect(state: TaskState, course: Course) -> Undoable | None:
+    """Return the effect that is undone next: of those whose worker, or whose subtask, declares how, the last begun.
+
+    What is to be undone is found once: it stays the same until something starts, or the course ends.
+    """
+    found_for = state.starts, course.rework, course.unit.is_ending
+    if course.undoable is None or course.undoable[0] != found_for:
+        found = [each for unit in void(course) for each in _effects_in(unit)]
+        found = [each for each in found if each.effect.undoable or each.unit.spec.undo is not None]
+        course.undoable = found_for, sorted(found, key=lambda each: each.effect.seq)
+    left: list[Undoable] = course.undoable[1]
+    while left and not left[-1].effect.needs_undo:
+        left.pop()
+    return left[-1] if left else None
+
+
+def _effects_in(unit: Unit) -> Iterator[Undoable]:
+    for effect in unit.effects or ():
+        if effect.needs_undo and (not effect.is_team or effect.undoable or unit.spec.undo is not None):
+            yield Undoable(unit, effect)
+    own = unit.effects is not None and any(each.is_team and (each.undoable or unit.spec.undo) for each in unit.effects)
+    if unit.course is not None and not own:  # a team with an undo of its own is undone as a whole
+        for each in list(unit.course.units.values()):
+            yield from _effects_in(each)
+
+
+def all_undone(state: TaskState, course: Course) -> Draft:
+    """All that was void is undone, or its undo was given up."""
+    stands = [unit for unit in void(course) if any(effect.stands for effect in unit.effects or ())]
+    rework = course.rework
+    assert rework is not None  # noqa: S101 - it is what was undone for
+    if not stands:
+        return draft(course.unit, task_events.SentBack, dict(rework.rerun))
+    names = ", ".join(f"{unit.id} ({state.undo_errors.get(unit.path, 'not undone')})" for unit in stands)
+    return ends.fails(course, "undo", f"it cannot be done again, because what was done could not be undone: {names}")
+
+
+def undone(unit: Unit, *, nothing: bool = False) -> Draft:
+    """Record that an undo has succeeded; ``unit`` is the undo."""
+    effect, above = unit.undoes, unit.above
+    assert effect is not None and above is not None  # noqa: S101, PT018 - an undo has both
+    return draft(above, task_events.Compensated, effect.worker, effect.epoch, nothing=nothing)

@@ -1,0 +1,98 @@
+"""Breakers of workers: told how attempts end, looked at again in their time.
+
+What a breaker does is decided in ``actors.tasks.scheduling.circuit_breaker``. Breakers are kept in memory only: they
+stay with their workers when there is a new engine, and in a new process each begins closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Done, Failure
+
+if TYPE_CHECKING:
+    from actors.tasks.engine.attempts import Row, TeamRow
+    from actors.tasks.engine.engine import Engine
+    from actors.tasks.execution.error_facts import Outcome
+    from actors.tasks.journal.unit import Unit
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+_TURNS: Final = {
+    "open": task_events.BreakerOpened,
+    "half_open": task_events.BreakerHalfOpened,
+    "closed": task_events.BreakerClosed,
+}
+
+
+class Breakers:
+    """Breakers of the workers of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def begin(self, row: Row | TeamRow, entry: RegistryEntry, now: float) -> None:
+        """Tell the breaker of a worker that an attempt begins, which may be its probe."""
+        breaker = entry.breaker
+        if breaker is not None:
+            before = breaker.state
+            row.breaker_token = breaker.begin(now)
+            self._turned(entry, before)
+
+    def resume(self, row: Row | TeamRow, unit: Unit) -> None:
+        """Tell the breaker of an attempt that an earlier engine began, unless the breaker has opened since."""
+        entry = row.entry
+        if entry is not None and entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
+            row.breaker_token = entry.breaker.begin(self._engine.time())
+
+    def ended(self, row: Row | TeamRow, unit: Unit, outcome: Outcome, *, is_left: bool) -> bool:
+        """Tell the breaker how an attempt ended; True if that counts as a failure of its worker.
+
+        A failure counts when the subtask is not tried again with this worker (``is_left``): what a retry mends is no
+        failure. While the breaker is half open, the first attempt decides. A worker without a breaker counts likewise.
+        """
+        entry = row.entry
+        if entry is None:
+            return False
+        breaker, token, now = entry.breaker, row.breaker_token, self._engine.time()
+        fails = isinstance(outcome, Failure) and entry.counts(outcome)
+        if breaker is None:
+            return fails and is_left
+        before, last, failed = breaker.state, unit.counted, False
+        counted = last[1] if last is not None and last[0] == entry.id else None
+        if isinstance(outcome, Done):
+            breaker.succeeded(token, now, counted)
+        elif fails and (is_left or breaker.probe == token):
+            failed = breaker.failed(token, now, counted)
+        else:
+            breaker.neutral(token)
+        self._turned(entry, before)
+        return failed
+
+    def left(self, row: Row | TeamRow) -> None:
+        """Tell it that an attempt is over of which nothing is recorded any more."""
+        if row.entry is not None and row.entry.breaker is not None:
+            row.entry.breaker.neutral(row.breaker_token)
+
+    def _turned(self, entry: RegistryEntry, before: str) -> None:
+        """Tell that a breaker has turned, if it has."""
+        breaker = entry.breaker
+        if breaker is not None and breaker.state != before:
+            at = self._engine.time()
+            turn = _TURNS[breaker.state](entry.path, at, breaker.state, breaker.failures, breaker.opened_at)
+            self._engine.system.publish(turn)
+            self._cools_down(entry)
+
+    def _cools_down(self, entry: RegistryEntry) -> None:
+        """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""
+        if entry.breaker is not None and entry.breaker.state == "open":
+            now = self._engine.time()
+            self._engine.at(
+                now + entry.breaker.retry_in_s(now), lambda engine: engine.attempts.breakers.cooled_down(entry)
+            )
+
+    def cooled_down(self, entry: RegistryEntry) -> None:
+        """Let an open breaker admit its probe; look again later where it does not yet: clocks may differ a little."""
+        self._engine.attempts.reopen(entry)
+        if not entry.admits(self._engine.time()):
+            self._cools_down(entry)

@@ -1,0 +1,112 @@
+"""Classification of the end of an attempt: done, a failure of its own, or neutral. Pure, but for looking at it.
+
+An error that leaves user code was made plain data where that code runs (``actors.tasks.execution.error_facts``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.messaging.message_errors import ActorStoppedError
+from actors.model.raised import is_a, origins_of
+from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
+from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
+from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
+from actors.tasks.model.task import NO_USAGE, Usage, usage_of
+from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, BudgetExceededError, TimeoutPhase
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
+
+__all__ = ["NEUTRAL", "Neutral", "Outcome", "classify"]
+
+
+def classify(
+    attempt: Attempt,
+    limit_of: Callable[[str], float] = lambda _: 0.0,
+    before: Usage = NO_USAGE,
+    *,
+    is_ending: bool = False,
+) -> Outcome:
+    """Classify the end of an attempt; ``limit_of`` gives the seconds of a limit by the name of its field.
+
+    A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
+    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
+    of its worker is restarted, it is no failure of its own that a helper was stopped first.
+    """
+    outcome = NEUTRAL if was_cut_off(attempt, is_ending=is_ending) else _outcome(attempt, limit_of)
+    over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
+    if not over:
+        return outcome
+    if isinstance(outcome, Failure):
+        told = f"{outcome.told or text_of(outcome.error)}; its budget is used up: {over}"
+        return replace(outcome, over_budget=True, told=told)
+    error = BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}")
+    return Failure(FailureKind.INVALID, error, retryable=False, over_budget=True)
+
+
+def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
+    error = attempt.error
+    if error is None:
+        done: Done = attempt.value
+        return done
+    if attempt.is_own_error and not _is_of_its_end(attempt, error):
+        known = attempt.code_outcome
+        return known.said if known.said is not None else error_facts(known.caught or error, crashed=known.crashed)
+    if attempt.ended_by in {"timeout", "idle"}:
+        return Failure(FailureKind.TIMEOUT, _timeout_of(attempt, limit_of), counts=True)
+    if attempt.ended_by == LOST:
+        return Failure(FailureKind.LOST, AttemptLostError(attempt.subtask.id, attempt.spec.losses), counts=True)
+    return NEUTRAL
+
+
+def _timeout_of(attempt: Attempt, limit_of: Callable[[str], float]) -> AttemptTimeoutError:
+    phase: TimeoutPhase = "running" if attempt.ended_by == "timeout" else "idle"
+    number = attempt.spec.values.number
+    if phase == "running" and attempt.overdue is not None:
+        what, limit_s = attempt.overdue
+        return AttemptTimeoutError(attempt.subtask.id, number, "step", limit_s, what)
+    limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
+    return AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s)
+
+
+def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:
+    """True where its code has failed because the attempt had been ended: a step of it was not made any more."""
+    if attempt.ended_by is None:
+        return False
+    if attempt.ended_by == STOP and isinstance(error, ActorStoppedError):
+        return True
+    return any(is_a(each, AttemptEnded) for each in origins_of(attempt.code_outcome.caught or error))
+
+
+def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:
+    """True where its code has failed of somebody whom it asked, and who is stopped.
+
+    While all is being stopped, both of them are meant by that; else the error says so. Frameworks raise errors of their
+    own from such an error, so it may be anywhere in what the error stems from.
+    """
+    return any(is_ending or each.asker_stops_first for each in _stopped_ones(attempt))
+
+
+def dead_end_met(attempt: Attempt) -> ActorStoppedError | None:
+    """Return the error with which it met a dead end; None: it met none."""
+    return next((each for each in _stopped_ones(attempt) if each.asker_stops_first), None)
+
+
+def _stopped_ones(attempt: Attempt) -> Iterator[ActorStoppedError]:
+    error = attempt.code_outcome.caught
+    if error is not None and attempt.is_own_error:
+        yield from (each for each in origins_of(error) if is_a(each, ActorStoppedError))
+
+
+def _over_budget(attempt: Attempt, before: Usage) -> str:
+    """Parts of its subtask's budget that are used up, and how far."""
+    budget = attempt.subtask.budget
+    if budget is None:
+        return ""
+    used, ran = attempt.unrecorded, 0.0
+    if attempt.started is not None and not used.seconds:
+        ran = attempt.owner.system.now() - attempt.started
+    return budget.exceeded_by(before + used + usage_of(0, 0.0, ran))

@@ -1,0 +1,630 @@
+"""``Engine``: the worker that turns goals into plans, and has workers and teams carry them out.
+
+It is the first child of the outermost supervisor with ``tasks=``, and runs on the tree's event loop. Nothing in it
+waits, and no code of a user's runs in it. It keeps nothing that it could not fold again from the journals: kill it at
+any moment, and the next one goes on. What was recorded is not done again; attempts that still run are waited for; one
+whose fate is unknown runs once more, with the same idempotency key.
+
+One turn: hear what has come (an attempt that ended, facts, orders), decide about each, settle every task that was
+touched, start what can start, hand what is decided to the store, act on what is kept.
+
+An exception in a decision costs that task: its journal is folded once more, and the task has failed as ``internal``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from actors.concurrency import collector
+from actors.execution.pykka_bridge import ManagedActor
+from actors.messaging.mailbox import Refusal
+from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
+from actors.tasks.decide import attempt as of_attempt
+from actors.tasks.decide import ends, people
+from actors.tasks.decide.drafts import Draft, Facts
+from actors.tasks.decide.task import Do, Wait, next_of, ready
+from actors.tasks.engine.asks import Asks
+from actors.tasks.engine.attempts import Attempts
+from actors.tasks.engine.limits import Limits
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
+from actors.tasks.engine.roles import Roles
+from actors.tasks.engine.run import Run
+from actors.tasks.engine.service import CALL, ENGINE, service_of
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.journal.course import Course
+from actors.tasks.journal.fold import fold
+from actors.tasks.journal.reporting import report_of
+from actors.tasks.journal.unit import LOST, STAGES, Unit
+from actors.tasks.model import task_events
+from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model.store_events import JournalDamaged
+from actors.tasks.model.task import QUEUED, RUNNING, SubtaskStatus, TaskStatus
+from actors.tasks.model.task_errors import StoreError
+
+if TYPE_CHECKING:
+    from actors.execution.incarnation import Incarnation
+    from actors.execution.timers import Timer
+    from actors.runtime.system import System
+    from actors.tasks.engine.scope import Scope
+    from actors.tasks.planning.settings import Tasks
+    from actors.tasks.scheduling.worker_registry import WorkerChanged
+
+MAX_ORDERS: Final = 64
+"""Orders that are carried out in one turn: a burst of thousands holds up nothing else."""
+MOST_HEARD: Final = 32
+"""Messages that are heard in one turn."""
+MOST_DEATHS: Final = 2
+"""Engines that may die, or hang, over one task; then the task is left alone."""
+
+
+class Engine(ManagedActor):
+    """One incarnation of an engine."""
+
+    def __init__(self, incarnation: Incarnation, settings: Tasks) -> None:
+        self._regrow_incarnation = incarnation
+        self.incarnation = incarnation
+        self.system = cast("System", incarnation.system)
+        self.service = service_of(self.system)
+        self.path = incarnation.mailbox.path.rpartition("/")[0]
+        self.scope = self.service.scope(self.path, settings)
+        self.port = self.scope.port
+        self.runs: dict[str, Run] = {}
+        self.dirty: dict[str, Run] = {}
+        """Runs about which something was decided in this turn."""
+        self.begun = False
+        """True once it has taken up its tasks."""
+        self.is_open = False
+        """True once all orders are carried out that lay at the port before: nothing new begins before."""
+        self.closing = False
+        """True once all is being stopped: nothing new begins."""
+        self._heard = 0
+        """Messages of this turn."""
+        self._heard_last: dict[str, float] = {}
+        self.limits = Limits(self)
+        self.attempts = Attempts(self)
+        self.roles = Roles(self)
+        self.asks = Asks(self)
+
+    # -- beginning and ending ------------------------------------------------------------------------------
+
+    @collector.paused()
+    def on_start(self) -> None:
+        """Fold every journal that is not finished."""
+        died_over = self.port.deciding
+        if died_over is not None:  # the engine before hung, or was killed, in a decision about it
+            self.port.deaths[died_over] = self.port.deaths.get(died_over, 0) + 1
+            self.port.deciding = None
+        for scope in [each for each in self.service.scopes.values() if each.port is self.port]:
+            scope.begins_anew()
+        for id_, owner in self.service.store.owners().items():
+            if f"{owner}/".startswith(f"{self.path}/"):
+                self._take_up(id_)
+        self.port.runs = self.runs
+        started = self.system.started
+        begin = partial(self.port.post, lambda engine: engine.begin())
+        started.when_done(lambda: begin() if started.succeeded else None)
+
+    def _take_up(self, id_: str) -> Run | None:
+        if id_ in self.runs or id_ in self.service.unkept or id_ in self.service.aside:
+            return None
+        try:
+            state = fold(id_, self.service.store.read(id_))
+        except StoreError as error:  # one journal that makes no sense must not stop all the others
+            self.system.publish(JournalDamaged(self.path, id_, error))
+            self.service.put_aside(id_)
+            return None
+        run = self.runs[id_] = Run(self, state, is_new=id_ not in self.service.before)
+        return run
+
+    @collector.paused()
+    def begin(self) -> None:
+        """The whole tree is up: now work can begin, or go on."""
+        if self.begun:
+            return
+        self.begun, self.port.at_work = True, self
+        for run in list(self.runs.values()):
+            if self.service.is_stranded(run.state.path):
+                del self.runs[run.id]  # until its team is added
+        self.asks.recall()
+        for run in sorted(self.runs.values(), key=lambda each: each.state.born):
+            self.decide(run, self.resume, run)
+        self.attempts.drop_stale()
+        self.port.resumed.complete()
+        self.service.when_heard(self._opens)
+
+    def _opens(self) -> None:
+        """Everything that other processes had wanted by now lies at the port; it is carried out before this."""
+
+        def opens(engine: Engine) -> None:
+            engine.is_open = True
+            for run in list(engine.runs.values()):
+                engine.dirty[run.id] = run
+                run.state.touched.update(dict.fromkeys(engine.composites(run)))
+
+        self.port.post(opens)
+
+    def composites(self, run: Run) -> list[str]:
+        """Paths of the task and of the teams that have a part of it, as far as these go on."""
+        units = [each for each in run.state.units.values() if each.is_composite and each.status is RUNNING]
+        return [each.path for each in units]
+
+    def on_stop(self) -> None:
+        """Record what has ended and was not heard of yet: the order to stop overtakes it."""
+        self.closing = self.closing or self.port.closing is self.incarnation
+        if self.port.at_work is self:
+            self.port.at_work = None
+        if self.closing:
+            self.roles.end_all()
+            self.attempts.closes()
+        self.commit()
+
+    def scope_closes(self, scope: Scope) -> None:
+        """A supervisor is about to stop all its workers."""
+        if scope.path == self.path:
+            self.closing = self.port.closing is self.incarnation
+            if self.closing:
+                self.asks.close()
+                self.roles.end_all()
+        else:
+            scope.is_open = False
+
+    # -- hearing -------------------------------------------------------------------------------------------
+
+    def _regrow_handler(self) -> Callable[[Any], None]:
+        return self._receive
+
+    def _receive(self, message: Any) -> None:
+        if type(message) is Attempt:
+            if self.begun:  # else it is found when the journals are taken up
+                self.attempts.hear(message)
+        elif message is not CALL:
+            self.system.letters.dead_letter(self.incarnation.mailbox, message, Refusal.UNHANDLED, None)
+        self._hear_port()
+        self._heard += 1
+        if self.incarnation.mailbox.depth and self._heard < MOST_HEARD:
+            return  # what has come together is settled, started and kept together
+        self._heard = 0
+        self.turn_over()
+
+    def _hear_port(self) -> None:
+        port = self.port
+        for _ in range(len(port.facts)):  # what these lead to is heard in the next turn
+            fact = port.facts.popleft()
+            try:
+                fact(self)
+            except Exception as error:  # noqa: BLE001 - a bug of ours: one fact is lost, and nothing else
+                self.system.reports.internal_error(error)
+        for _ in range(MAX_ORDERS):
+            if not self.begun or not port.orders:
+                return
+            order = port.orders[0]
+            self._carry_out(order)
+            if port.orders and port.orders[0] is order:
+                port.orders.popleft()
+        port.call()  # the rest after what has ended meanwhile
+
+    def turn_over(self) -> None:
+        """Settle what was touched, start what can start, keep that, and act on what is kept."""
+        if self.incarnation.is_over:
+            return
+        self._settle_all()
+        if self.begun and self.is_open and not self.closing and not self.port.orders:
+            while self.attempts.pump():
+                self._settle_all()
+        self.commit()
+
+    def _settle_all(self) -> None:
+        while touched := [run for run in self.dirty.values() if run.state.touched]:
+            for run in touched:
+                self.decide(run, self._settle, run)
+
+    def commit(self) -> None:
+        """Hand what was decided to the store."""
+        dirty, self.dirty = self.dirty, {}
+        for run in dirty.values():
+            self.decide(run, run.commit)
+        if self.dirty:
+            self.port.call()  # what was kept at once has led to something more
+
+    def decide(self, run: Run, decision: Callable[..., object], *args: Any) -> None:
+        """Decide something about a task; what goes wrong in that costs this task only."""
+        self.port.deciding = run.id
+        try:
+            decision(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._broke_down(run, error)
+        finally:
+            self.port.deciding = None
+
+    def _broke_down(self, run: Run, error: Exception) -> None:
+        self.system.reports.internal_error(error)
+        run.drop_batch()
+        self.dirty.pop(run.id, None)
+        deaths = self.port.deaths[run.id] = self.port.deaths.get(run.id, 0) + 1
+        self.runs.pop(run.id, None)
+        if deaths > MOST_DEATHS or run.state.final is not None or self._fails(run.id, error) is None:
+            self.attempts.let_go_of(run.id)
+            self.runs.pop(run.id, None)
+            self.dirty.pop(run.id, None)
+            self.service.put_aside(run.id)
+
+    def _fails(self, id_: str, error: Exception) -> Run | None:
+        """Fold a task once more whose decision has broken down, and end it."""
+        run = self._take_up(id_)
+        if run is None:
+            return None
+        try:
+            self.resume(run)
+            why = f"the engine broke down over it ({type(error).__name__}); see InternalError"
+            run.emit(run.state.root, task_events.TaskEnding, TaskStatus.FAILED, "internal", why)
+        except Exception as again:  # noqa: BLE001 - then it is left alone
+            self.system.reports.internal_error(again)
+            run.drop_batch()
+            return None
+        return run
+
+    # -- tasks ---------------------------------------------------------------------------------------------
+
+    def arrived(self, tasks: Sequence[str]) -> None:
+        """Tasks were put into the store, and are kept."""
+        for id_ in tasks:
+            run = self._take_up(id_)
+            if run is not None and run.state.final is not None:
+                del self.runs[id_]
+            elif run is not None and self.begun:
+                self.decide(run, self.limits.watch_deadline, run)
+                self.dirty[id_] = run
+
+    def _settle(self, run: Run) -> None:
+        """Do what follows from where the courses of a task stand, until nothing follows any more."""
+        touched = run.state.touched
+        while touched:
+            path = next(reversed(touched))
+            del touched[path]
+            unit = run.state.units.get(path)
+            course = unit.course if unit is not None else None
+            if unit is None or course is None or unit.status is not RUNNING or run.state.final is not None:
+                continue
+            if (over := ends.over_budget(run.state, unit)) is not None:
+                run.record(over)
+            run.record_all(ready(course))
+            following = next_of(run.state, course, self.facts_of(course), escalation=self.question_id(run, unit))
+            if isinstance(following, Draft):
+                run.record(following)
+                touched[path] = None
+            elif isinstance(following, Wait):
+                self.at(following.due, partial(_look_again, run.id, path))
+            elif following is Do.UNDO:
+                self.roles.undo(run, course)
+            elif following is not None:
+                self.roles.call(run, course, following.value)
+
+    def facts(self, scope: Scope | None, *, output_is_checked: bool = False) -> Facts:
+        """Return the facts of a scope that decisions need."""
+        scope = scope or self.scope
+        return Facts(scope.settings, scope.workers, self.time(), self.system.random, output_is_checked)
+
+    def facts_of(self, course: Course) -> Facts:
+        """Return the facts of the scope whose workers do a course."""
+        scope = self.service.scopes.get(course.scope)
+        team = scope.team if scope is not None else None
+        return self.facts(scope, output_is_checked=team is not None and team.adapter is not None)
+
+    def scope_of(self, unit: Unit) -> Scope | None:
+        """Return the scope whose workers do a unit; None: its supervisor is not in the tree."""
+        return self.service.scopes.get(unit.scope)
+
+    def question_id(self, run: Run, unit: Unit) -> str:
+        """Return the id of the next question of a task."""
+        return f"{run.id}:{unit.subject or unit.role}:{run.state.raised + 1}"
+
+    # -- orders --------------------------------------------------------------------------------------------
+
+    def _carry_out(self, order: Order) -> None:
+        run = self.runs.get(order.task)
+        if run is None:
+            self.arrived([order.task])
+            run = self.runs.get(order.task) if order.kind != RETRY else self._once_more(order.task)
+        if run is not None:
+            self.decide(run, self._order, run, order)
+            run = self.runs.get(order.task)
+        if run is not None and order.recorded is not None:
+            run.act(order.recorded.complete)
+        elif order.recorded is not None:
+            order.recorded.complete()
+        durable = self.service.durable
+        if order.given_by is not None and durable is not None:
+            if run is not None:
+                run.act(durable.order_done, order.given_by)
+            else:
+                durable.order_done(order.given_by)
+        if order.kind == RESPOND:
+            self.service.answers.pop(order.body["escalation"], None)
+
+    def _once_more(self, id_: str) -> Run | None:
+        """Begin a task again that has failed, or was cancelled; None: it has succeeded, or is gone."""
+        run = self._take_up(id_) if self.service.store.standing(id_) is not None else None
+        if run is None or run.state.final in {None, TaskStatus.SUCCEEDED}:
+            self.runs.pop(id_, None)
+            return None
+        self.service.goes_on_again(id_)
+        spec = run.state.task
+        deadline = None if spec.deadline_s is None else self.time() + spec.deadline_s
+        self.decide(run, run.emit, run.state.root, task_events.TaskRetried, deadline)
+        self.decide(run, self.limits.watch_deadline, run)
+        return run
+
+    def _order(self, run: Run, order: Order) -> None:
+        state, body = run.state, order.body
+        if state.final is not None:
+            return
+        if order.kind == CANCEL:
+            self.end(run, state.root, TaskStatus.CANCELLED, "cancel", body.get("reason") or "somebody cancelled it")
+        elif order.kind == PRIORITY:
+            if state.task.priority != body["priority"]:
+                run.emit(state.root, task_events.TaskPriorityChanged, int(body["priority"]))
+        elif order.kind == RESPOND:
+            self._respond(run, order)
+
+    def _respond(self, run: Run, order: Order) -> None:
+        question = run.state.questions.get(order.body["escalation"])
+        if question is None:
+            return
+        unit = run.state.find(question.about, question.role)
+        is_late = order.given is not None and question.due is not None and order.given >= question.due
+        if is_late:
+            run.emit(unit, task_events.EscalationExpired, question.id)
+        else:
+            run.emit(unit, task_events.EscalationAnswered, question.id, order.body["answer"], order.body["value"])
+
+    def end(self, run: Run, unit: Unit, status: TaskStatus, kind: str, error: str) -> None:
+        """End a task, or a team's part of one, that cannot succeed any more: nothing new begins."""
+        course = unit.course
+        if course is None or run.state.final is not None:
+            return
+        if course.ending is None:
+            run.emit(unit, task_events.TaskEnding, status, kind, error)
+        elif kind in {"cancel", "deadline", "timeout"}:
+            self.attempts.end_below(run, unit)  # after a failure, or over the budget, what runs was still to finish
+
+    # -- what follows from a record ------------------------------------------------------------------------
+
+    def follow(self, run: Run, unit: Unit, event: TaskEvent) -> None:
+        """Do what follows from a record at once, and have done what others see once it is kept."""
+        follows = self._FOLLOWS.get(type(event))
+        if follows is not None:
+            follows(self, run, unit, event)
+
+    def publish(self, event: TaskEvent) -> None:
+        """Tell everybody of an event that is kept."""
+        self.system.bus.publish(event)
+
+    def _is_queued(self, run: Run, unit: Unit, event: TaskEvent) -> None:  # noqa: ARG002 - one of a table
+        if unit.role == "work":
+            self.attempts.enqueue(run, unit)
+            self.asks.look_above(run, unit)
+
+    def _is_retrying(self, run: Run, unit: Unit, event: Any) -> None:
+        if unit.role == "work":
+            self.attempts.team_ended(run, unit)
+            due = partial(_is_due, run.id, unit.path, event.due)
+            if event.due <= self.time():
+                self.port.post(due)
+            else:
+                self.at(event.due, due)
+
+    def _has_ended(self, run: Run, unit: Unit, event: TaskEvent) -> None:
+        """A subtask has ended: whoever asked for it hears of that, and what is below it ends."""
+        if unit.role != "work":
+            return
+        self.attempts.leave(run, unit)
+        self.attempts.team_ended(run, unit, succeeded=isinstance(event, task_events.SubtaskSucceeded))
+        self.asks.tell(run, unit)
+        self.asks.end_unclaimed(run, unit)
+        if unit.course is not None:
+            self._cut_short(run, unit)  # its team is gone, or has had it before
+        self.asks.look_above(run, unit)  # what is left of its team may be in vain
+
+    def _is_asked(self, run: Run, unit: Unit, event: Any) -> None:
+        self.attempts.leave(run, unit)
+        self.attempts.team_ended(run, unit)
+        self.limits.watch_question(run, event.escalation, event.due)
+
+    def _is_answered(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
+        if unit.role not in STAGES:
+            self.answered(run, unit)
+
+    def answered(self, run: Run, unit: Unit) -> None:
+        """Do what follows from the answer about a subtask or an undo, or from there being none."""
+        facts = self.facts(self.scope_of(unit))
+        following = people.answered(unit, facts, escalation=self.question_id(run, unit))
+        if following is not None:
+            run.record(following)
+        elif unit.role == "undo":
+            run.state.touch(unit)
+
+    def _is_ending(self, run: Run, unit: Unit, event: Any) -> None:
+        self.roles.end_calls_of(run, unit)
+        if event.kind != "budget":
+            self.attempts.end_below(run, unit)
+        self._cut_short(run, unit)
+        run.state.touched.update(dict.fromkeys(self.composites(run)))  # also a team of which nothing else is open
+
+    def _cut_short(self, run: Run, unit: Unit) -> None:
+        for each in list(ends.cut_short(unit)):
+            self.attempts.leave(run, each.unit)
+            if not each.unit.is_done:  # what one of them had asked for may have ended with it
+                run.record(each)
+
+    def _is_finished(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
+        self.limits.forget(run)
+        self.attempts.forget(run)
+        self.asks.forget(run)
+        run.act(self._is_over, run)
+
+    def _is_over(self, run: Run) -> None:
+        if self.runs.get(run.id) is run:
+            del self.runs[run.id]
+        self.port.deaths.pop(run.id, None)
+        self._heard_last.pop(run.id, None)
+        self.service.has_ended(report_of(run.state))
+
+    def _has_rank(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
+        self.attempts.rank(run)
+
+    def _is_joined(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
+        self.attempts.requeue_all(run)
+
+    _FOLLOWS: ClassVar[dict[type[TaskEvent], Callable[[Engine, Run, Unit, Any], None]]] = {
+        task_events.SubtaskQueued: _is_queued,
+        task_events.SubtaskRequeued: _is_queued,
+        task_events.SubtaskRetrying: _is_retrying,
+        task_events.SubtaskSucceeded: _has_ended,
+        task_events.SubtaskFailed: _has_ended,
+        task_events.SubtaskSkipped: _has_ended,
+        task_events.SubtaskCancelled: _has_ended,
+        task_events.EscalationRaised: _is_asked,
+        task_events.EscalationAnswered: _is_answered,
+        task_events.EscalationExpired: _is_answered,
+        task_events.TaskPriorityChanged: _has_rank,
+        task_events.TaskJoined: _is_joined,
+        task_events.TaskEnding: _is_ending,
+        task_events.TaskFinished: _is_finished,
+    }
+
+    # -- resuming ------------------------------------------------------------------------------------------
+
+    def resume(self, run: Run) -> None:
+        """Go on with a task from its journal: what it waits for is waited for again, what ran is found or lost."""
+        state = run.state
+        if state.final is not None:
+            self._is_finished(run, state.root, None)
+            return
+        if self.port.deaths.get(run.id, 0) >= MOST_DEATHS:
+            raise RuntimeError(f"task {run.id}: engine after engine has died over it")
+        self.dirty[run.id] = run
+        self.limits.watch_deadline(run)
+        for unit in list(state.units.values()):
+            if unit.role == "work":
+                self._resume_unit(run, unit)
+            for call in (*(unit.course.calls.values() if unit.course is not None else ()), unit.undo):
+                if call is not None and call.status is RUNNING:
+                    self.roles.adopt(run, call)
+                if call is not None and call.question is not None:
+                    self.limits.watch_question(run, call.question.id, call.question.due)
+                elif call is not None and call.answered is not None:
+                    self.answered(run, call)
+        if state.course.ending is not None and state.course.ending.kind not in {"subtask", "budget"}:
+            self.attempts.end_below(run, state.root)
+        state.touched.update(dict.fromkeys(self.composites(run)))
+
+    def _resume_unit(self, run: Run, unit: Unit) -> None:
+        if unit.status is QUEUED:
+            self.attempts.enqueue(run, unit)
+        elif unit.status is RUNNING and unit.is_composite:
+            self.attempts.adopt_team(run, unit)
+        elif unit.status is RUNNING:
+            self.attempts.adopt(run, unit)
+        elif unit.status is SubtaskStatus.RETRYING and unit.due is not None:
+            self.at(unit.due, partial(_is_due, run.id, unit.path, unit.due))
+        elif unit.question is not None:
+            self.limits.watch_question(run, unit.question.id, unit.question.due)
+        elif unit.status is SubtaskStatus.WAITING and unit.answered is not None:
+            self.answered(run, unit)
+        if unit.asker is not None:
+            self.asks.found(run, unit)
+
+    def heard_last(self, run: Run) -> float:
+        """When the process was last heard of that has lost an attempt of a task, in seconds since 1970."""
+        number = self.service.before.get(run.id, 0)
+        if run.id not in self._heard_last:
+            records = self.service.store.read(run.id)[:number] if number else ()
+            self._heard_last[run.id] = records[-1].at if records else run.state.last_at
+        return self._heard_last[run.id]
+
+    # -- workers and time ----------------------------------------------------------------------------------
+
+    def workers_changed(self, scope: Scope, changes: Sequence[WorkerChanged], *, is_new: bool) -> None:
+        """Workers of a scope stand somewhere else now; ``is_new``: its supervisor has begun anew, and tells of all."""
+        if self.closing or not (is_new or scope.is_open):
+            return  # a worker that stops because all do is not gone
+        scope.is_open = True
+        if is_new:
+            for entry in scope.workers:
+                entry.begins_anew()
+        for change in changes:
+            known = scope.workers.get(change.spec.id)
+            was = known.executable if known is not None else None
+            heard = scope.workers.hear(change)
+            if heard is not None:
+                if heard is not known or heard.executable is not was:
+                    self.attempts.queue.reopen_all()
+                self.attempts.worker_changed(heard)
+        if is_new:
+            self._team_is_there(scope)
+            scope.workers.drop_empty()
+            self.attempts.queue.reopen_all()
+
+    def _team_is_there(self, scope: Scope) -> None:
+        """A team has come up, or was added: it goes on with what an earlier process has left for it."""
+        if not self.begun or scope.path == self.path:
+            return
+        for id_, owner in self.service.store.owners().items():
+            run = self._take_up(id_) if owner == scope.path else None
+            if run is not None:
+                self.decide(run, self.resume, run)
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.service.epoch + self.system.now()
+
+    def at(self, due: float, fact: Callable[[Engine], object]) -> Timer:
+        """Have something decided at a time, in seconds since 1970."""
+        return self.system.timers.call_at(due - self.service.epoch, lambda: self.port.post(fact))
+
+    @property
+    def is_ending(self) -> bool:
+        """True once all beside it, or the tree, is being stopped: helpers may be down."""
+        return self.closing or self.system.is_ending
+
+    def begins_nothing_of(self, run: Run) -> bool:
+        """True if nothing more of a task begins here."""
+        return self.closing or run.has_left or self.port.closing is self.incarnation
+
+    def loop_call(self, function: Callable[[], object]) -> None:
+        """Call this on the loop, from any thread."""
+        self.system.loop.call(function)
+
+
+def _look_again(task: str, path: str, engine: Engine) -> None:
+    run = engine.runs.get(task)
+    if run is not None and path in run.state.units:
+        run.state.touched[path] = None
+        engine.dirty[task] = run
+
+
+def _is_due(task: str, path: str, due: float, engine: Engine) -> None:
+    """The time of the next attempt has come."""
+    run = engine.runs.get(task)
+    unit = run.state.units.get(path) if run is not None else None
+    if run is None or unit is None or unit.status is not SubtaskStatus.RETRYING or unit.due != due:
+        return
+    if not of_attempt.is_cut_off(unit):
+        engine.decide(run, run.emit, unit, task_events.SubtaskQueued)
+
+
+def engine_spec(settings: Tasks) -> ChildSpec:
+    """The first child of the outermost supervisor with ``tasks=``."""
+    recipe = WorkerRecipe(
+        make=lambda incarnation: Engine(incarnation, settings),
+        where=DispatcherKind.LOOP,
+        never_waits=True,
+        fails_plain=True,
+        actor_class=Engine,
+    )
+    return ChildSpec(id=ENGINE, recipe=recipe, description="turns goals into plans, and plans into work", owned=True)
+
+
+__all__ = ["LOST", "Engine", "engine_spec"]

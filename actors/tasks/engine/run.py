@@ -1,0 +1,144 @@
+"""``Run``: one task that goes on. It records what is decided, and has that done once it is kept.
+
+A decision is recorded at once in the run's own state, so the next one is made against it; others see it when the store
+has kept it (``TaskService.state``). All records that one turn of the engine makes for a task are one batch: what can
+start because of an end is kept together with that end. The acts that follow from a batch wait until it is kept, and are
+done in order. Each looks again whether it still applies.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from actors.tasks.decide.drafts import Draft
+from actors.tasks.journal.unit import LOST, Unit
+from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
+from actors.tasks.model.task_events import SubtaskFailed, SubtaskRequeued, SubtaskRetrying
+from actors.tasks.model.write_checks import checked
+
+if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
+    from actors.tasks.engine.engine import Engine
+    from actors.tasks.journal.fold import TaskState
+
+_KINDS_AT: Final = {SubtaskRequeued: 0, SubtaskRetrying: 2, SubtaskFailed: 2}
+"""Which field of these says why an attempt has ended."""
+Act: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
+
+
+class Run:
+    """One task that goes on."""
+
+    def __init__(self, engine: Engine, state: TaskState, *, is_new: bool) -> None:
+        self.engine, self.state, self.id = engine, state, state.id
+        self.is_new = is_new
+        """False where an earlier process, or an earlier engine, had begun it."""
+        self.kept = state.events
+        """Records that are kept."""
+        self.has_left = False
+        """True where something of it was broken off while the tree ends: the next process goes on with it."""
+        self._batch: list[TaskEvent] = []
+        self._acts: list[Act] = []
+        self._line: deque[tuple[Reply, int, list[Act]]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
+
+    @property
+    def is_kept(self) -> bool:
+        """True where all that is decided is kept, so that its state may be seen."""
+        return self.kept == self.state.events
+
+    # -- recording -----------------------------------------------------------------------------------------
+
+    def record(self, draft: Draft) -> TaskEvent:
+        """Record an event that was decided upon."""
+        return self.emit(draft.unit, draft.made, *draft.fields, **draft.more)
+
+    def record_all(self, drafts: Iterable[Draft]) -> None:
+        """Record one after the other; each is decided when those before it are recorded."""
+        for each in drafts:
+            self.record(each)
+
+    def emit(self, unit: Unit, made: type[TaskEvent], *fields: Any, **more: Any) -> TaskEvent:
+        """Record that something has happened just now, and do what follows from it.
+
+        Args:
+            unit: the unit that it is about.
+            made: the kind of event.
+            fields: all fields but those that are filled in here.
+            more: the same by name.
+        """
+        state, engine = self.state, self.engine
+        now = engine.time()
+        head: tuple[Any, ...]
+        if issubclass(made, SubtaskEvent):
+            head = (unit.scope, self.id, now, unit.subject)
+            more["role"] = unit.role
+            if issubclass(made, AttemptEvent):
+                at = _KINDS_AT.get(made)
+                why = fields[at] if at is not None else more.get("kind")
+                more["queued_s"], more["ran_s"] = unit.times(engine.heard_last(self) if why == LOST else now)
+        elif issubclass(made, CourseEvent):
+            head = (unit.course.scope if unit.course is not None else unit.scope, self.id, now)
+            more["subtask"] = unit.path
+        else:
+            head = (state.path, self.id, now)
+        more["seq"] = state.events + 1
+        if state.has_metadata:
+            more["metadata"] = state.metadata_of(unit.subject)
+        event = checked(made(*head, *fields, **more))
+        state.apply(event)
+        self._batch.append(event)
+        self.act(engine.publish, event)
+        engine.follow(self, unit, event)
+        engine.dirty[self.id] = self
+        return event
+
+    def act(self, function: Callable[..., object], *args: Any) -> None:
+        """Do something that others see, once everything is kept that is recorded by the end of this turn."""
+        self._acts.append((function, args))
+        self.engine.dirty[self.id] = self
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Hand the batch of this turn to the store, and do what follows once it is kept."""
+        service = self.engine.service
+        batch, self._batch = self._batch, []
+        acts, self._acts = self._acts, []
+        for event in batch:
+            service.store.append(self.id, event)
+        if not acts:
+            return
+        kept = service.flush(self.id)
+        if kept is None and not self._line:
+            self._do(self.state.events, acts)
+            return
+        if kept is None or kept.done:
+            kept = kept or self._line[-1][0]
+        self._line.append((kept, self.state.events, acts))
+        kept.when_done(partial(self.engine.loop_call, self._do_kept))
+
+    def _do_kept(self) -> None:
+        """On the loop: do what follows from all batches that are kept by now, in order."""
+        while self._line and self._line[0][0].done and not self.engine.system.is_down:
+            kept, number, acts = self._line.popleft()
+            if kept.succeeded:  # else it never will be kept, so nothing may follow from it
+                self._do(number, acts)
+        self.engine.turn_over()
+
+    def _do(self, number: int, acts: list[Act]) -> None:
+        self.kept = number
+        for function, args in acts:
+            try:
+                function(*args)
+            except Exception as error:  # noqa: BLE001 - a bug of ours; the others must be done all the same
+                self.engine.system.reports.internal_error(error)
+
+    def drop_batch(self) -> None:
+        """Forget what was decided in this turn and not yet handed to the store: the decision has broken down."""
+        self._batch, self._acts = [], []

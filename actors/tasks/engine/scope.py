@@ -1,0 +1,157 @@
+"""``Scope``: a supervisor with ``tasks=``, as the engine sees it: its settings, its workers, its slots.
+
+The outermost one is that of the engine itself; a nested one is a team. A scope outlives the incarnations of its
+supervisor and of the engine. It is the owner of the attempts that its workers have: what their code asks for comes
+here, from any thread, and goes on to the engine as a fact. All else is touched by the engine only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.tasks.engine import asks
+from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
+
+if TYPE_CHECKING:
+    from actors.messaging.reply import Reply
+    from actors.tasks.engine.service import EnginePort, TaskService
+    from actors.tasks.engine.stream_relay import StreamRelay
+    from actors.tasks.engine.task_waits import WaitTable
+    from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.attempt_owner import AskedWork
+    from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.detached_call import DetachedCall
+    from actors.tasks.model.executable import ExecutableInfo, ToolInfo
+    from actors.tasks.planning.settings import Tasks
+    from actors.tasks.scheduling.ready_queue import LaneKey
+
+
+class Scope:
+    """One supervisor with ``tasks=``."""
+
+    def __init__(self, service: TaskService, path: str, settings: Tasks, port: EnginePort, above: Scope | None) -> None:
+        self.service, self.system, self.port = service, service.system, port
+        self.path, self.settings, self.above = path, settings, above
+        self.workers = WorkerRegistry()
+        self.is_open = above is None
+        """False while the supervisor of a team is down, or is being stopped: nothing is given to its workers."""
+        self.running = 0
+        """Attempts of its workers that hold a slot."""
+        self.steps = 0
+        """Calls of its planner, reviewer and synthesizer, and undos, that hold a slot."""
+        self.lanes: set[LaneKey] = set()
+        """Lanes that wait until a slot is free."""
+        self.count_tokens: Callable[[str], int] | None = settings.count_tokens
+        self.step_timeout_s = settings.step_timeout_s
+        self.context_tokens = settings.context_tokens
+
+    def __repr__(self) -> str:
+        return f"<Scope {self.path}>"
+
+    def begins_anew(self) -> None:
+        """Forget what an earlier engine has counted: the next one takes up what still goes on."""
+        self.running = self.steps = 0
+        self.lanes.clear()
+        for entry in self.workers:
+            entry.holds_nothing()
+
+    # -- of its attempts -----------------------------------------------------------------------------------
+
+    @property
+    def streams(self) -> StreamRelay:
+        """Teller of what its attempts stream, and of their progress."""
+        return self.service.streams
+
+    @property
+    def waits(self) -> WaitTable:
+        """Requests that wait for its attempts."""
+        return self.service.waits
+
+    @property
+    def detached_calls(self) -> set[DetachedCall]:
+        """Calls of user code that belongs to no worker."""
+        return self.service.detached_calls
+
+    def time(self) -> float:
+        """Seconds since 1970, by the tree's clock."""
+        return self.service.epoch + self.system.now()
+
+    def may_start(self) -> bool:
+        """True if something may be started now."""
+        return self.service.lease is None or self.service.lease.holds()
+
+    def token(self) -> int:
+        """Fencing token that effects outside should carry."""
+        return self.service.token
+
+    def latest_number(self, task: str) -> int:
+        """Number of the last event of a task."""
+        run = self.port.runs.get(task)
+        return run.state.events if run is not None else 0
+
+    def post(self, attempt: Attempt) -> bool:
+        """An attempt has ended."""
+        return self.port.tell(attempt)
+
+    def tell_usage(self, attempt: Attempt) -> None:
+        """An attempt has used up something."""
+        self.port.post(lambda engine: engine.attempts.reported(attempt))
+
+    def tell_overdue(self, attempt: Attempt) -> None:
+        """Code beside the work of an attempt takes too long."""
+        self.port.post(lambda engine: engine.attempts.reported(attempt))
+
+    def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+        return asks.keep_step(self, attempt, step, value)
+
+    def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
+        """Carry out ``context.ask``."""
+        return asks.ask(self, attempt, asked, limit)
+
+    def tools(self, attempt: Attempt, of: str) -> tuple[ToolInfo, ...]:
+        """Return the tools of a worker that has several.
+
+        Raises:
+            NoCapableWorkerError: there is no such worker.
+        """
+        _, found = asks.who_can(self, of, attempt)
+        return found[0].executable.tools or ()
+
+    # -- its workers ---------------------------------------------------------------------------------------
+
+    @property
+    def team(self) -> RegistryEntry | None:
+        """The team that it is, among the workers above; None: it is the engine's own."""
+        return None if self.above is None else self.above.workers.get(self.path.rpartition("/")[2])
+
+    @property
+    def is_up(self) -> bool:
+        """True where its workers can be given something."""
+        team = self.team
+        return self.is_open and (team is None or team.is_up)
+
+    def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
+        """Addresses of the members of a chain that are listed now."""
+        found = tuple(map(self.system.boxes.get, chain))
+        return tuple(box for box in found if box is not None) if None in found else found
+
+    def rows(self) -> list[ExecutableInfo]:
+        """The registry, as the engine knows it."""
+        now, entries = self.time(), list(self.workers.entries.values())
+        return [entry.info(now, is_only=len(entries) == 1) for entry in entries]
+
+    def registry(self) -> list[ExecutableInfo]:
+        """Registry as seen from outside, also with changes that the engine has yet to hear of."""
+        supervisor = self.system.supervisors.get(self.path)
+        if supervisor is None:
+            return self.rows()
+        listed, now = WorkerRegistry(), self.time()
+        for child in list(supervisor.table.children.values()):
+            listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox, child.registration))
+        for entry in listed:
+            known = self.workers.get(entry.id)
+            if known is not None and known.spec is entry.spec:
+                entry.attempts, entry.breaker = known.attempts, known.breaker
+        return [entry.info(now) for entry in listed]

@@ -1,0 +1,289 @@
+"""``Course``: what a task, or a team's part of one, goes through: plan, run, review, combine, and how it ends.
+
+It belongs to a composite unit, and has the units that are done for that: the subtasks of the plan, what these have
+asked others of the same supervisor for, and the calls of its planner, reviewer and synthesizer. Plain data, and the
+changes that events make to a course as a whole (``actors.tasks.journal.fold`` says which). This module must never
+import threads, a clock or Pykka.
+
+Every event costs the same in a plan of ten and of ten thousand subtasks: dependants are counted down, not searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from actors.tasks.journal.unit import Unit, with_dependants
+from actors.tasks.model import task_events
+from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask, SubtaskStatus
+
+_HAVE_RESULT = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
+_GONE = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
+
+
+@dataclass(slots=True)
+class Review:
+    """Results of one course that have not passed."""
+
+    each: bool = False
+    """A result is reviewed before anything that depends on it starts."""
+    waiting: dict[str, None] = field(default_factory=dict)
+    """Subtasks whose results are to be reviewed before anything that depends on them starts."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Subtasks that have not passed for good, and of which is yet to be decided, each with the checks of its review in
+    a line; an empty id stands for all."""
+
+    @property
+    def checks(self) -> str:
+        """Checks of those that have not passed, in a line."""
+        return "; ".join(dict.fromkeys(text for text in self.rejected.values() if text))
+
+    def forget(self, subtask: str) -> None:
+        """Forget a subtask whose result is void."""
+        self.waiting.pop(subtask, None)
+        self.rejected.pop(subtask, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rework:
+    """Subtasks that are void: what they did is undone first."""
+
+    kind: Literal["revision", "replan"]
+    rerun: dict[str, str]
+    """Subtasks that a revision has sent back, with their feedback."""
+
+
+@dataclass(slots=True)
+class Step:
+    """Calls of the planner, the reviewer or the synthesizer of a course, beside what a unit knows of its attempts."""
+
+    failed: str = ""
+    """Error with which it has failed for good, as long as nothing has followed from that."""
+    feedback: str = ""
+    """What was wrong with its last answer, or what a person says."""
+    refused: int = 0
+    """Answers that were handed back, one after the other."""
+    vouched: bool = False
+    """A person vouches for the results: should the reviewer fail once more, they are taken as they are."""
+    answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
+    """Answer to the last question about it, or its expiry, as long as nothing has followed from it."""
+    asked: tuple[str, ...] = ()
+    """Subtasks that it was about."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Course:
+    """Where the course of one composite unit stands."""
+
+    unit: Unit
+    """The task, or the subtask that a team has."""
+    scope: str
+    """Path of the supervisor whose workers do it."""
+    phase: Literal["planning", "running", "replanning"] = "planning"
+    plan: Plan | None = None
+    warnings: tuple[str, ...] = ()
+    refusal: task_events.PlanRefused | None = None
+    refusals: int = 0  # plans that were refused
+    replans: int = 0  # further plans
+    planned_at: float = 0.0
+    units: dict[str, Unit] = field(default_factory=dict)
+    """Subtasks of the plan by their ids; what was asked for as ``research/@1``."""
+    calls: dict[str, Unit] = field(default_factory=dict)
+    """Planner, reviewer and synthesizer, by role, as far as they were called."""
+    steps: dict[str, Step] = field(default_factory=dict)
+    open: int = 0  # units that are not done
+    ready: list[Unit] = field(default_factory=list)
+    """Units whose last dependency is done since somebody looked; emptied by who looks."""
+    barred: list[Unit] = field(default_factory=list)
+    """Likewise: they are to run, and need one that has failed."""
+    review: Review = field(default_factory=Review)
+    reviewed: bool = False
+    """The results that there are now have passed, or are taken as they are."""
+    iterations: int = 0  # reviews
+    rework: Rework | None = None  # subtasks that are void, and are undone before they run again
+    output: Any = None
+    combined: bool = False
+    uncombined: bool = False  # taken as they are, because they could not be
+    best_effort: bool = False
+    notes: list[str] = field(default_factory=list)  # what went wrong beside the subtasks
+    ending: task_events.TaskEnding | None = None
+    """Why it cannot succeed any more."""
+    undoing: Unit | None = None  # whose undo is under way
+    undoable: tuple[object, list[Any]] | None = None
+    """What is to be undone, the last begun last, and what that was found for. No part of the state: it follows."""
+
+    def __repr__(self) -> str:
+        return f"<Course of {self.unit.path!r} {self.phase}, {self.open} open>"
+
+    def path_of(self, id_: str) -> str:
+        """Path of a unit of this course in the task."""
+        return f"{self.unit.path}/{id_}" if self.unit.path else id_
+
+    def call(self, role: str) -> Unit:
+        """Return the unit of a planner, a reviewer or a synthesizer."""
+        unit = self.calls.get(role)
+        if unit is None:
+            spec = Subtask(id=role, instruction=self.unit.spec.instruction)
+            unit = self.calls[role] = Unit(self.path_of(f"@{role}"), role, self.unit, spec, self.scope)  # type: ignore[arg-type]
+        return unit
+
+    def step(self, role: str) -> Step:
+        """Return what is known of the calls of a role, beside its unit."""
+        return self.steps.setdefault(role, Step())
+
+    def planned(self) -> Iterator[Unit]:
+        """Yield the subtasks of the plan."""
+        return (unit for unit in list(self.units.values()) if unit.asker is None)
+
+    def results(self) -> dict[str, Any]:
+        """The results there are, of the subtasks of the plan, also of those that were undone."""
+        return {unit.id: unit.value for unit in self.planned() if unit.status in _HAVE_RESULT}
+
+    def best_efforts(self) -> list[Unit]:
+        """Subtasks of the plan whose result is a best effort of a team: nobody there was content with it."""
+        return [unit for unit in self.planned() if unit.best_effort and unit.status is SUCCEEDED]
+
+    def missing(self) -> list[Unit]:
+        """Required subtasks of the present plan that have ended without a result."""
+        return [
+            unit
+            for unit in self.planned()
+            if unit.status is not SUCCEEDED and unit.spec.required and not unit.dropped and unit.is_done
+        ]
+
+    # -- plans ---------------------------------------------------------------------------------------------
+
+    def begins(self, plan: Plan, at: float) -> None:
+        """Begin with the first plan."""
+        self.planned_at = at
+        units = self.units
+        for spec in plan.subtasks:
+            units[spec.id] = Unit(self.path_of(spec.id), "work", self.unit, spec, self.scope)
+        self.count()
+
+    def goes_on_with(self, plan: Plan, kept: Iterable[str]) -> None:
+        """Go on with another plan: what is done is kept; what it names anew runs, what it does not name is left out.
+
+        A subtask that the new plan has in the same words is the same epoch, under its old key, unless it was undone.
+        One of the same id in other words is another piece of work: no feedback, answer or result of the former one is
+        about it.
+        """
+        done = frozenset(kept)
+        specs = {spec.id: spec for spec in plan.subtasks}
+        for unit in self.planned():
+            if unit.id not in specs:
+                unit.dropped, unit.dependants = True, ()
+        for id_, spec in specs.items():
+            known = self.units.get(id_)
+            if known is None:
+                self.units[id_] = Unit(self.path_of(id_), "work", self.unit, spec, self.scope)
+            elif id_ not in done and spec == known.spec:
+                known.begins_anew()
+                known.dropped = False
+            elif id_ not in done:
+                known.becomes(spec)
+        self.count()
+
+    def count(self) -> None:
+        """Find anew what waits for what."""
+        planned = [unit for unit in self.planned() if not unit.dropped]
+        dependants: dict[str, list[Unit]] = {unit.id: [] for unit in planned}
+        for unit in planned:
+            for needed in unit.spec.depends_on:
+                if needed in dependants:
+                    dependants[needed].append(unit)
+            unit.missing = sum(not self.is_settled(self.units[needed]) for needed in unit.spec.depends_on)
+        for unit in planned:
+            unit.dependants = dependants[unit.id]
+        self.open = sum(not unit.is_done for unit in self.units.values())
+        waiting = [unit for unit in planned if unit.status is PENDING] if self.plan is not None else []
+        self.ready = [unit for unit in waiting if not unit.missing]
+        self.barred = [unit for unit in waiting if self.barring(unit) is not None]
+
+    def is_settled(self, unit: Unit) -> bool:
+        """True where what depends on this unit need not wait for it."""
+        if unit.status is SUCCEEDED:
+            return unit.id not in self.review.waiting and unit.id not in self.review.rejected
+        return unit.is_done and not unit.spec.required
+
+    def passes(self, unit: Unit) -> None:
+        """A dependency is settled: what waited for nothing else is ready."""
+        for dependant in unit.dependants:
+            dependant.missing -= 1
+            if not dependant.missing and dependant.status is PENDING:
+                self.ready.append(dependant)
+
+    def barring(self, unit: Unit) -> Unit | None:
+        """Return the subtask that this one needs, and that has ended without a result; None: there is none."""
+        needed = (self.units[id_] for id_ in unit.spec.depends_on)
+        return next((each for each in needed if each.spec.required and each.status in _GONE), None)
+
+    # -- again ---------------------------------------------------------------------------------------------
+
+    def send_back(self, rerun: dict[str, str]) -> None:
+        """Run these again with their feedback, and then all that had used their results."""
+        again = {unit.id: unit for unit in with_dependants(self.units[id_] for id_ in rerun)}
+        for id_ in self._still_skipped(again):
+            del again[id_]
+        for unit in again.values():
+            self.review.forget(unit.id)
+            if unit.is_done:
+                self.open += 1
+                unit.is_sent_back(rerun.get(unit.id, ""))
+        for unit in again.values():
+            unit.missing = sum(not self.is_settled(self.units[needed]) for needed in unit.spec.depends_on)
+        self.ready += [unit for unit in again.values() if not unit.missing]
+        self.barred += [unit for unit in again.values() if self.barring(unit) is not None]
+
+    def is_sent_back(self) -> None:
+        """Begin anew with another plan: the result of the team was sent back, or that of what it needs."""
+        self.plan, self.phase = None, "planning"
+        for unit in list(self.units.values()):
+            if unit.asker is None and not unit.dropped:
+                unit.is_retried()
+                if unit.course is not None:
+                    unit.course.is_sent_back()
+
+    def _still_skipped(self, again: dict[str, Unit]) -> set[str]:
+        """Find those that need something else, too, which has failed: they would wait for it for ever."""
+        found: set[str] = set()
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            for unit in again.values():
+                needed = [self.units[id_] for id_ in unit.spec.depends_on if id_ not in again or id_ in found]
+                if unit.status is SubtaskStatus.SKIPPED and any(
+                    each.spec.required and each.status in _GONE for each in needed
+                ):
+                    found.add(unit.id)
+        return found
+
+    def reopen(self, *, retried: bool = False) -> None:
+        """Go on after an end: another attempt of the team begins, or somebody has the failed task tried again.
+
+        What is done stays done. All else begins anew; of a team that is tried again not what a person has refused, or
+        what is in doubt.
+        """
+        self.ending = self.refusal = self.output = self.rework = None
+        self.reviewed = self.combined = self.uncombined = self.best_effort = False
+        self.refusals = self.iterations = self.replans = 0
+        self.notes, self.steps = [], {}
+        if self.review.each:
+            self.review.waiting |= {id_: None for id_ in self.review.rejected if id_}
+        self.review.rejected = {}
+        self.phase = "planning" if self.plan is None else "running"
+        for call in self.calls.values():
+            call.is_retried()
+        for unit in list(self.units.values()):
+            unit.counted, unit.reviews = None, 0
+            for effect in unit.effects or ():
+                effect.stands = False
+            if unit.asker is not None or unit.dropped or (unit.status is SUCCEEDED and not unit.was_undone):
+                continue
+            self.review.forget(unit.id)
+            if retried:
+                unit.is_retried()
+            elif not unit.stays_ended:
+                unit.begins_anew()
+        self.count()

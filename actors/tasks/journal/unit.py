@@ -1,0 +1,383 @@
+"""``Unit``: one unit of work of a task, as the journal says where it stands.
+
+A task is a tree of units. The root is the task itself. A unit of the role ``work`` is a subtask; one that a team has
+is composite: it has a ``Course`` with units of its own, as the root has. A call of a planner, a reviewer or a
+synthesizer is a unit of its course; an undo is a unit of what it undoes. They differ in what is called, and in little
+else: there is one ladder, one kind of question, one kind of attempt.
+
+Plain data, and the changes that an event makes to one unit (``actors.tasks.journal.fold`` says which). This module must
+never import threads, a clock or Pykka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.tasks.journal.effect import Effect
+from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
+from actors.tasks.journal.questions import Escalation, KeptState
+from actors.tasks.model.ladder_position import LadderPosition
+from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.policy import Answer, answer_of
+from actors.tasks.model.task import (
+    NO_USAGE,
+    PENDING,
+    RUNNING,
+    Subtask,
+    SubtaskStatus,
+    Usage,
+    usage_of,
+)
+
+if TYPE_CHECKING:
+    from actors.tasks.journal.course import Course
+    from actors.tasks.model.event_base import Role
+    from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted, SubtaskStepped
+
+FRESH: Final = LadderPosition()
+LOST: Final = "lost"
+"""Why an attempt is queued again whose process ended with it."""
+STAGES: Final = ("plan", "review", "combine")
+"""Roles of the calls of a course."""
+DONE: Final = frozenset(
+    {
+        SubtaskStatus.SUCCEEDED,
+        SubtaskStatus.FAILED,
+        SubtaskStatus.CANCELLED,
+        SubtaskStatus.SKIPPED,
+        SubtaskStatus.COMPENSATED,
+    }
+)
+_FOR_GOOD: Final = frozenset({FailureKind.DENIED.value, FailureKind.IN_DOUBT.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What was said about a unit so far: by reviewers, and by people."""
+
+    number: int = 0
+    """How often it was sent back, or what it needs was."""
+    feedback: str = ""
+    earlier: tuple[str, ...] = ()
+    """Feedbacks before that, the oldest first."""
+    answers: tuple[EscalationAnswered, ...] = ()
+    """Answers to all questions about it, the oldest first."""
+    approved: tuple[tuple[str | None, str], ...] = ()
+    """Questions that a person has approved since it was begun, or sent back: the worker that asked, and the text."""
+
+    def heard(self, feedback: str) -> Remarks:
+        """Return it with another feedback, or with none."""
+        earlier = (*self.earlier, self.feedback) if self.feedback else self.earlier
+        return replace(self, feedback=feedback, earlier=earlier)
+
+    def sent_back(self, feedback: str) -> Remarks:
+        """Return it after a review: the result is to be another one, so nothing that was approved holds for it."""
+        return replace(self.heard(feedback), number=self.number + 1, approved=())
+
+    def told(self, answer: EscalationAnswered, asked: tuple[str | None, str] | None) -> Remarks:
+        """Return it with an answer; ``asked`` is the question that the worker had raised, where it did."""
+        told = self.heard(str(answer.value)) if answer.answer == "respond" else self
+        approved = (*self.approved, asked) if asked is not None and answer.answer == "approve" else self.approved
+        return replace(told, answers=(*self.answers, answer), approved=approved)
+
+
+NO_REMARKS: Final = Remarks()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Unit:
+    """Where one unit stands."""
+
+    path: str
+    """In its task; of the task itself empty. ``research``, ``team/research``, ``research/@1`` (it asked for it)."""
+    role: Role
+    above: Unit | None
+    """The unit whose course it is in, or that it undoes."""
+    spec: Subtask
+    scope: str
+    """Path of the supervisor whose workers do it."""
+    status: SubtaskStatus = PENDING
+    missing: int = 0  # dependencies that it still waits for
+    dependants: Sequence[Unit] = ()
+    attempt: int = 0
+    """Number of the last attempt."""
+    made: int = 0  # attempts that count
+    epoch: int = 1
+    seq: int = 0  # which start of the whole task its last one was
+    worker: str | None = None
+    first: str | None = None  # whose ladder it climbs: who had it first since it stood at the foot
+    value: Any = None
+    error: str = ""
+    """Why it failed, was skipped or cancelled; or of the last attempt."""
+    kind: str = ""
+    summary: str = ""
+    importance: float | None = None
+    passed: bool = False  # a review has let its present result pass
+    standing: LadderPosition = FRESH
+    due: float | None = None
+    """When the next attempt may start; of a team that runs, when its time is up."""
+    question: Escalation | None = None
+    answered: EscalationAnswered | EscalationExpired | None = None
+    """Answer to the last question, or its expiry, as long as nothing has followed from it."""
+    remarks: Remarks = NO_REMARKS
+    kept: KeptState | None = None
+    """State that its last question was asked with, until it has a result."""
+    steps: KeptSteps | None = None
+    effects: list[Effect] | None = None
+    undo: Unit | None = None
+    undoes: Effect | None = None  # of an undo
+    course: Course | None = None  # of the task, and of what a team has had
+    best_effort: bool = False  # of its team
+    dropped: bool = False  # another plan does without it
+    preemptions: int = 0
+    losses: int = 0  # processes that have ended one after the other with an attempt at it
+    reviews: int = 0  # of its results
+    counted: tuple[str, float] | None = None
+    """The last failure that was one for a breaker: whose, and when."""
+    queued_at: float = 0.0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    queued_s: float = 0.0
+    running_s: float = 0.0
+    usage: Usage = NO_USAGE
+    before: tuple[Usage, float] = (NO_USAGE, 0.0)  # usage and running_s of other work of this id
+    in_epoch: Usage = NO_USAGE  # part of the usage that the present epoch has used up
+    asker: Unit | None = None
+    """The unit that asked for it; None: it is in the plan."""
+    ask: int = 0  # number of that ask in the attempt of the asker
+    asked_in: int = 0  # attempt of the asker
+    asked_for: int = 1  # epoch of the asker
+    asked: list[Unit] | None = None
+    """Units that it has asked for."""
+    asks: int = 0
+    """How many it has asked for so far: names the next one."""
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it, where it was asked for."""
+    lineage: tuple[str, ...] = ()
+    over: tuple[Unit, ...] = ()
+    """The unit above, the one above that, and so on, up to the task."""
+
+    def __post_init__(self) -> None:
+        if self.above is not None:
+            self.over = (self.above, *self.above.over)
+
+    def __repr__(self) -> str:
+        return f"<Unit {self.role} {self.path!r} {self.status}>"
+
+    # -- where it is ---------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Id of its subtask in the plan; of what was asked for ``research/@1``."""
+        return self.spec.id if self.asker is None else "/".join(self.path.rsplit("/", 2)[-2:])
+
+    @property
+    def subject(self) -> str:
+        """Path that events about it have: of an undo that of what it undoes, of a step of a course that of the team."""
+        return self.above.path if self.role != "work" and self.above is not None else self.path
+
+    @property
+    def is_done(self) -> bool:
+        """True where nothing more happens to it, as long as it is not revised or undone."""
+        return self.status in DONE
+
+    @property
+    def is_composite(self) -> bool:
+        """True where a team has it, or had it last: it has units of its own. So has the task."""
+        effect = self.last_effect
+        return self.course is not None and (effect is None or effect.is_team)
+
+    def upwards(self) -> tuple[Unit, ...]:
+        """Return it, and the units above, up to the task."""
+        return (self, *self.over)
+
+    def below(self) -> Iterator[Unit]:
+        """Yield all subtasks below it, in all teams."""
+        for unit in list(self.course.units.values()) if self.course is not None else ():
+            yield unit
+            if unit.course is not None:
+                yield from unit.below()
+
+    @property
+    def is_ending(self) -> bool:
+        """True where a task or a team that it belongs to cannot succeed any more."""
+        for each in self.upwards():  # noqa: SIM110 - looked at for every event: a generator costs twice as much
+            if each.course is not None and each.course.ending is not None:
+                return True
+        return False
+
+    # -- attempts ------------------------------------------------------------------------------------------
+
+    def begins(self, event: SubtaskStarted, seq: int) -> None:
+        """An attempt is about to be given to a worker."""
+        self.status = RUNNING
+        self.queued_s += max(0.0, event.at - self.queued_at) if self.queued_at else 0.0
+        self.started_at = event.at
+        self.worker, self.attempt, self.seq = event.worker, event.attempt, seq
+        self.due = event.due
+        if self.first is None or self.first in self.standing.rejected:
+            self.first = event.worker
+        if self.steps is not None:
+            self.steps.begins(self.holder)
+        if self.role != "work":
+            return
+        effects = self.effects
+        if effects is None:
+            effects = self.effects = []
+        effect = self.effect_of(event.worker, event.act) or Effect(event.worker, event.act, seq)
+        if not effects or effects[-1] is not effect:  # the last one is always the one that runs
+            effects[:] = [*[each for each in effects if each is not effect], effect]
+        effect.open, effect.undoable, effect.is_team, effect.seq = True, event.undoable, event.is_team, seq
+
+    def effect_of(self, worker: str, epoch: int) -> Effect | None:
+        """Return the effect of a worker in an epoch; None: there is none."""
+        return next((each for each in self.effects or () if each.worker == worker and each.epoch == epoch), None)
+
+    @property
+    def last_effect(self) -> Effect | None:
+        """Effect of its present attempt, or of the last one."""
+        return self.effects[-1] if self.effects else None
+
+    def times(self, ended_at: float) -> tuple[float, float]:
+        """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
+        if self.status is not RUNNING:
+            return 0.0, 0.0
+        return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
+
+    @property
+    def holder(self) -> Holder:
+        """Attempt that it has now, or had last, for what is kept of it."""
+        return self.worker, self.epoch, self.attempt
+
+    def has_stepped(self, event: SubtaskStepped) -> None:
+        """A step of its attempt is done."""
+        if self.steps is None:
+            self.steps = KeptSteps(self.holder)
+        key = step_key(event.step, event.number)
+        self.steps.by_key[key] = KeptStep(event.fingerprint, event.value, event.is_of_subtask)
+        self.losses = 0
+
+    @property
+    def home(self) -> str | None:
+        """Worker that goes on where others would begin anew: it has asked with a state, or has steps done."""
+        if self.kept is not None:
+            return self.kept.worker
+        return self.steps.home if self.steps is not None else None
+
+    def spends(self, usage: Usage) -> None:
+        """Something was used up for it."""
+        self.usage += usage
+        self.in_epoch += usage
+
+    @property
+    def total_usage(self) -> Usage:
+        """Usage of all attempts at this work together. What an executor tells itself of its seconds counts."""
+        used, (before, before_s) = self.usage, self.before
+        if before is not NO_USAGE:
+            used = usage_of(used.tokens - before.tokens, used.cost - before.cost, used.seconds - before.seconds)
+        return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
+
+    # -- begun anew ----------------------------------------------------------------------------------------
+
+    def next_epoch(self) -> None:
+        """What follows is to have its effect once more: it has another idempotency key."""
+        self.epoch += 1
+        self.in_epoch = NO_USAGE
+
+    def _to_the_foot(self) -> None:
+        self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
+
+    def is_sent_back(self, feedback: str) -> None:
+        """Begin a new epoch: it was sent back, or needs what was, whatever it did before."""
+        self._to_the_foot()
+        self.next_epoch()
+        self.made = 0
+        self.kept = None
+        self.remarks = self.remarks.sent_back(feedback)
+        if self.course is not None:
+            self.course.is_sent_back()
+
+    def begins_anew(self) -> None:
+        """Begin anew after an end: the same epoch, unless that was undone, or is being undone."""
+        if self.was_undone or self.undo is not None:
+            self.next_epoch()
+            self.kept = None
+        self._to_the_foot()
+        self.error = self.kind = ""
+
+    def is_retried(self) -> None:
+        """Begin a new epoch because somebody has the failed task tried again: nothing of the failure is left."""
+        self._to_the_foot()
+        self.next_epoch()
+        self.made = self.losses = self.preemptions = 0
+        self.kept = self.counted = None
+        self.error = self.kind = ""
+        self.before = self.usage, self.running_s
+
+    def becomes(self, spec: Subtask) -> None:
+        """Begin as another piece of work of the same id: nothing of the former one counts, but what it has used."""
+        fresh = Unit(self.path, self.role, self.above, spec, self.scope)
+        fresh.epoch = self.epoch + bool(self.effects)
+        fresh.queued_s, fresh.running_s, fresh.usage = self.queued_s, self.running_s, self.usage
+        fresh.before = self.usage, self.running_s
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
+
+    @property
+    def was_undone(self) -> bool:
+        """True where all that it did under its present key is undone; of a team, where a member's work is."""
+        effects = [each for each in self.effects or () if each.epoch == self.epoch]
+        return any(each.undone for each in effects) and not any(each.stands for each in effects)
+
+    @property
+    def stays_ended(self) -> bool:
+        """True for what nobody does again: a person said no to it, or it may have been done and was not undone."""
+        return self.status is SubtaskStatus.FAILED and self.kind in _FOR_GOOD and not self.was_undone
+
+    # -- people --------------------------------------------------------------------------------------------
+
+    def is_told(self, answer: EscalationAnswered) -> None:
+        """A person has answered the question about it."""
+        has_asked = self.kind == FailureKind.ESCALATED
+        self.remarks = self.remarks.told(answer, (self.worker, self.error) if has_asked else None)
+
+    def state_for(self, worker: str | None) -> Any:
+        """Return the state that this worker gets back; None: there is none for it."""
+        kept = self.kept
+        return kept.value if kept is not None and kept.worker == worker else None
+
+    @property
+    def answer_to_state(self) -> Answer | None:
+        """Return the answer to the question that the kept state came with; None: it has none."""
+        kept = self.kept
+        found = (each for each in self.remarks.answers if kept is not None and each.escalation == kept.question)
+        return next((answer_of(each.answer, each.value) for each in found), None)
+
+    @property
+    def is_new(self) -> bool:
+        """True where it has had no result, was never sent back, and keeps no state of a question."""
+        return self.remarks is NO_REMARKS and self.value is None and self.kept is None
+
+    # -- asks ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_begun(self) -> bool:
+        """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
+        return self.last_effect is not None and self.last_effect.open
+
+
+def with_dependants(units: Iterable[Unit]) -> list[Unit]:
+    """Return these and everything that depends on them, directly or not, each once."""
+    found: dict[str, Unit] = {}
+    left = list(units)
+    while left:
+        unit = left.pop()
+        if unit.path not in found:
+            found[unit.path] = unit
+            left += unit.dependants
+    return list(found.values())
+
+
+__all__ = ["DONE", "FRESH", "LOST", "NO_REMARKS", "STAGES", "Remarks", "Unit", "with_dependants"]
