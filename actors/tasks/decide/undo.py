@@ -83,8 +83,8 @@ def all_undone(state: TaskState, course: Course) -> Draft:
     return ends.fails(course, "undo", f"it cannot be done again, because what was done could not be undone: {names}")
 
 
-def undone(unit: Unit, *, nothing: bool = False) -> Draft:
+def undone(unit: Unit) -> Draft:
     """Record that an undo has succeeded; ``unit`` is the undo."""
     effect, above = unit.undoes, unit.above
     assert effect is not None and above is not None  # noqa: S101, PT018 - an undo has both
-    return draft(above, task_events.Compensated, effect.worker, effect.epoch, nothing=nothing)
+    return draft(above, task_events.Compensated, effect.worker, effect.epoch)

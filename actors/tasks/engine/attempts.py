@@ -156,7 +156,7 @@ class Attempts:
             return False
         if unit.course is not None and any(row.path.startswith(f"{unit.path}/") for row in self._rows_of(run)):
             return False  # what a team had begun of it has yet to end: see ``hear``
-        if unit.losses >= max(1, engine.facts(engine.scope_of(unit)).settings.max_losses - 1) and self._suspect:
+        if self._suspect is not None and _is_suspect(unit, engine.scope_of(unit)):
             self._suspects.append((run, unit))
             return False
         return True
@@ -214,7 +214,7 @@ class Attempts:
             attempt.goes_to(box)
         row = self._hold(Row(attempt, scope, entry, unit.path, rank))
         self._engine.asks.refuse_joined(attempt)
-        if unit.losses >= max(1, scope.settings.max_losses - 1):
+        if _is_suspect(unit, scope):
             self._suspect = attempt.key
         self.breakers.begin(row, entry, started.at)
         run.act(self._give, attempt)
@@ -307,6 +307,7 @@ class Attempts:
             self.breakers.ended(row, unit, outcome, is_left=True)
             used = attempt.take_used()
             more = {"usage": used, "summary": outcome.summary, "importance": outcome.importance}
+            more["tokens"] = attempt.code_outcome.tokens
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
         began = attempt.started is not None
@@ -517,7 +518,7 @@ class Attempts:
         engine.asks.waits(attempt)
         if not _goes_on_above(unit):
             engine.limits.end(attempt, "cancel")
-        if unit.losses >= max(1, scope.settings.max_losses - 1):
+        if _is_suspect(unit, scope):
             self._suspect = attempt.key
         if entry is not None:
             entry.reassign(attempt.key, attempt.target, was_refused=attempt.was_refused)  # type: ignore[arg-type]
@@ -602,6 +603,11 @@ class Attempts:
         unit = run.state.units.get(row.path) if run is not None else None
         may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done and row.has_slot
         return may and unit is not None and unit.preemptions < row.scope.settings.max_preemptions
+
+
+def _is_suspect(unit: Unit, scope: Scope | None) -> bool:
+    """Return True for what has perhaps ended process after process, and is on its last chance."""
+    return scope is not None and unit.losses >= max(1, scope.settings.max_losses - 1)
 
 
 def _goes_on_above(unit: Unit) -> bool:

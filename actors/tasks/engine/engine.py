@@ -295,7 +295,7 @@ class Engine(ManagedActor):
                 run.record(following)
                 touched[path] = None
             elif isinstance(following, Wait):
-                self.at(following.due, partial(_look_again, run.id, path))
+                self.at(following.due, partial(Engine.look_at, task=run.id, path=path))
             elif following is Do.UNDO:
                 self.roles.undo(run, course)
             elif following is not None:
@@ -584,6 +584,13 @@ class Engine(ManagedActor):
         """Have something decided at a time, in seconds since 1970."""
         return self.system.timers.call_at(due - self.service.epoch, lambda: self.port.post(fact))
 
+    def look_at(self, task: str, path: str) -> None:
+        """Have the course of a unit be looked at again, where its task still goes on."""
+        run = self.runs.get(task)
+        if run is not None and path in run.state.units:
+            run.state.touched[path] = None
+            self.dirty[task] = run
+
     @property
     def is_ending(self) -> bool:
         """True once all beside it, or the tree, is being stopped: helpers may be down."""
@@ -596,13 +603,6 @@ class Engine(ManagedActor):
     def loop_call(self, function: Callable[[], object]) -> None:
         """Call this on the loop, from any thread."""
         self.system.loop.call(function)
-
-
-def _look_again(task: str, path: str, engine: Engine) -> None:
-    run = engine.runs.get(task)
-    if run is not None and path in run.state.units:
-        run.state.touched[path] = None
-        engine.dirty[task] = run
 
 
 def _is_due(task: str, path: str, due: float, engine: Engine) -> None:

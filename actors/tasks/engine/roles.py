@@ -116,10 +116,7 @@ class Roles:
         """A slot is free, or a team is up again: who waits is looked at."""
         waiting = self._waiting.pop(scope.path, {})
         for task, path in waiting:
-            run = self._engine.runs.get(task)
-            if run is not None and path in run.state.units:
-                run.state.touched[path] = None
-                self._engine.dirty[task] = run
+            self._engine.look_at(task, path)
 
     def _begin(
         self,
@@ -491,7 +488,7 @@ class Roles:
             return
         if undo.status == "retrying" and undo.due is not None and undo.due > self._engine.time():
             path = course.unit.path
-            self._engine.at(undo.due, lambda engine: _touch(engine, run.id, path))
+            self._engine.at(undo.due, lambda engine: engine.look_at(run.id, path))
             return
         assert undo.above is not None and undo.undoes is not None  # noqa: S101, PT018 - an undo has both
         is_again = undo.status in {"retrying", "waiting"}
@@ -651,10 +648,3 @@ def _told(undo: Unit) -> Revision:
         answers=answers,
         answer=undo.answer_to_state,
     )
-
-
-def _touch(engine: Engine, task: str, path: str) -> None:
-    run = engine.runs.get(task)
-    if run is not None and path in run.state.units:
-        run.state.touched[path] = None
-        engine.dirty[task] = run

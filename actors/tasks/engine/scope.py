@@ -75,11 +75,11 @@ class Scope:
 
     def time(self) -> float:
         """Seconds since 1970, by the tree's clock."""
-        return self.service.epoch + self.system.now()
+        return self.service.time()
 
     def may_start(self) -> bool:
         """True if something may be started now."""
-        return self.service.lease is None or self.service.lease.holds()
+        return self.service.may_start()
 
     def token(self) -> int:
         """Fencing token that effects outside should carry."""

@@ -382,7 +382,7 @@ class TaskService:
 
     def variables_of(self, state: TaskState, unit: Unit | None = None) -> Variables | None:
         """Return the contextvars that all attempts below a unit see; a task that is resumed has its span only."""
-        tracer = tracer_of(self.system) if self.system.tracer is not None else None
+        tracer = tracer_of(self.system)
         if tracer is None:
             return self.variables.get((state.id, ""))
         if not tracer.has_task(state.id):
@@ -394,7 +394,7 @@ class TaskService:
 
     def begin_part(self, state: TaskState, unit: Unit) -> None:
         """A team has a part of a task: what is done of it is traced below that."""
-        tracer = tracer_of(self.system) if self.system.tracer is not None else None
+        tracer = tracer_of(self.system)
         if tracer is not None:
             key, path = f"{state.id}@{unit.path}", f"{unit.scope}/{unit.worker}"
             variables = tracer.begin_part(key, state.id, path, self.variables_of(state, unit.above))
@@ -403,7 +403,7 @@ class TaskService:
 
     def end_part(self, state: TaskState, unit: Unit) -> None:
         """A team has its part no longer."""
-        tracer = tracer_of(self.system) if self.system.tracer is not None else None
+        tracer = tracer_of(self.system)
         if tracer is not None and self.variables.pop((state.id, unit.path), None) is not None:
             tracer.end_part(
                 f"{state.id}@{unit.path}", str(unit.status), "" if unit.status == "succeeded" else unit.error
@@ -502,7 +502,6 @@ class EnginePort:
         """Task that the engine decides about now."""
         self.deaths: dict[str, int] = {}
         """Engines that have died, or hung, while they decided about a task, by its id."""
-        self._is_called = False
 
     def __repr__(self) -> str:
         return f"<EnginePort {self.address}>"

@@ -6,9 +6,8 @@ supervisor but the attempt that it is for: it is never restarted, because whethe
 decision.
 
 It is a coroutine on the event loop. What is sync in it is called aside (``actors.tasks.execution.off_loop``), and so is
-all that is made of what comes back. As many run at once as its owner has slots for
-(``actors.tasks.scheduling.step_slots``), and when one of them begins is decided in
-``actors.tasks.orchestration.step_turns``.
+all that is made of what comes back. As many run at once as ``max_steps`` of its scope says, and when one of them begins
+is decided in ``actors.tasks.engine.roles``.
 """
 
 from __future__ import annotations

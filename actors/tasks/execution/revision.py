@@ -5,12 +5,9 @@ In a team they are joined with those of the attempt that the team has. Pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from actors.tasks.model.policy import Answer
-
-if TYPE_CHECKING:
-    pass
 
 
 class Revision(NamedTuple):

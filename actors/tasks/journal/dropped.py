@@ -8,9 +8,7 @@ from the store when somebody needs them. A ``Dropped`` stands where such a value
     a task that was submitted    each of its inputs that is large. The rest of the task is needed for every decision
     all others                   nothing: a plan, what was asked for, an answer. What is next is decided on them
 
-A state that is folded from such records has the same ``Dropped`` in the same place, and decides the same. Whoever hands
-a value on to user code, or shows it, has it put back first (``actors.tasks.orchestration.fetching``,
-``trees.host.journal_follower``). Pure.
+A store reads a record whole where it holds one with a ``Dropped``. Pure.
 """
 
 from __future__ import annotations

@@ -659,7 +659,7 @@ def _compensated(state: TaskState, event: task_events.Compensated) -> None:
     if event.error:
         state.undo_errors[unit.path] = event.error
         return
-    if not event.nothing and unit.path not in state.compensated:
+    if unit.path not in state.compensated:
         state.compensated.append(unit.path)
     _is_compensated(unit)
     for team in unit.upwards():

@@ -461,8 +461,6 @@ class Compensated(SubtaskEvent):
     worker: str
     act: int
     error: str = field(default="", repr=False)  # with what a person has said
-    nothing: bool = False
-    """True where there was nothing to undo."""
 
     @property
     def severity(self) -> str:
