@@ -41,34 +41,21 @@ class AttemptEnd(NamedTuple):
     """Usage that no record has yet."""
 
 
-def after(
-    unit: Unit, end: AttemptEnd, outcome: Failure | Neutral | Later, facts: Facts, *, escalation: str, is_wanted: bool
-) -> Draft:
-    """An attempt has ended without a result.
-
-    Args:
-        unit: had it.
-        end: how it ended.
-        outcome: what that means.
-        facts: about its scope.
-        escalation: id of a question, should there be one.
-        is_wanted: whether somebody waits for what it does.
-    """
+def after(unit: Unit, end: AttemptEnd, outcome: Failure | Neutral | Later, facts: Facts) -> Draft:
+    """An attempt of a unit has ended without a result, in this way."""
     if outcome is NEUTRAL:
-        return _neutral(unit, end, is_wanted=is_wanted)
+        return _neutral(unit, end, facts)
     if isinstance(outcome, Later):
-        if not is_wanted:
-            return _cancelled(unit, end, UNWANTED, unknown=False)
-        return _later(unit, end, outcome, facts, escalation)
+        return _later(unit, end, outcome, facts) if facts.is_wanted else _cancelled(unit, end, UNWANTED, unknown=False)
     # Where nobody waits for it any longer there will be no other attempt.
-    return failed(unit, outcome, end, facts, escalation) if is_wanted else given_up(unit, outcome, end)
+    return failed(unit, outcome, end, facts) if facts.is_wanted else given_up(unit, outcome, end)
 
 
-def _neutral(unit: Unit, end: AttemptEnd, *, is_wanted: bool) -> Draft:
+def _neutral(unit: Unit, end: AttemptEnd, facts: Facts) -> Draft:
     """Ended for reasons of others: it counts for nothing, and goes on as soon as it can."""
     if unit.role == "work" and is_cut_off(unit):
         return _cancelled(unit, end, reason_of(unit), unknown=end.began)
-    if not is_wanted:
+    if not facts.is_wanted:
         return _cancelled(unit, end, UNWANTED, unknown=end.began)
     reason = WITHDRAWN if not end.began else "preempted" if end.why == "preempt" else "stopped"
     return draft(unit, task_events.SubtaskRequeued, reason, end.worker, usage=end.usage)
@@ -90,20 +77,20 @@ def _cancelled(unit: Unit, end: AttemptEnd, reason: str, *, unknown: bool) -> Dr
     return draft(unit, task_events.SubtaskCancelled, reason, unknown, end.worker, usage=end.usage)
 
 
-def _later(unit: Unit, end: AttemptEnd, later: Later, facts: Facts, escalation: str) -> Draft:
+def _later(unit: Unit, end: AttemptEnd, later: Later, facts: Facts) -> Draft:
     laters = unit.standing.laters + 1
     if laters > ladder.MAX_LATERS:
         last = f". The last time: {later.why}" if later.why else ""
         most = ladder.MAX_LATERS
         error = Failed(f"{end.worker} has put it off {laters} times; {most} are the most for one subtask{last}")
-        return failed(unit, Failure(FailureKind.FAILED, error, retryable=False), end, facts, escalation)
+        return failed(unit, Failure(FailureKind.FAILED, error, retryable=False), end, facts)
     due = facts.now + max(0.0, float(later.after_s))
     text = f"not now: {later.why}" if later.why else "not now"
     again = _again(unit, end, "later", text, due, replace(unit.standing, laters=laters))
     return again.with_fields(keeps_steps=True) if isinstance(later, PutOff) else again
 
 
-def failed(unit: Unit, failure: Failure, end: AttemptEnd | None, facts: Facts, escalation: str) -> Draft:
+def failed(unit: Unit, failure: Failure, end: AttemptEnd | None, facts: Facts) -> Draft:
     """An attempt has failed, or (with no ``end``) could not even be made: the ladder says what follows."""
     if unit.role == "work" and is_cut_off(unit):
         return given_up(unit, failure, end)  # no ladder is climbed under an end
@@ -117,9 +104,9 @@ def failed(unit: Unit, failure: Failure, end: AttemptEnd | None, facts: Facts, e
         askers = _askers(rungs, facts, unit)
         asked = None if is_approved else ladder.asked_for(askers, unit.standing, failure.question)
         if asked is not None:
-            return _escalated(unit, failure, end, asked, facts, escalation)
+            return _escalated(unit, failure, end, asked, facts)
         failure = _unasked(failure, worker, rungs, is_approved=is_approved)
-    return climbed(unit, failure, end, facts, unit.standing, escalation)
+    return climbed(unit, failure, end, facts, unit.standing)
 
 
 def _unasked(failure: Failure, worker: str | None, rungs: Ladder, *, is_approved: bool) -> Failure:
@@ -142,14 +129,7 @@ def _unasked(failure: Failure, worker: str | None, rungs: Ladder, *, is_approved
     return replace(failure, told=told, may_ask=False, retryable=failure.retryable and not is_approved)
 
 
-def climbed(
-    unit: Unit,
-    failure: Failure,
-    end: AttemptEnd | None,
-    facts: Facts,
-    standing: LadderPosition,
-    escalation: str,
-) -> Draft:
+def climbed(unit: Unit, failure: Failure, end: AttemptEnd | None, facts: Facts, standing: LadderPosition) -> Draft:
     """Climb the ladder from ``standing``."""
     lane = LaneKey(unit.scope, unit.spec.worker, None if unit.spec.worker is not None else unit.spec.capability)
 
@@ -169,7 +149,7 @@ def climbed(
         most = ladder.last_attempt(rungs, decision.standing, following)
         return again.with_fields(max_attempts=most, feedback=feedback, where=failure.where)
     if isinstance(decision, ladder.AskPerson):
-        return _escalated(unit, failure, end, decision, facts, escalation)
+        return _escalated(unit, failure, end, decision, facts)
     most = ladder.last_attempt(rungs, standing, _last_number(unit, end))
     return given_up(unit, failure, end).with_fields(max_attempts=most, where=failure.where)
 
@@ -268,9 +248,7 @@ def _again(unit: Unit, end: AttemptEnd | None, kind: str, text: str, due: float,
     )
 
 
-def _escalated(
-    unit: Unit, failure: Failure, end: AttemptEnd | None, ask: ladder.AskPerson, facts: Facts, escalation: str
-) -> Draft:
+def _escalated(unit: Unit, failure: Failure, end: AttemptEnd | None, ask: ladder.AskPerson, facts: Facts) -> Draft:
     """A person is asked what is to be done about it."""
     what = "could not be undone" if unit.role == "undo" else "failed"
     about = unit.above.id if unit.role == "undo" and unit.above is not None else unit.id
@@ -278,7 +256,7 @@ def _escalated(
     return draft(
         unit,
         task_events.EscalationRaised,
-        escalation,
+        facts.question,
         ask.question or f"{about} {what}. What now?",
         failure.text,
         None if timeout_s is None else facts.now + timeout_s,

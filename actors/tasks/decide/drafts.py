@@ -32,12 +32,16 @@ def draft(unit: Unit, made: type[TaskEvent], *fields: Any, **more: Any) -> Draft
 
 
 class Facts(NamedTuple):
-    """Facts about a scope, beside the state of the task."""
+    """Facts that a decision needs beside the state of the task."""
 
     settings: Tasks
     workers: WorkerRegistry
     now: float
     """Seconds since 1970."""
     random: RandomSource
+    question: str
+    """Id of the next question of the task, should there be one."""
+    is_wanted: bool = True
+    """False for what was asked for, and nobody waits for any longer."""
     output_is_checked: bool = False
     """True for a team whose output has a declared type (``output=``)."""

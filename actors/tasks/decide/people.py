@@ -16,19 +16,13 @@ from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.task_errors import EscalationError
 
 
-def answered(unit: Unit, facts: Facts, *, escalation: str) -> Draft | None:
-    """Return the record that follows from the last answer about a unit; None: its undo is called once more.
-
-    Args:
-        unit: a subtask, or an undo.
-        facts: about its scope.
-        escalation: id of a question, should there be another one.
-    """
+def answered(unit: Unit, facts: Facts) -> Draft | None:
+    """Return the record that follows from the last answer about a unit; None: its undo is called once more."""
     event = unit.answered
     if event is None:
         return None
     if isinstance(event, task_events.EscalationExpired):
-        return _expired(unit, event, facts, escalation)
+        return _expired(unit, event, facts)
     answer, value, undoes = event.answer, event.value, unit.role == "undo"
     goes_on = unit.kept is not None and unit.kept.goes_on_at is not None
     if answer in {"approve", "respond"} or goes_on:
@@ -41,10 +35,10 @@ def answered(unit: Unit, facts: Facts, *, escalation: str) -> Draft | None:
     return given_up(unit, Failure(FailureKind.DENIED, EscalationError(event.escalation, said)), None)
 
 
-def _expired(unit: Unit, event: task_events.EscalationExpired, facts: Facts, escalation: str) -> Draft:
+def _expired(unit: Unit, event: task_events.EscalationExpired, facts: Facts) -> Draft:
     said = f"nobody answered in time; it had failed: {unit.error}"
     failure = Failure(FailureKind.UNANSWERED, EscalationError(event.escalation, said))
     if unit.role == "undo":
         return given_up(unit, failure, None)
     standing = replace(unit.standing, rung=unit.standing.rung + 1, questions=0)
-    return climbed(unit, failure, None, facts, standing, escalation)
+    return climbed(unit, failure, None, facts, standing)

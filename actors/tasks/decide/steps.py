@@ -155,15 +155,7 @@ def reviewed(
 
 
 def failed(
-    task: str,
-    course: Course,
-    role: str,
-    failure: Failure,
-    usage: Usage,
-    facts: Facts,
-    escalation: str,
-    *,
-    is_pure: bool = False,
+    task: str, course: Course, role: str, failure: Failure, usage: Usage, facts: Facts, *, is_pure: bool = False
 ) -> Draft:
     """A step has raised, took too long, or was lost with its process once too often.
 
@@ -176,7 +168,7 @@ def failed(
         return _plan_failed(task, course, failure, usage, is_pure=is_pure)
     if failure.kind is FailureKind.LOST:
         failure = replace(failure, retryable=False)
-    following = attempt.failed(call, failure, end, facts, escalation)
+    following = attempt.failed(call, failure, end, facts)
     if role == "plan" and following.made is task_events.SubtaskFailed:
         return _plan_failed(task, course, failure, usage, is_pure=False)
     return following

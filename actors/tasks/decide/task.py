@@ -71,15 +71,8 @@ def ready(course: Course) -> Iterator[Draft]:
             yield ends.skipped(unit) if is_ending else ends.barred(unit, gone)
 
 
-def next_of(state: TaskState, course: Course, facts: Facts, *, escalation: str) -> Next:
-    """Return what is next for a course; its ready subtasks are no matter of this.
-
-    Args:
-        state: of its task.
-        course: of the task itself, or of a team.
-        facts: about the scope of its members.
-        escalation: id of a question, should there be one.
-    """
+def next_of(state: TaskState, course: Course, facts: Facts) -> Next:
+    """Return what is next for a course, of the task or of a team; its ready subtasks are no matter of this."""
     unit = course.unit
     if state.final is not None or unit.status is not SubtaskStatus.RUNNING:
         return None
@@ -92,7 +85,7 @@ def next_of(state: TaskState, course: Course, facts: Facts, *, escalation: str) 
         return ends.fails(course, "budget", f"{over}, and {_culprit(those).id} has failed")  # why, no log line may say
     if course.rework is not None:
         return Do.UNDO if next_effect(state, course) is not None else all_undone(state, course)
-    return _planning(course, facts) if course.phase != "running" else _running(course, facts, escalation)
+    return _planning(course, facts) if course.phase != "running" else _running(course, facts)
 
 
 # -- the end -------------------------------------------------------------------------------------------------
@@ -176,7 +169,7 @@ def _missing_error(those: list[Unit]) -> tuple[str, str]:
 # -- running -------------------------------------------------------------------------------------------------
 
 
-def _running(course: Course, facts: Facts, escalation: str) -> Next:
+def _running(course: Course, facts: Facts) -> Next:
     for role in ("review", "combine"):
         step = course.steps.get(role)
         if step is not None and step.answered is not None:
@@ -185,7 +178,7 @@ def _running(course: Course, facts: Facts, escalation: str) -> Next:
     is_asked = any(call.question is not None for call in course.calls.values())
     is_called = any(call.status is SubtaskStatus.RUNNING for call in course.calls.values())
     if (failed or review.rejected) and not (is_asked or is_called):
-        return _undecided(course, facts, escalation)
+        return _undecided(course, facts)
     if review.waiting and not failed and (not is_asked or course.step("review").asked):
         return _review_each(course, facts)
     if course.open or review.waiting or review.rejected or failed or is_asked:
@@ -223,19 +216,19 @@ def _review_each(course: Course, facts: Facts) -> Next:
 # -- what is to be decided -----------------------------------------------------------------------------------
 
 
-def _undecided(course: Course, facts: Facts, escalation: str) -> Draft:
+def _undecided(course: Course, facts: Facts) -> Draft:
     """A step has failed for good, or a review has said no for good."""
     settings = facts.settings
     role = next((role for role in ("review", "combine") if course.step(role).failed), "")
     if not role:
-        return _rejected(course, facts, escalation)
+        return _rejected(course, facts)
     step = course.step(role)
     who = "reviewer" if role == "review" else "synthesizer"
     if step.vouched or settings.on_step_failure == "best_effort":
         return _taken_as_they_are(course, role)
     if settings.on_step_failure == "fail":
         return ends.fails(course, "step", f"the {who} failed: {step.failed}")
-    return _question(course, facts, role, escalation, f"the {who} failed. What now?", step.failed)
+    return _question(course, facts, role, f"the {who} failed. What now?", step.failed)
 
 
 def _taken_as_they_are(course: Course, role: str) -> Draft:
@@ -247,7 +240,7 @@ def _taken_as_they_are(course: Course, role: str) -> Draft:
     return draft(course.unit, task_events.Reviewed, course.iterations + 1, False, {}, **more)  # noqa: FBT003 - a field
 
 
-def _rejected(course: Course, facts: Facts, escalation: str) -> Draft:
+def _rejected(course: Course, facts: Facts) -> Draft:
     policy, ids, checks = facts.settings.on_rejected, tuple(course.review.rejected), course.review.checks
     if policy == "best_effort":  # decided when it was recorded, unless the declaration has changed since
         more: dict[str, Any] = {"subtasks": _of_each(course, ids), "rejected": ids, "checks": checks}
@@ -255,21 +248,19 @@ def _rejected(course: Course, facts: Facts, escalation: str) -> Draft:
     said = f"not passed: {checks}" if checks else "the reviewer did not let it pass"
     if policy == "fail":
         return ends.fails(course, "review", f"rejected after review {course.iterations}: {said}")
-    return _question(course, facts, "review", escalation, f"review {course.iterations} said no. What now?", said, ids)
+    return _question(course, facts, "review", f"review {course.iterations} said no. What now?", said, ids)
 
 
 def _of_each(course: Course, ids: tuple[str, ...]) -> tuple[str, ...]:
     return ids if course.review.each else ()
 
 
-def _question(
-    course: Course, facts: Facts, role: str, escalation: str, text: str, error: str, ids: tuple[str, ...] = ()
-) -> Draft:
+def _question(course: Course, facts: Facts, role: str, text: str, error: str, ids: tuple[str, ...] = ()) -> Draft:
     """Ask a person about a step; the first rung of the supervisor's ladder that asks somebody says for how long."""
     asks = (rung.ask(FRESH, text) for rung in facts.settings.on_failure)
     ask = next((each for each in asks if each is not None), None)
     due = None if ask is None or ask.timeout_s is None else facts.now + ask.timeout_s
-    said = (escalation, ask.question if ask is not None else text, error, due, FRESH)
+    said = (facts.question, ask.question if ask is not None else text, error, due, FRESH)
     return draft(course.call(role), task_events.EscalationRaised, *said, kind="step", subtasks=ids)
 
 

@@ -9,7 +9,7 @@ the end of its asker's attempt ends, and is undone.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
+LOOK_S: Final = 0.5
+"""How often open asks are looked at, which may only wait for each other by now."""
 BACKSTOP_S: Final = 5.0
 """How much longer than its limit somebody waits in an ask, should there be no engine to end it."""
 _NOT_OF_AN_UNDO: Final = (
@@ -145,8 +147,7 @@ def keep_step(own: Scope, attempt: Attempt, step: StepCall, value: Any) -> Reply
     engine, kept = own.port.at_work, Reply()
     own.service.expect(kept)
     if engine is not None and own.system.loop.is_here and not own.port.facts:
-        engine.asks.record_step(attempt, step, value, kept)
-        engine.turn_over()
+        engine.hear_at_once(lambda engine: engine.asks.record_step(attempt, step, value, kept))
         if kept.succeeded:
             return None
     else:
@@ -166,6 +167,7 @@ class Asks:
         """By task and path of a unit that was asked for, the key of the ask that waits for it."""
         self._units: dict[str, tuple[str, str]] = {}
         """The other way round."""
+        self._is_looking = False
         self._returning: deque[tuple[str, Any, BaseException | None]] = deque()
         """Answers of asks whose asker has yet to get its slot back."""
 
@@ -204,6 +206,7 @@ class Asks:
             )
             if run is not None and child is not None:
                 self._claim(run, child, key)
+        self._look_later()
 
     def found(self, run: Run, unit: Unit) -> None:
         """In a new engine: a unit that was asked for; who still waits for one that has ended hears of it."""
@@ -275,8 +278,9 @@ class Asks:
             self.tell(run, unit)
         else:
             for each in (unit, *unit.below()):
-                self._engine.attempts.enqueue(run, each)
-            self.look_again(run, unit)
+                self._engine.dispatch.enqueue(run, each)
+            self._look_at(run, unit)
+            self._look_later()
 
     def _known(self, run: Run, asker: Unit, attempt: Attempt, asked: _Asked) -> Unit | None:
         """Find what an earlier run of the asker had asked for in the same words, and this one not yet."""
@@ -300,7 +304,7 @@ class Asks:
         if row is not None and row.has_slot and attempt.asks:
             row.has_slot = False
             row.scope.running -= 1
-            self._engine.attempts.reopen_scope(row.scope)
+            self._engine.attempts.reopen(row.scope)
 
     # -- the answer ----------------------------------------------------------------------------------------
 
@@ -367,7 +371,6 @@ class Asks:
         if row is not None and not row.has_slot and not attempt.asks:
             row.has_slot = True
             row.scope.running += 1
-        self._look_at(self._units[other] for other in attempt.asks.copy() if other in self._units)  # may be in vain now
         if where is None:
             return
         if self._claims.get(where) == key:
@@ -380,7 +383,7 @@ class Asks:
             and not unit.is_done
             and not self._waits_for_asker(unit, attempt, is_dead_end)
         ):
-            self._engine.decide(run, self._engine.attempts.withdraw, run, unit)
+            self._engine.decide(run, self._engine.dispatch.withdraw, run, unit)
 
     def _waits_for_asker(self, unit: Unit, attempt: Attempt, is_dead_end: bool) -> bool:
         """True where the asker was broken off and is to run once more, or that will be known when it has ended."""
@@ -405,7 +408,7 @@ class Asks:
         """End what a unit had asked for that does not ask again, where nobody waits for it."""
         for unit in asker.asked or ():
             if not unit.is_done and (run.id, unit.path) not in self._claims:
-                self._engine.attempts.withdraw(run, unit)
+                self._engine.dispatch.withdraw(run, unit)
 
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
@@ -416,24 +419,30 @@ class Asks:
 
     # -- waits that end in themselves ----------------------------------------------------------------------
 
-    def look_at_all(self) -> None:
-        """Look at all that was asked for, now that a worker stands somewhere else."""
-        self._look_at(list(self._claims))
+    def _look_later(self) -> None:
+        service = self._engine.service
+        if not self._is_looking and (service.asks or service.waits.all()):
+            self._is_looking = True
+            self._engine.at(self._engine.now + LOOK_S, lambda engine: engine.asks.look())
 
-    def _look_at(self, claims: Iterable[tuple[str, str]]) -> None:
-        for task, path in claims:
+    def look(self) -> None:
+        """Refuse what can only wait by now, among all asks and waits for tasks that are open."""
+        self._is_looking = False
+        for task, path in list(self._claims):
             run = self._engine.runs.get(task)
             unit = run.state.units.get(path) if run is not None else None
             if run is not None and unit is not None:
-                self.look_again(run, unit)
+                self._engine.decide(run, self._look_at, run, unit)
+        for key, each in self._engine.service.asks.copy().items():
+            if each.task:
+                self.look_at_wait(key)
+        for wait in self._engine.service.waits.all():
+            errors = [wait.circle_with(current) for current in set(wait.waiters)]
+            if error := next((each for each in errors if each is not None), None):
+                wait.fail(error)
+        self._look_later()
 
-    def look_above(self, run: Run, unit: Unit) -> None:
-        """Look again at a unit that was asked for, and at the teams that it is in, as far as these were."""
-        for each in unit.upwards():
-            if each.asker is not None:
-                self.look_again(run, each)
-
-    def look_again(self, run: Run, unit: Unit) -> None:
+    def _look_at(self, run: Run, unit: Unit) -> None:
         """Refuse an ask that can only wait: everybody who could do it waits for its asker, or is down before it."""
         key = self._claims.get((run.id, unit.path))
         chain: list[str] = []
@@ -449,14 +458,14 @@ class Asks:
             return
         target = unit.spec.worker or unit.spec.capability or "?"
         self.answer_now(key, RecursionDetectedError((*chain, target)))
-        self._engine.attempts.withdraw(run, unit)
+        self._engine.dispatch.withdraw(run, unit)
 
     def _dead_end(self, run: Run, unit: Unit, reply: AskReply) -> ActorStoppedError | None:
         """Return why nobody begins a unit before one who waits for it has ended; None: somebody may, or has."""
         engine, scope = self._engine, self._engine.scope_of(unit)
         row = engine.attempts.of(run, unit) if unit.status is RUNNING else None
         if unit.status is QUEUED and scope is not None:
-            paths = [entry.path for entry in in_reach(scope.workers, lane_of(run.state, unit), engine.time())]
+            paths = [entry.path for entry in in_reach(scope.workers, lane_of(run.state, unit), engine.now)]
         elif unit.is_composite or (row is not None and row.attempt.started is None):
             paths = [f"{unit.scope}/{unit.worker}"]
         else:
@@ -485,15 +494,7 @@ class Asks:
         row = self._engine.attempts.rows.get(open_ask.attempt.key) if open_ask is not None else None
         if row is not None and self._waits_in_vain(row, set(), chain) and chain:
             self.answer_now(key, RecursionDetectedError((*chain, chain[0])))
-
-    def refuse_joined(self, attempt: Attempt) -> None:
-        """Refuse the waits for a task of a worker that is to do something of it."""
-        for wait in self._engine.service.waits.joined(attempt):
-            for current in set(wait.waiters):
-                error = wait.circle_with(current)
-                if error is not None:
-                    wait.fail(error)
-                    break
+        self._look_later()
 
     def _is_stuck(self, run: Run, unit: Unit, seen: set[str], chain: list[str]) -> bool:
         """True if everybody who could do a unit waits in vain."""
@@ -510,13 +511,13 @@ class Asks:
         if unit.status is RUNNING:
             row = attempts.of(run, unit)
             return row is not None and self._waits_in_vain(row, seen, chain)
-        entries = awaited(scope.workers, lane_of(run.state, unit), self._engine.time()) if scope is not None else None
+        entries = awaited(scope.workers, lane_of(run.state, unit), self._engine.now) if scope is not None else None
         keys = [key for entry in entries or () for key in entry.attempts]
         return bool(keys) and all(self._is_held_in_vain(key, seen, chain) for key in keys)
 
     def _is_held_in_vain(self, key: str, seen: set[str], chain: list[str]) -> bool:
         """True if an attempt, or a part that a team has, keeps its worker or team busy and waits in vain."""
-        row, part = self._engine.attempts.rows.get(key), self._engine.attempts.part(key)
+        row, part = self._engine.attempts.rows.get(key), self._engine.dispatch.part(key)
         if row is not None:
             return self._waits_in_vain(row, seen, chain)
         return part is not None and self._is_stuck(*part, seen, chain)

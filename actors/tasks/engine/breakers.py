@@ -1,7 +1,8 @@
 """Breakers of workers: told how attempts end, looked at again in their time.
 
 What a breaker does is decided in ``actors.tasks.scheduling.circuit_breaker``. Breakers are kept in memory only: they
-stay with their workers when there is a new engine, and in a new process each begins closed.
+stay with their workers when there is a new engine, and in a new process each begins closed. Whoever begins an attempt
+keeps the token of its breaker until the end; 0: that end counts for nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure
 
 if TYPE_CHECKING:
-    from actors.tasks.engine.attempts import Row, TeamRow
     from actors.tasks.engine.engine import Engine
     from actors.tasks.execution.error_facts import Outcome
     from actors.tasks.journal.unit import Unit
@@ -31,30 +31,23 @@ class Breakers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def begin(self, row: Row | TeamRow, entry: RegistryEntry, now: float) -> None:
-        """Tell the breaker of a worker that an attempt begins, which may be its probe."""
+    def begin(self, entry: RegistryEntry) -> int:
+        """Tell the breaker of a worker that an attempt begins, which may be its probe; returns the token."""
         breaker = entry.breaker
-        if breaker is not None:
-            before = breaker.state
-            row.breaker_token = breaker.begin(now)
-            self._turned(entry, before)
+        if breaker is None:
+            return 0
+        before = breaker.state
+        token = breaker.begin(self._engine.now)
+        self._turned(entry, before)
+        return token
 
-    def resume(self, row: Row | TeamRow, unit: Unit) -> None:
-        """Tell the breaker of an attempt that an earlier engine began, unless the breaker has opened since."""
-        entry = row.entry
-        if entry is not None and entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
-            row.breaker_token = entry.breaker.begin(self._engine.time())
-
-    def ended(self, row: Row | TeamRow, unit: Unit, outcome: Outcome, *, is_left: bool) -> bool:
+    def ended(self, entry: RegistryEntry, token: int, unit: Unit, outcome: Outcome, *, is_left: bool) -> bool:
         """Tell the breaker how an attempt ended; True if that counts as a failure of its worker.
 
         A failure counts when the subtask is not tried again with this worker (``is_left``): what a retry mends is no
         failure. While the breaker is half open, the first attempt decides. A worker without a breaker counts likewise.
         """
-        entry = row.entry
-        if entry is None:
-            return False
-        breaker, token, now = entry.breaker, row.breaker_token, self._engine.time()
+        breaker, now = entry.breaker, self._engine.now
         fails = isinstance(outcome, Failure) and entry.counts(outcome)
         if breaker is None:
             return fails and is_left
@@ -69,30 +62,28 @@ class Breakers:
         self._turned(entry, before)
         return failed
 
-    def left(self, row: Row | TeamRow) -> None:
+    def left(self, entry: RegistryEntry | None, token: int) -> None:
         """Tell it that an attempt is over of which nothing is recorded any more."""
-        if row.entry is not None and row.entry.breaker is not None:
-            row.entry.breaker.neutral(row.breaker_token)
+        if entry is not None and entry.breaker is not None:
+            entry.breaker.neutral(token)
 
     def _turned(self, entry: RegistryEntry, before: str) -> None:
         """Tell that a breaker has turned, if it has."""
         breaker = entry.breaker
         if breaker is not None and breaker.state != before:
-            at = self._engine.time()
-            turn = _TURNS[breaker.state](entry.path, at, breaker.state, breaker.failures, breaker.opened_at)
-            self._engine.system.publish(turn)
+            turn = _TURNS[breaker.state]
+            event = turn(entry.path, self._engine.now, breaker.state, breaker.failures, breaker.opened_at)
+            self._engine.system.publish(event)
             self._cools_down(entry)
 
     def _cools_down(self, entry: RegistryEntry) -> None:
         """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""
         if entry.breaker is not None and entry.breaker.state == "open":
-            now = self._engine.time()
-            self._engine.at(
-                now + entry.breaker.retry_in_s(now), lambda engine: engine.attempts.breakers.cooled_down(entry)
-            )
+            due = self._engine.now + entry.breaker.retry_in_s(self._engine.now)
+            self._engine.at(due, lambda engine: engine.attempts.breakers.cooled_down(entry))
 
     def cooled_down(self, entry: RegistryEntry) -> None:
         """Let an open breaker admit its probe; look again later where it does not yet: clocks may differ a little."""
         self._engine.attempts.reopen(entry)
-        if not entry.admits(self._engine.time()):
+        if not entry.admits(self._engine.now):
             self._cools_down(entry)

@@ -5,38 +5,36 @@ An error that leaves user code was made plain data where that code runs (``actor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messaging.message_errors import ActorStoppedError
+from actors.model.errors import Later
 from actors.model.raised import is_a, origins_of
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
-from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
+from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
-from actors.tasks.model.task_errors import AttemptLostError, AttemptTimeoutError, BudgetExceededError, TimeoutPhase
+from actors.tasks.model.task_errors import AttemptTimeoutError, BudgetExceededError, TimeoutPhase
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
 
-__all__ = ["NEUTRAL", "Neutral", "Outcome", "classify"]
+__all__ = ["NEUTRAL", "Neutral", "Outcome", "as_failure", "classify"]
 
 
-def classify(
-    attempt: Attempt,
-    limit_of: Callable[[str], float] = lambda _: 0.0,
-    before: Usage = NO_USAGE,
-    *,
-    is_ending: bool = False,
-) -> Outcome:
-    """Classify the end of an attempt; ``limit_of`` gives the seconds of a limit by the name of its field.
+def classify(attempt: Attempt, before: Usage = NO_USAGE, *, is_ending: bool = False) -> Outcome:
+    """Classify the end of an attempt.
 
     A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
     used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
     of its worker is restarted, it is no failure of its own that a helper was stopped first.
     """
-    outcome = NEUTRAL if was_cut_off(attempt, is_ending=is_ending) else _outcome(attempt, limit_of)
+    if attempt.error is None and attempt.subtask.budget is None:
+        done: Done = attempt.value
+        return done
+    outcome = NEUTRAL if _was_cut_off(attempt, is_ending=is_ending) else _outcome(attempt)
     over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
     if not over:
         return outcome
@@ -47,7 +45,12 @@ def classify(
     return Failure(FailureKind.INVALID, error, retryable=False, over_budget=True)
 
 
-def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
+def as_failure(outcome: Failure | Later) -> Failure:
+    """Return the failure of a step or an undo, which nobody may put off."""
+    return outcome if isinstance(outcome, Failure) else Failure(FailureKind.FAILED, outcome, told=text_of(outcome))
+
+
+def _outcome(attempt: Attempt) -> Outcome:
     error = attempt.error
     if error is None:
         done: Done = attempt.value
@@ -56,20 +59,19 @@ def _outcome(attempt: Attempt, limit_of: Callable[[str], float]) -> Outcome:
         known = attempt.code_outcome
         return known.said if known.said is not None else error_facts(known.caught or error, crashed=known.crashed)
     if attempt.ended_by in {"timeout", "idle"}:
-        return Failure(FailureKind.TIMEOUT, _timeout_of(attempt, limit_of), counts=True)
-    if attempt.ended_by == LOST:
-        return Failure(FailureKind.LOST, AttemptLostError(attempt.subtask.id, attempt.spec.losses), counts=True)
+        return Failure(FailureKind.TIMEOUT, _timeout_of(attempt), counts=True)
     return NEUTRAL
 
 
-def _timeout_of(attempt: Attempt, limit_of: Callable[[str], float]) -> AttemptTimeoutError:
-    phase: TimeoutPhase = "running" if attempt.ended_by == "timeout" else "idle"
-    number = attempt.spec.values.number
-    if phase == "running" and attempt.overdue is not None:
+def _timeout_of(attempt: Attempt) -> AttemptTimeoutError:
+    spec = attempt.spec
+    if attempt.ended_by == "idle":
+        return AttemptTimeoutError(attempt.subtask.id, spec.values.number, "idle", spec.idle_timeout_s or 0.0)
+    if attempt.overdue is not None:
         what, limit_s = attempt.overdue
-        return AttemptTimeoutError(attempt.subtask.id, number, "step", limit_s, what)
-    limit_s = limit_of("timeout_s" if phase == "running" else "idle_timeout_s")
-    return AttemptTimeoutError(attempt.subtask.id, number, phase, limit_s)
+        return AttemptTimeoutError(attempt.subtask.id, spec.values.number, "step", limit_s, what)
+    phase: TimeoutPhase = "running" if spec.role == "work" else "step"
+    return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, spec.timeout_s or 0.0)
 
 
 def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:
@@ -81,7 +83,7 @@ def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:
     return any(is_a(each, AttemptEnded) for each in origins_of(attempt.code_outcome.caught or error))
 
 
-def was_cut_off(attempt: Attempt, *, is_ending: bool = True) -> bool:
+def _was_cut_off(attempt: Attempt, *, is_ending: bool) -> bool:
     """True where its code has failed of somebody whom it asked, and who is stopped.
 
     While all is being stopped, both of them are meant by that; else the error says so. Frameworks raise errors of their

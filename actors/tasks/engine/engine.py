@@ -27,11 +27,13 @@ from actors.tasks.decide.drafts import Draft, Facts
 from actors.tasks.decide.task import Do, Wait, next_of, ready
 from actors.tasks.engine.asks import Asks
 from actors.tasks.engine.attempts import Attempts
+from actors.tasks.engine.dispatch import Dispatch
 from actors.tasks.engine.limits import Limits
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
 from actors.tasks.engine.roles import Roles
 from actors.tasks.engine.run import Run
 from actors.tasks.engine.service import CALL, ENGINE, service_of
+from actors.tasks.engine.undos import Undos
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import fold
@@ -82,9 +84,13 @@ class Engine(ManagedActor):
         self._heard = 0
         """Messages of this turn."""
         self._heard_last: dict[str, float] = {}
+        self.now = self.service.time()
+        """When this turn began, in seconds since 1970: all that it decides happens then."""
         self.limits = Limits(self)
         self.attempts = Attempts(self)
+        self.dispatch = Dispatch(self)
         self.roles = Roles(self)
+        self.undos = Undos(self)
         self.asks = Asks(self)
 
     # -- beginning and ending ------------------------------------------------------------------------------
@@ -152,11 +158,12 @@ class Engine(ManagedActor):
 
     def on_stop(self) -> None:
         """Record what has ended and was not heard of yet: the order to stop overtakes it."""
+        self.now = self.service.time()
         self.closing = self.closing or self.port.closing is self.incarnation
         if self.port.at_work is self:
             self.port.at_work = None
         if self.closing:
-            self.roles.end_all()
+            self.attempts.end_calls()
             self.attempts.closes()
         self.commit()
 
@@ -166,7 +173,7 @@ class Engine(ManagedActor):
             self.closing = self.port.closing is self.incarnation
             if self.closing:
                 self.asks.close()
-                self.roles.end_all()
+                self.attempts.end_calls()
         else:
             scope.is_open = False
 
@@ -176,6 +183,7 @@ class Engine(ManagedActor):
         return self._receive
 
     def _receive(self, message: Any) -> None:
+        self.now = self.service.time()
         if type(message) is Attempt:
             if self.begun:  # else it is found when the journals are taken up
                 self.attempts.hear(message)
@@ -186,6 +194,12 @@ class Engine(ManagedActor):
         if self.incarnation.mailbox.depth and self._heard < MOST_HEARD:
             return  # what has come together is settled, started and kept together
         self._heard = 0
+        self.turn_over()
+
+    def hear_at_once(self, fact: Callable[[Engine], object]) -> None:
+        """On the loop: decide about something now, as a turn of its own."""
+        self.now = self.service.time()
+        fact(self)
         self.turn_over()
 
     def _hear_port(self) -> None:
@@ -209,9 +223,10 @@ class Engine(ManagedActor):
         """Settle what was touched, start what can start, keep that, and act on what is kept."""
         if self.incarnation.is_over:
             return
+        self.now = self.service.time()
         self._settle_all()
         if self.begun and self.is_open and not self.closing and not self.port.orders:
-            while self.attempts.pump():
+            while self.dispatch.pump():
                 self._settle_all()
         self.commit()
 
@@ -245,7 +260,8 @@ class Engine(ManagedActor):
         deaths = self.port.deaths[run.id] = self.port.deaths.get(run.id, 0) + 1
         self.runs.pop(run.id, None)
         if deaths > MOST_DEATHS or run.state.final is not None or self._fails(run.id, error) is None:
-            self.attempts.let_go_of(run.id)
+            for row in self.attempts.of_task(run):
+                self.limits.end(row.attempt, "cancel")
             self.runs.pop(run.id, None)
             self.dirty.pop(run.id, None)
             self.service.put_aside(run.id)
@@ -290,35 +306,30 @@ class Engine(ManagedActor):
             if (over := ends.over_budget(run.state, unit)) is not None:
                 run.record(over)
             run.record_all(ready(course))
-            following = next_of(run.state, course, self.facts_of(course), escalation=self.question_id(run, unit))
+            following = next_of(run.state, course, self.facts(run, unit, course))
             if isinstance(following, Draft):
                 run.record(following)
                 touched[path] = None
             elif isinstance(following, Wait):
                 self.at(following.due, partial(Engine.look_at, task=run.id, path=path))
             elif following is Do.UNDO:
-                self.roles.undo(run, course)
+                self.undos.go_on(run, course)
             elif following is not None:
                 self.roles.call(run, course, following.value)
 
-    def facts(self, scope: Scope | None, *, output_is_checked: bool = False) -> Facts:
-        """Return the facts of a scope that decisions need."""
-        scope = scope or self.scope
-        return Facts(scope.settings, scope.workers, self.time(), self.system.random, output_is_checked)
-
-    def facts_of(self, course: Course) -> Facts:
-        """Return the facts of the scope whose workers do a course."""
-        scope = self.service.scopes.get(course.scope)
-        team = scope.team if scope is not None else None
-        return self.facts(scope, output_is_checked=team is not None and team.adapter is not None)
+    def facts(self, run: Run, unit: Unit, course: Course | None = None) -> Facts:
+        """Return the facts that a decision about a unit needs, or about its course."""
+        scope = self.service.scopes.get(unit.scope if course is None else course.scope, self.scope)
+        team = scope.team if course is not None else None
+        question = f"{run.id}:{unit.subject or 'task'}:{run.state.raised + 1}"
+        is_checked = team is not None and team.adapter is not None
+        return Facts(
+            scope.settings, scope.workers, self.now, self.system.random, question, output_is_checked=is_checked
+        )
 
     def scope_of(self, unit: Unit) -> Scope | None:
         """Return the scope whose workers do a unit; None: its supervisor is not in the tree."""
         return self.service.scopes.get(unit.scope)
-
-    def question_id(self, run: Run, unit: Unit) -> str:
-        """Return the id of the next question of a task."""
-        return f"{run.id}:{unit.subject or unit.role}:{run.state.raised + 1}"
 
     # -- orders --------------------------------------------------------------------------------------------
 
@@ -351,7 +362,7 @@ class Engine(ManagedActor):
             return None
         self.service.goes_on_again(id_)
         spec = run.state.task
-        deadline = None if spec.deadline_s is None else self.time() + spec.deadline_s
+        deadline = None if spec.deadline_s is None else self.now + spec.deadline_s
         self.decide(run, run.emit, run.state.root, task_events.TaskRetried, deadline)
         self.decide(run, self.limits.watch_deadline, run)
         return run
@@ -391,26 +402,15 @@ class Engine(ManagedActor):
 
     # -- what follows from a record ------------------------------------------------------------------------
 
-    def follow(self, run: Run, unit: Unit, event: TaskEvent) -> None:
-        """Do what follows from a record at once, and have done what others see once it is kept."""
-        follows = self._FOLLOWS.get(type(event))
-        if follows is not None:
-            follows(self, run, unit, event)
-
-    def publish(self, event: TaskEvent) -> None:
-        """Tell everybody of an event that is kept."""
-        self.system.bus.publish(event)
-
     def _is_queued(self, run: Run, unit: Unit, event: TaskEvent) -> None:  # noqa: ARG002 - one of a table
         if unit.role == "work":
-            self.attempts.enqueue(run, unit)
-            self.asks.look_above(run, unit)
+            self.dispatch.enqueue(run, unit)
 
     def _is_retrying(self, run: Run, unit: Unit, event: Any) -> None:
         if unit.role == "work":
-            self.attempts.team_ended(run, unit)
+            self.dispatch.team_ended(run, unit)
             due = partial(_is_due, run.id, unit.path, event.due)
-            if event.due <= self.time():
+            if event.due <= self.now:
                 self.port.post(due)
             else:
                 self.at(event.due, due)
@@ -419,17 +419,18 @@ class Engine(ManagedActor):
         """A subtask has ended: whoever asked for it hears of that, and what is below it ends."""
         if unit.role != "work":
             return
-        self.attempts.leave(run, unit)
-        self.attempts.team_ended(run, unit, succeeded=isinstance(event, task_events.SubtaskSucceeded))
-        self.asks.tell(run, unit)
-        self.asks.end_unclaimed(run, unit)
+        self.dispatch.leave(unit)
+        if unit.course is not None:
+            self.dispatch.team_ended(run, unit, succeeded=isinstance(event, task_events.SubtaskSucceeded))
+        if run.state.has_asks:
+            self.asks.tell(run, unit)
+            self.asks.end_unclaimed(run, unit)
         if unit.course is not None:
             self._cut_short(run, unit)  # its team is gone, or has had it before
-        self.asks.look_above(run, unit)  # what is left of its team may be in vain
 
     def _is_asked(self, run: Run, unit: Unit, event: Any) -> None:
-        self.attempts.leave(run, unit)
-        self.attempts.team_ended(run, unit)
+        self.dispatch.leave(unit)
+        self.dispatch.team_ended(run, unit)
         self.limits.watch_question(run, event.escalation, event.due)
 
     def _is_answered(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
@@ -438,29 +439,26 @@ class Engine(ManagedActor):
 
     def answered(self, run: Run, unit: Unit) -> None:
         """Do what follows from the answer about a subtask or an undo, or from there being none."""
-        facts = self.facts(self.scope_of(unit))
-        following = people.answered(unit, facts, escalation=self.question_id(run, unit))
+        following = people.answered(unit, self.facts(run, unit))
         if following is not None:
             run.record(following)
         elif unit.role == "undo":
             run.state.touch(unit)
 
     def _is_ending(self, run: Run, unit: Unit, event: Any) -> None:
-        self.roles.end_calls_of(run, unit)
-        if event.kind != "budget":
-            self.attempts.end_below(run, unit)
+        self.attempts.end_below(run, unit, calls_only=event.kind == "budget")
         self._cut_short(run, unit)
         run.state.touched.update(dict.fromkeys(self.composites(run)))  # also a team of which nothing else is open
 
     def _cut_short(self, run: Run, unit: Unit) -> None:
         for each in list(ends.cut_short(unit)):
-            self.attempts.leave(run, each.unit)
+            self.dispatch.leave(each.unit)
             if not each.unit.is_done:  # what one of them had asked for may have ended with it
                 run.record(each)
 
     def _is_finished(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
         self.limits.forget(run)
-        self.attempts.forget(run)
+        self.dispatch.forget(run)
         self.asks.forget(run)
         run.act(self._is_over, run)
 
@@ -472,12 +470,12 @@ class Engine(ManagedActor):
         self.service.has_ended(report_of(run.state))
 
     def _has_rank(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        self.attempts.rank(run)
+        self.dispatch.rank(run)
 
     def _is_joined(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        self.attempts.requeue_all(run)
+        self.dispatch.requeue_all(run)
 
-    _FOLLOWS: ClassVar[dict[type[TaskEvent], Callable[[Engine, Run, Unit, Any], None]]] = {
+    FOLLOWS: ClassVar[dict[type[TaskEvent], Callable[[Engine, Run, Unit, Any], None]]] = {
         task_events.SubtaskQueued: _is_queued,
         task_events.SubtaskRequeued: _is_queued,
         task_events.SubtaskRetrying: _is_retrying,
@@ -511,7 +509,7 @@ class Engine(ManagedActor):
                 self._resume_unit(run, unit)
             for call in (*(unit.course.calls.values() if unit.course is not None else ()), unit.undo):
                 if call is not None and call.status is RUNNING:
-                    self.roles.adopt(run, call)
+                    self.attempts.adopt(run, call)
                 if call is not None and call.question is not None:
                     self.limits.watch_question(run, call.question.id, call.question.due)
                 elif call is not None and call.answered is not None:
@@ -522,9 +520,9 @@ class Engine(ManagedActor):
 
     def _resume_unit(self, run: Run, unit: Unit) -> None:
         if unit.status is QUEUED:
-            self.attempts.enqueue(run, unit)
+            self.dispatch.enqueue(run, unit)
         elif unit.status is RUNNING and unit.is_composite:
-            self.attempts.adopt_team(run, unit)
+            self.dispatch.adopt_team(run, unit)
         elif unit.status is RUNNING:
             self.attempts.adopt(run, unit)
         elif unit.status is SubtaskStatus.RETRYING and unit.due is not None:
@@ -560,12 +558,12 @@ class Engine(ManagedActor):
             heard = scope.workers.hear(change)
             if heard is not None:
                 if heard is not known or heard.executable is not was:
-                    self.attempts.queue.reopen_all()
-                self.attempts.worker_changed(heard)
+                    self.dispatch.queue.reopen_all()
+                self.dispatch.worker_changed(heard)
         if is_new:
             self._team_is_there(scope)
             scope.workers.drop_empty()
-            self.attempts.queue.reopen_all()
+            self.dispatch.queue.reopen_all()
 
     def _team_is_there(self, scope: Scope) -> None:
         """A team has come up, or was added: it goes on with what an earlier process has left for it."""
@@ -575,10 +573,6 @@ class Engine(ManagedActor):
             run = self._take_up(id_) if owner == scope.path else None
             if run is not None:
                 self.decide(run, self.resume, run)
-
-    def time(self) -> float:
-        """Seconds since 1970, by the tree's clock."""
-        return self.service.epoch + self.system.now()
 
     def at(self, due: float, fact: Callable[[Engine], object]) -> Timer:
         """Have something decided at a time, in seconds since 1970."""

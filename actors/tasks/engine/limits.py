@@ -42,7 +42,7 @@ class Limits:
         deadline = run.state.deadline
         if deadline is None:
             return
-        if deadline <= self._engine.time():
+        if deadline <= self._engine.now:
             _too_late(run.id, self._engine)  # before anything of it is begun
         else:
             self._deadlines[run.id] = self._engine.at(deadline, partial(_too_late, run.id))
@@ -68,7 +68,7 @@ class Limits:
         idle_s = own if own is not None else theirs
         if idle_s is not None:
             said = (run.id, unit.path, unit.seq, idle_s)
-            self._engine.at(self._engine.time() + idle_s, lambda engine: engine.limits.team_is_idle(*said))
+            self._engine.at(self._engine.now + idle_s, lambda engine: engine.limits.team_is_idle(*said))
 
     def team_is_idle(self, task: str, path: str, seq: int, idle_s: float) -> None:
         """Look whether a team has been silent; its clock stands while all in it waits for people, delays or workers."""
@@ -83,7 +83,7 @@ class Limits:
             _team_is_late(task, path, seq, "idle", engine)
         else:
             left = idle_s - quiet
-            engine.at(engine.time() + left, lambda engine: engine.limits.team_is_idle(task, path, seq, idle_s))
+            engine.at(engine.now + left, lambda engine: engine.limits.team_is_idle(task, path, seq, idle_s))
 
     def last_sign(self, run: Run, unit: Unit, now: float) -> float:
         """When something below a unit last gave a sign of life, on the tree's clock; now, if nothing of it runs."""
@@ -95,16 +95,12 @@ class Limits:
 
     # -- attempts ------------------------------------------------------------------------------------------
 
-    def watch(self, attempt: Attempt, unit: Unit, entry: RegistryEntry) -> None:
-        """See to it that an attempt ends when its time is up."""
-        own, theirs = unit.spec.idle_timeout_s, entry.executable.idle_timeout_s
-        idle_s = own if own is not None else theirs
-        if attempt.spec.timeout_s is not None or idle_s is not None:
-            self.watch_limits(attempt, attempt.spec.timeout_s, idle_s)
-
-    def watch_limits(self, attempt: Attempt, timeout_s: float | None, idle_s: float | None) -> None:
-        """Look at the attempt again when its time could be up. Its time counts from its beginning, not from now."""
+    def watch(self, attempt: Attempt) -> None:
+        """See to it that an attempt ends when its time is up. That counts from its beginning, not from now."""
+        timeout_s, idle_s = attempt.spec.timeout_s, attempt.spec.idle_timeout_s
         limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
+        if not limits:
+            return
         started, engine = attempt.started, self._engine
         if started is None:
             left = min(limits)
@@ -121,9 +117,9 @@ class Limits:
 
         def look(engine: Engine) -> None:
             if not attempt.done and attempt.ended_by is None:
-                engine.limits.watch_limits(attempt, timeout_s, idle_s)
+                engine.limits.watch(attempt)
 
-        attempt.watch(engine.at(engine.time() + left, look))
+        attempt.watch(engine.at(engine.now + left, look))
 
     def end(self, attempt: Attempt, why: str, *, at_once: bool = False) -> None:
         """Have an attempt end: taken back, cancelled, or given up with its worker's incarnation."""
@@ -141,7 +137,7 @@ class Limits:
             at_once = False
             path, most = attempt.owner.path, attempt.owner.settings.max_abandoned  # type: ignore[attr-defined]
             self._engine.at(
-                self._engine.time() + GRACE_S,
+                self._engine.now + GRACE_S,
                 lambda engine: engine.limits.look_at_threads(incarnation, path, most),
             )
         attempt.end_for(why)
@@ -152,7 +148,7 @@ class Limits:
 
     def replace_after_grace(self, attempt: Attempt) -> None:
         """Replace an attempt that was told to end, should it not do so in time."""
-        attempt.watch(self._engine.at(self._engine.time() + GRACE_S, lambda engine: engine.limits.replace(attempt)))
+        attempt.watch(self._engine.at(self._engine.now + GRACE_S, lambda engine: engine.limits.replace(attempt)))
 
     def replace(self, attempt: Attempt) -> None:
         """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
@@ -182,7 +178,7 @@ def _too_late(task: str, engine: Engine) -> None:
         return
     unit = next((each for each in run.state.units.values() if each.status is QUEUED), None)
     scope = engine.scope_of(unit) if unit is not None else None
-    why = put_off(scope.workers, lane_of(run.state, unit), engine.time()) if unit is not None and scope else ""
+    why = put_off(scope.workers, lane_of(run.state, unit), engine.now) if unit is not None and scope else ""
     waited = f"; {unit.id} waited: {why}" if unit is not None and why else ""
     engine.decide(run, engine.end, run, run.state.root, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
 
@@ -198,7 +194,7 @@ def _question_is_late(task: str, question: str, engine: Engine) -> None:
         if question in engine.service.answers or any(
             order.body.get("escalation") == question for order in engine.port.orders
         ):
-            engine.at(engine.time() + LOOK_AGAIN_S, partial(_question_is_late, task, question))  # should it not come
+            engine.at(engine.now + LOOK_AGAIN_S, partial(_question_is_late, task, question))  # should it not come
             return
         engine.decide(run, run.emit, run.state.find(asked.about, asked.role), task_events.EscalationExpired, question)
 

@@ -12,7 +12,7 @@ from actors.tasks.execution.packing import NO_NOTES, Note, Notes
 from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task import Subtask, instructed
+from actors.tasks.model.task import SUCCEEDED, Subtask, instructed
 from actors.tasks.scheduling.selection import chain_of, lineage_of
 
 if TYPE_CHECKING:
@@ -34,80 +34,115 @@ def idempotency_key(state: TaskState, unit: Unit) -> str:
     return f"{state.id}@{unit.path}:{unit.epoch}"
 
 
-def attempt_spec(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: RegistryEntry | None) -> AttemptSpec:
-    """Specify the attempt of a subtask that was recorded last."""
-    state, spec = run.state, unit.spec
-    ask = engine.asks.of(run, unit)
-    executable = entry.executable if entry is not None else None
-    timeout_s = spec.timeout_s if spec.timeout_s is not None or executable is None else executable.timeout_s
-    ends = [state.deadline, *(each.due for each in unit.over)]
-    dues = [each - engine.service.epoch for each in ends if each is not None]
-    due = min([*dues, ask.due] if ask is not None and ask.due is not None else dues, default=None)
+def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: RegistryEntry) -> AttemptSpec:
+    """Specify the attempt of a subtask whose start was recorded last."""
+    state, spec, executable, epoch = run.state, unit.spec, entry.executable, engine.service.epoch
+    ask = engine.asks.of(run, unit) if unit.asker is not None else None
+    due = None if state.deadline is None else state.deadline - epoch
+    for each in unit.over:
+        if each.due is not None and (due is None or each.due - epoch < due):
+            due = each.due - epoch
+    if ask is not None and ask.due is not None and (due is None or ask.due < due):
+        due = ask.due
     variables = ask.variables if ask is not None else None  # else those of its task
+    goal = (unit.above.spec.instruction if unit.above is not None else "") or state.task.goal
     return AttemptSpec(
         key_of(run, unit),
         scope,
         state.id,
-        instructed(spec, _goal_of(state, unit)),
-        unit.worker or "",
-        f"{unit.scope}/{unit.worker}",
+        instructed(spec, goal),
+        entry.id,
+        f"{unit.scope}/{entry.id}",
         context_values(state, unit),
         scope.addresses(chain_of(state, unit)),
         lineage_of(state, unit),
         due,
-        timeout_s,
+        spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
+        idle_timeout_s=spec.idle_timeout_s if spec.idle_timeout_s is not None else executable.idle_timeout_s,
         start_number=unit.seq,
         hops=state.hops,
         priority=state.task.priority,
-        preemptible=entry is not None and _is_preemptible(spec, entry),
+        preemptible=entry.is_async and _is_preemptible(spec, entry),
         unit=unit.path,
-        adapter=entry.adapter if entry is not None else None,
+        adapter=entry.adapter,
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
-        steps=_known_steps(unit),
+        steps=_known_steps(unit) if unit.steps is not None else NO_STEPS,
         losses=unit.losses,
         used_before=unit.in_epoch,
     )
 
 
-def _goal_of(state: TaskState, unit: Unit) -> str:
-    """Return what a subtask without an instruction is to do: what its team, or the task, is about."""
-    above = unit.above
-    return (above.spec.instruction if above is not None else "") or state.task.goal
+def attempt_beside(
+    engine: Engine,
+    run: Run,
+    unit: Unit,
+    scope: Scope,
+    worker: str,
+    subtask: Subtask,
+    values: ContextValues,
+    **more: Any,
+) -> AttemptSpec:
+    """Specify a call of a planner, reviewer or synthesizer, or of an undo, whose start was recorded last.
+
+    Args:
+        engine: which calls it.
+        run: of its task.
+        unit: the call, or the undo.
+        scope: whose settings hold for it.
+        worker: who does it.
+        subtask: what it is told to do.
+        values: what its code is to see.
+        more: fields of the specification.
+    """
+    state, above = run.state, unit.above or unit
+    of = above if unit.role == "undo" else unit
+    return AttemptSpec(
+        key_of(run, unit),
+        scope,
+        state.id,
+        subtask,
+        worker,
+        f"{scope.path}/{worker}",
+        values,
+        scope.addresses(chain_of(state, of)),
+        lineage_of(state, of),
+        timeout_s=scope.settings.step_timeout_s,
+        start_number=unit.seq,
+        role=unit.role,  # type: ignore[arg-type]  # a task has no attempts
+        unit=above.path,
+        variables=engine.service.variables_of(state, above),
+        **more,
+    )
 
 
-def inputs_of(state: TaskState, unit: Unit) -> dict[str, Any]:
-    """Return the inputs of a unit: those of the task, and over them those of the teams and its own."""
-    found, above = dict(state.task.inputs), [each.spec.inputs for each in unit.upwards() if each.role == "work"]
-    for each in reversed(above):
-        found |= each
-    return found
-
-
-def results_for(state: TaskState, unit: Unit) -> dict[str, Any]:
-    """Return the results that a unit sees: of what it depends on, and beside them those that its team was given."""
-    found: dict[str, Any] = {}
-    for each in reversed([each for each in unit.upwards() if each.role == "work"]):
-        units = state.course_of(each).units
-        for id_ in each.spec.depends_on:
-            if units[id_].status == "succeeded":
-                found[id_] = units[id_].value
-    return found
+def seen_by(state: TaskState, unit: Unit) -> tuple[dict[str, Any], dict[str, Any], Notes]:
+    """Return inputs, results and notes on these that a unit sees: its own, and beside them those of its teams."""
+    inputs, results, notes = state.task.inputs.copy(), dict[str, Any](), NO_NOTES
+    for each in (*reversed(unit.over), unit):
+        if each.role != "work":
+            continue
+        inputs |= each.spec.inputs
+        if each.spec.depends_on:
+            course = state.course_of(each)
+            done = [id_ for id_ in each.spec.depends_on if course.units[id_].status is SUCCEEDED]
+            results |= {id_: course.units[id_].value for id_ in done}
+            notes = {**notes, **notes_of(course, done)}
+    return inputs, results, notes
 
 
 def context_values(state: TaskState, unit: Unit) -> ContextValues:
     """Return what the code of an attempt is to see."""
-    above, results = unit.above, results_for(state, unit)
-    part = above.spec.instruction if above is not None and above.role == "work" else ""
+    above, (inputs, results, notes) = unit.above, seen_by(state, unit)
     return ContextValues(
         state.task.goal,
         unit.attempt,
         idempotency_key(state, unit),
-        inputs_of(state, unit),
+        inputs,
         results,
         state.metadata_of(unit.path) if state.has_metadata else state.task.metadata,
         revision_of(unit),
-        part,
-        notes_for(state, unit),
+        above.spec.instruction if above is not None and above.role == "work" else "",
+        notes,
     )
 
 
@@ -119,14 +154,6 @@ def notes_of(course: Course, ids: Iterable[str]) -> Notes:
         for unit in units
         if unit.summary or unit.importance is not None or unit.passed
     }
-
-
-def notes_for(state: TaskState, unit: Unit) -> Notes:
-    """Return notes on the results that a unit sees."""
-    found: dict[str, Note] = {}
-    for each in reversed([each for each in unit.upwards() if each.role == "work" and each.spec.depends_on]):
-        found |= notes_of(state.course_of(each), each.spec.depends_on)
-    return found or NO_NOTES
 
 
 def revision_of(unit: Unit) -> Revision:
@@ -164,8 +191,6 @@ def _known_steps(unit: Unit) -> KnownSteps:
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:
-    """True where it may be interrupted: no payment is cut in half, and a thread cannot be."""
-    if not entry.is_async or not spec.preemptible:
-        return False
+    """True where it may be interrupted: no payment is cut in half."""
     has_undo = spec.undo is not None or entry.executable.undo is not None
-    return not has_undo or "preemptible" in spec.model_fields_set
+    return spec.preemptible and (not has_undo or "preemptible" in spec.model_fields_set)

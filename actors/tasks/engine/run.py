@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from actors.tasks.decide.drafts import Draft
 from actors.tasks.journal.unit import LOST, Unit
@@ -29,6 +29,13 @@ _KINDS_AT: Final = {SubtaskRequeued: 0, SubtaskRetrying: 2, SubtaskFailed: 2}
 Act: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 
 
+class Turn(NamedTuple):
+    """What one turn of the engine has decided for a task, and what is to be done once that is kept."""
+
+    events: list[TaskEvent]
+    acts: list[Act]
+
+
 class Run:
     """One task that goes on."""
 
@@ -42,7 +49,8 @@ class Run:
         """True where something of it was broken off while the tree ends: the next process goes on with it."""
         self._batch: list[TaskEvent] = []
         self._acts: list[Act] = []
-        self._line: deque[tuple[Reply, int, list[Act]]] = deque()
+        self._line: deque[tuple[Reply, Turn]] = deque()
+        """Turns that are being kept."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -73,7 +81,7 @@ class Run:
             more: the same by name.
         """
         state, engine = self.state, self.engine
-        now = engine.time()
+        now = engine.now
         head: tuple[Any, ...]
         if issubclass(made, SubtaskEvent):
             head = (unit.scope, self.id, now, unit.subject)
@@ -93,9 +101,10 @@ class Run:
         event = checked(made(*head, *fields, **more))
         state.apply(event)
         self._batch.append(event)
-        self.act(engine.publish, event)
-        engine.follow(self, unit, event)
         engine.dirty[self.id] = self
+        follows = engine.FOLLOWS.get(made)
+        if follows is not None:
+            follows(engine, self, unit, event)
         return event
 
     def act(self, function: Callable[..., object], *args: Any) -> None:
@@ -107,33 +116,35 @@ class Run:
 
     def commit(self) -> None:
         """Hand the batch of this turn to the store, and do what follows once it is kept."""
-        service = self.engine.service
-        batch, self._batch = self._batch, []
-        acts, self._acts = self._acts, []
-        for event in batch:
-            service.store.append(self.id, event)
-        if not acts:
+        service, turn = self.engine.service, Turn(self._batch, self._acts)
+        self._batch, self._acts = [], []
+        append = service.store.append
+        for event in turn.events:
+            append(self.id, event)
+        if not turn.events and not turn.acts:
             return
         kept = service.flush(self.id)
         if kept is None and not self._line:
-            self._do(self.state.events, acts)
+            self._do(turn)
             return
-        if kept is None or kept.done:
-            kept = kept or self._line[-1][0]
-        self._line.append((kept, self.state.events, acts))
+        kept = kept or self._line[-1][0]
+        self._line.append((kept, turn))
         kept.when_done(partial(self.engine.loop_call, self._do_kept))
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""
         while self._line and self._line[0][0].done and not self.engine.system.is_down:
-            kept, number, acts = self._line.popleft()
+            kept, turn = self._line.popleft()
             if kept.succeeded:  # else it never will be kept, so nothing may follow from it
-                self._do(number, acts)
+                self._do(turn)
         self.engine.turn_over()
 
-    def _do(self, number: int, acts: list[Act]) -> None:
-        self.kept = number
-        for function, args in acts:
+    def _do(self, turn: Turn) -> None:
+        self.kept += len(turn.events)
+        publish = self.engine.system.bus.publish
+        for event in turn.events:
+            publish(event)
+        for function, args in turn.acts:
             try:
                 function(*args)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the others must be done all the same

@@ -128,9 +128,9 @@ class WaitTable:
             return set(reply.waiters)
         return {request for wait in self.of(attempt.task) for request in set(wait.waiters)}
 
-    def joined(self, attempt: Attempt) -> list[TaskWait]:
-        """Return the waits for the task of an attempt."""
-        return list(self.of(attempt.task)) if self._of else []
+    def all(self) -> list[TaskWait]:
+        """Return the waits for all tasks."""
+        return [wait for task in list(self._of) for wait in self.of(task)]
 
     def _asked_above(self, attempt: Attempt) -> Iterator[AskReply]:
         """Yield the open asks that wait for the unit of an attempt, or for one that it is a part of."""

@@ -43,6 +43,8 @@ class AttemptSpec(NamedTuple):
     """On the tree's clock; None: none."""
     timeout_s: float | None = None
     """Seconds that it may run."""
+    idle_timeout_s: float | None = None
+    """Seconds for which it may be silent."""
     role: Role = "work"
     start_number: int = 0
     """Which start of the whole task it is."""

@@ -62,6 +62,7 @@ class TaskState:
     hops: int = 0
     trace: str = ""
     has_metadata: bool = False  # the task, or a subtask
+    has_asks: bool = False  # some of its subtasks were asked for
     usage_by: dict[str, Usage] = field(default_factory=dict)
     """What was used up, by role."""
     running_s: float = 0.0
@@ -377,12 +378,11 @@ def _attempt_over(
     unit.error, unit.kind = event.error, event.kind
     if unit.steps is not None:
         unit.steps.ends(keeps=isinstance(event, task_events.SubtaskRetrying) and event.keeps_steps)
+    unit.losses = 0
     if event.counted and event.worker is not None:
         unit.counted = event.worker, event.at
     if unit.status is RUNNING:
-        ended = unit.started_at + event.ran_s if event.kind == FailureKind.LOST else event.at
-        state.ran(unit, ended, event.usage)
-        unit.losses = 0
+        state.ran(unit, event.at, event.usage)
         effect = unit.last_effect
         if effect is not None:
             effect.fails(may_have_acted=event.kind in UNKNOWN)
@@ -433,6 +433,7 @@ def _ends(state: TaskState, unit: Unit, status: SubtaskStatus, event: Any) -> No
 
 
 def _delegated(state: TaskState, event: task_events.SubtaskDelegated) -> None:
+    state.has_asks = True
     asker = state.find(event.parent)
     unit = state.units.get(event.subtask)
     is_new = unit is None

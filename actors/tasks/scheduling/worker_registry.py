@@ -197,6 +197,11 @@ class RegistryEntry:
         self.attempts[key] = box, self.updates_seen[box.path]
         return box
 
+    def any_box(self) -> Mailbox:
+        """Return the mailbox of a member: of one that is free, else that runs, if there is one."""
+        running = (box for path, box in self.boxes.items() if self.members.get(path) == "running")
+        return next(iter(self.free), None) or next(running, None) or next(iter(self.boxes.values()))
+
     def reassign(self, key: str, box: Mailbox | None, *, was_refused: bool = False) -> None:
         """Note an attempt that it has already, from before this incarnation of the orchestrator.
 

@@ -1,0 +1,292 @@
+"""Who is next, and with whom: the line of subtasks that are ready, workers and teams with room, and who gives way.
+
+A subtask that is recorded as queued stands in line. When a worker and a slot are free it gets both and begins. A team
+holds no slot: what it has is a part of the task with units of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from actors.tasks.decide import attempt as of_attempt
+from actors.tasks.decide import ends
+from actors.tasks.engine.attempts import Row, goes_on_above
+from actors.tasks.engine.making import attempt_of_work, key_of
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.journal.unit import Unit
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
+from actors.tasks.model.task_errors import AttemptLostError
+from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue, Ticket
+from actors.tasks.scheduling.selection import choose_worker, lane_of, no_worker_failure
+
+if TYPE_CHECKING:
+    from actors.tasks.engine.engine import Engine
+    from actors.tasks.engine.run import Run
+    from actors.tasks.engine.scope import Scope
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+
+class Dispatch:
+    """The line, and the teams, of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.queue: ReadyQueue[tuple[Run, Unit]] = ReadyQueue(engine.scope.settings.age_s)
+        self._tickets: dict[Unit, Ticket[tuple[Run, Unit]]] = {}
+        self._teams: dict[str, tuple[RegistryEntry, int]] = {}
+        """Teams that have a part of a task, by its key, each with the token of its breaker."""
+
+    # -- in line -------------------------------------------------------------------------------------------
+
+    def enqueue(self, run: Run, unit: Unit) -> None:
+        """Put a subtask in line that is recorded as queued; what was asked for waits as long as nobody waits for it."""
+        engine, state = self._engine, run.state
+        if unit.status is not QUEUED or unit in engine.attempts.paused:
+            return
+        if state.has_asks and not engine.asks.is_claimed(run, unit):
+            return
+        known = self._tickets.get(unit)
+        if known is not None:
+            self.queue.withdraw(known)
+        deadline = math.inf if state.deadline is None else state.deadline
+        since = unit.queued_at - unit.queued_s - engine.service.epoch
+        self._tickets[unit] = self.queue.push(
+            lane_of(state, unit), state.task.priority, deadline, (run, unit), born=state.born, since=since
+        )
+
+    def leave(self, unit: Unit) -> None:
+        """Take a subtask out of the line, where it stands in it."""
+        ticket = self._tickets.pop(unit, None)
+        if ticket is not None:
+            self.queue.withdraw(ticket)
+
+    def requeue_all(self, run: Run) -> None:
+        """Others may do what waits now than before, or it has another rank."""
+        for unit in run.state.units.values():
+            if unit.status is QUEUED:
+                self.enqueue(run, unit)
+
+    def rank(self, run: Run) -> None:
+        """Have all that waits and all that runs of a task take its priority."""
+        priority = run.state.task.priority
+        for row in self._engine.attempts.of_task(run):
+            row.rank += priority - row.attempt.priority
+            row.attempt.priority = priority
+        self.requeue_all(run)
+
+    def forget(self, run: Run) -> None:
+        """Forget a task that is over."""
+        for unit in run.state.units.values():
+            self.leave(unit)
+
+    def has_ended_below(self, run: Run, path: str) -> None:
+        """Put a team in line again that has its part once more: it had waited for the end of all that ran of it."""
+        unit = run.state.units.get(path)
+        if unit is not None and len(unit.over) > 1 and not goes_on_above(unit):
+            for each in unit.upwards():
+                self.enqueue(run, each)
+
+    # -- beginning -----------------------------------------------------------------------------------------
+
+    def pump(self) -> bool:
+        """Start what can start now; True where something could not, and its task is to be looked at."""
+        self._engine.asks.let_return()
+        while (taken := self.queue.take_next(self._serve)) is not None:
+            ticket, (run, unit), served = taken
+            self._tickets.pop(unit, None)
+            if self._may_start(run, unit):
+                self._engine.decide(run, self._start, run, unit, served, ticket)
+                if run.state.touched:
+                    return True
+        if self.queue:
+            self._preempt()
+        return False
+
+    def _may_start(self, run: Run, unit: Unit) -> bool:
+        """Look again at what was first in line: it may have been left behind by what has happened since."""
+        engine = self._engine
+        if engine.runs.get(run.id) is not run or unit.status is not QUEUED or engine.begins_nothing_of(run):
+            return False
+        if unit.course is not None:  # what a team had begun of it has yet to end: see ``has_ended_below``
+            below = f"{unit.path}/"
+            if any(row.path.startswith(below) and row.is_work for row in engine.attempts.of_task(run)):
+                return False
+        return goes_on_above(unit)
+
+    def _serve(self, key: LaneKey) -> RegistryEntry | Failure | None:
+        scope = self._engine.service.scopes.get(key.scope)
+        if scope is None:
+            return None  # its supervisor is not in the tree: it waits
+        if not scope.is_up:
+            scope.lanes.add(key)
+            return None
+        chosen = choose_worker(scope.workers, key, self._engine.now)
+        is_full = scope.running >= scope.settings.max_parallel
+        if is_full and chosen is not None and not isinstance(chosen, Failure) and not chosen.is_team:
+            scope.lanes.add(key)
+            return None
+        return chosen
+
+    def _start(self, run: Run, unit: Unit, served: RegistryEntry | Failure, ticket: Ticket[tuple[Run, Unit]]) -> None:
+        engine, scope = self._engine, self._engine.scope_of(unit)
+        if scope is None:
+            return
+        if isinstance(served, Failure):
+            failure = no_worker_failure(run.state, unit, scope.workers)
+            run.record(of_attempt.failed(unit, failure, None, engine.facts(run, unit)))
+        elif unit.losses >= scope.settings.max_losses:
+            self._is_lost(run, unit, scope)
+        elif served.is_team:
+            self._begin_team(run, unit, served)
+        else:
+            undoable = served.executable.undo is not None
+            run.emit(unit, task_events.SubtaskStarted, served.id, unit.made + 1, unit.epoch, undoable)
+            attempt = Attempt(attempt_of_work(engine, run, unit, scope, served))
+            box = served.assign(attempt.key)
+            assert box is not None  # noqa: S101 - only a team has none
+            attempt.goes_to(box)
+            row = Row(attempt, scope, served, self.queue.present_priority(ticket, engine.system.now()))
+            row.token = engine.attempts.breakers.begin(served)
+            engine.attempts.hold(row)
+            run.act(engine.attempts.give, attempt)
+            engine.limits.watch(attempt)
+
+    def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
+        """Process after process has ended with a subtask: that is a failure, of the worker that had it last."""
+        engine, entry = self._engine, scope.workers.get(unit.worker)
+        failure = Failure(FailureKind.LOST, AttemptLostError(unit.id, unit.losses), counts=True)
+        end = of_attempt.AttemptEnd(unit.worker or "", began=True)
+        engine.attempts.fails(run, unit, failure, end, entry, engine.attempts.breakers.begin(entry) if entry else 0)
+
+    # -- teams ---------------------------------------------------------------------------------------------
+
+    def _begin_team(self, run: Run, unit: Unit, entry: RegistryEntry) -> None:
+        timeout_s = unit.spec.timeout_s if unit.spec.timeout_s is not None else entry.executable.timeout_s
+        due = None if timeout_s is None else self._engine.now + timeout_s
+        said = (entry.id, unit.made + 1, unit.epoch, entry.executable.undo is not None)
+        run.emit(unit, task_events.SubtaskStarted, *said, is_team=True, due=due)
+        self._has_team(run, unit, entry)
+
+    def _has_team(self, run: Run, unit: Unit, entry: RegistryEntry) -> None:
+        key, engine = key_of(run, unit), self._engine
+        entry.attempts[key] = None
+        self._teams[key] = entry, engine.attempts.breakers.begin(entry)
+        engine.service.begin_part(run.state, unit)
+        engine.limits.watch_team(run, unit, entry)
+        engine.dirty[run.id] = run
+
+    def part(self, key: str) -> tuple[Run, Unit] | None:
+        """Return the part that a team has under this key."""
+        task, _, path = key.partition("@")
+        run = self._engine.runs.get(task)
+        unit = run.state.units.get(path.rpartition("#")[0]) if run is not None else None
+        is_present = run is not None and unit is not None and unit.status is RUNNING and key_of(run, unit) == key
+        return (run, unit) if is_present else None  # type: ignore[return-value]  # both are there
+
+    def adopt_team(self, run: Run, unit: Unit) -> None:
+        """Go on with the part that a team has; where the team is gone somebody else may have it."""
+        scope = self._engine.scope_of(unit)
+        entry = scope.workers.get(unit.worker) if scope is not None else None
+        if scope is None or self._engine.service.scopes.get(f"{unit.scope}/{unit.worker}") is None:
+            return  # its supervisor is not in the tree: it waits
+        if entry is None or not entry.is_team or entry.is_gone:
+            run.emit(unit, task_events.SubtaskRequeued, "stopped", unit.worker or "")
+        else:
+            self._has_team(run, unit, entry)
+
+    def team_fails(self, run: Run, unit: Unit, failure: Failure) -> None:
+        """Record that a team has failed; its breaker is told."""
+        entry, token = self._teams.get(key_of(run, unit), (None, 0))
+        end = of_attempt.AttemptEnd(unit.worker or "", began=True)
+        self._engine.attempts.fails(run, unit, failure, end, entry, token)
+
+    def team_ended(self, run: Run, unit: Unit, *, succeeded: bool = False) -> None:
+        """A team has no part of a task any more: it has room for another one."""
+        key, attempts = key_of(run, unit), self._engine.attempts
+        entry, token = self._teams.pop(key, (None, 0))
+        if entry is None:
+            return
+        self._engine.service.end_part(run.state, unit)
+        if succeeded:
+            attempts.breakers.ended(entry, token, unit, Done(None), is_left=True)
+        else:
+            attempts.breakers.left(entry, token)
+        entry.attempts.pop(key, None)
+        attempts.reopen(entry)
+
+    def worker_changed(self, entry: RegistryEntry) -> None:
+        """A worker, or a team, stands somewhere else now."""
+        team = self._engine.service.scopes.get(entry.path) if entry.is_team else None
+        if entry.is_team and entry.is_gone:
+            self._team_gone(entry)
+        if team is not None:
+            self._engine.attempts.reopen(team)
+        self._engine.attempts.reopen(entry)
+
+    def _team_gone(self, entry: RegistryEntry) -> None:
+        """A team is down for good: what it had goes to somebody else."""
+        for key in list(entry.attempts):
+            found = self.part(key)
+            if found is not None:
+                self._engine.decide(found[0], self._requeue_team, *found)
+
+    def _requeue_team(self, run: Run, unit: Unit) -> None:
+        self._engine.attempts.end_below(run, unit)
+        self.team_ended(run, unit)
+        run.emit(unit, task_events.SubtaskRequeued, "stopped", unit.worker or "")
+
+    # -- who gives way -------------------------------------------------------------------------------------
+
+    def withdraw(self, run: Run, unit: Unit) -> None:
+        """End a subtask that was asked for and that nobody waits for any longer."""
+        row = self._engine.attempts.of(run, unit)
+        if unit.is_done:
+            return
+        if row is not None:
+            self._engine.limits.end(row.attempt, "withdrawn")
+        elif unit.status is RUNNING and unit.is_composite:
+            self._engine.end(run, unit, TaskStatus.CANCELLED, "cancel", of_attempt.UNWANTED)
+        else:
+            self.leave(unit)
+            run.record(ends.unwanted(unit))
+
+    def _preempt(self) -> None:
+        """Have the least urgent attempt give way, where something more urgent waits for its slot, or its worker."""
+        rows, runs = self._engine.attempts.rows.values(), self._engine.runs.values()
+        if len({row.rank for row in rows} | {run.state.task.priority for run in runs}) <= 1:
+            return
+        worst = max((row.rank for row in rows), default=0)
+        heads = [head for head in self.queue.heads() if head[2][0].state.task.priority < worst]
+        for key, _, (run, _unit) in sorted(heads, key=lambda head: head[1].rank):
+            victims = [row for row in self._in_the_way(key) if row.rank > run.state.task.priority]
+            if any(row.attempt.gives_way for row in victims):
+                continue
+            able = [row for row in victims if self._may_preempt(row)]
+            if able:
+                victim = max(able, key=lambda row: (row.rank, row.attempt.started or 0.0))
+                self._engine.limits.end(victim.attempt, "preempt")
+                return
+
+    def _in_the_way(self, key: LaneKey) -> Iterator[Row]:
+        """Yield attempts whose end would be of use to a lane: those of its workers; of its scope, if that is full."""
+        scope, rows = self._engine.service.scopes.get(key.scope), self._engine.attempts.rows
+        if scope is None or not scope.is_up:
+            return
+        primaries = [entry for entry in scope.workers.primaries(key) if entry.admits(self._engine.now)]
+        is_full = scope.running >= scope.settings.max_parallel
+        if is_full and any(entry.has_room() for entry in primaries):
+            yield from (row for row in rows.values() if row.scope is scope and row.has_slot and row.is_work)
+            return
+        for entry in primaries:
+            yield from (row for each in entry.attempts if (row := rows.get(each)) is not None)
+
+    def _may_preempt(self, row: Row) -> bool:
+        attempt = row.attempt
+        run = self._engine.runs.get(attempt.task)
+        unit = run.state.units.get(row.path) if run is not None else None
+        may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done and row.has_slot
+        return may and unit is not None and unit.preemptions < row.scope.settings.max_preemptions

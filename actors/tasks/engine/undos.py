@@ -1,0 +1,175 @@
+"""Undos: effects that are void are undone one after the other, by code or by a worker, as it was declared."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.model.errors import Failed
+from actors.tasks.decide import attempt as of_attempt
+from actors.tasks.decide.team import failure_of
+from actors.tasks.decide.undo import next_effect, undone
+from actors.tasks.engine.attempts import Row
+from actors.tasks.engine.classify import NEUTRAL, as_failure, classify
+from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
+from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
+from actors.tasks.journal.course import Course
+from actors.tasks.journal.effect import Effect
+from actors.tasks.journal.unit import Unit
+from actors.tasks.model import task_events
+from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.policy import Respond, answer_of
+from actors.tasks.model.task import SubtaskStatus, instructed
+from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
+from actors.validation.introspection import is_async
+
+if TYPE_CHECKING:
+    from actors.tasks.engine.engine import Engine
+    from actors.tasks.engine.run import Run
+    from actors.tasks.engine.scope import Scope
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
+
+
+class Undos:
+    """Undos of one engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def go_on(self, run: Run, course: Course) -> None:
+        """Undo the next effect. A team that has failed undoes what it did; then its ladder says what follows."""
+        unit, undo = course.unit, course.undoing
+        found = next_effect(run.state, course) if undo is None else None
+        if undo is not None:
+            self._go_on_with(run, course, undo)
+        elif found is not None:
+            self._begin(run, course, found.unit, found.effect, 1)
+        elif unit.role != "task" and unit.is_ending:
+            self._team_fails(run, course)
+
+    def _team_fails(self, run: Run, course: Course) -> None:
+        unit, ending = course.unit, course.ending
+        if ending is not None and ending.status == "cancelled":
+            run.emit(unit, task_events.SubtaskCancelled, ending.error, False, unit.worker or "")  # noqa: FBT003 - a field
+            return
+        scope = self._engine.service.scopes.get(course.scope, self._engine.scope)
+        self._engine.dispatch.team_fails(run, unit, failure_of(course, scope.settings, unit.spec.timeout_s or 0.0))
+
+    def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
+        engine = self._engine
+        if undo.question is not None or engine.roles.is_live(run, undo) or undo in engine.attempts.paused:
+            return
+        if undo.status is SubtaskStatus.RETRYING and undo.due is not None and undo.due > engine.now:
+            path = course.unit.path
+            engine.at(undo.due, lambda engine: engine.look_at(run.id, path))
+            return
+        is_again = undo.status in {SubtaskStatus.RETRYING, SubtaskStatus.WAITING}
+        assert undo.above is not None and undo.undoes is not None  # noqa: S101, PT018 - an undo has both
+        self._begin(run, course, undo.above, undo.undoes, undo.attempt + is_again)
+
+    def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
+        engine, scope, before = self._engine, self._engine.scope_of(unit), unit.undo
+        if scope is None or not engine.is_open or engine.begins_nothing_of(run):
+            return
+        if not engine.roles.has_slot(run, course.unit, scope):
+            return
+        if before is not None and before.undoes is effect and before.losses >= scope.settings.max_losses:
+            lost = AttemptLostError(unit.id, before.losses, "undo of subtask")
+            self._fails(run, before, Failure(FailureKind.LOST, lost, retryable=False))
+            return
+        run.emit(unit, task_events.Compensating, effect.worker, effect.epoch, number)
+        undo = unit.undo
+        assert undo is not None  # noqa: S101 - the record has just made it
+        by = _undoer(scope, unit, effect)
+        if isinstance(by, str):
+            hint = f"{by}; when it is back, Approve() has it undone"
+            nobody = NoCapableWorkerError((f"the undo of {unit.id}",), task=run.id, hint=hint)
+            self._fails(run, undo, Failure(FailureKind.NOBODY, nobody), began=False)
+            return
+        worker = effect.worker if isinstance(by, partial) else by.id
+        values = context_values(run.state, unit)._replace(
+            number=undo.attempt,
+            idempotency_key=idempotency_key(run.state, undo),
+            results={unit.id: effect.result if effect.done else None},
+            revision=_told(undo),
+        )
+        told = instructed(unit.spec, run.state.task.goal)
+        attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
+        entry = None
+        if isinstance(by, partial):
+            DetachedCall(scope, attempt, by, is_async=is_async(by.args[0]))
+        else:
+            entry = by
+            attempt.goes_to(by.any_box())
+        engine.attempts.hold(Row(attempt, scope, entry, run.state.task.priority))
+        run.act(engine.attempts.give, attempt)
+        engine.limits.watch(attempt)
+
+    def _fails(self, run: Run, undo: Unit, failure: Failure, *, began: bool = True, **more: Any) -> None:
+        end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)
+        run.record(of_attempt.failed(undo, failure, end, self._engine.facts(run, undo)))
+
+    def ended(self, run: Run, undo: Unit, row: Row) -> None:
+        """An undo has ended."""
+        engine, attempt = self._engine, row.attempt
+        outcome = classify(attempt, is_ending=engine.is_ending)
+        if isinstance(outcome, Done):
+            run.record(undone(undo))
+        elif outcome is NEUTRAL:
+            run.has_left = run.has_left or engine.system.is_ending
+            engine.attempts.pause(run, undo)
+            run.emit(undo, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
+        else:
+            self._fails(run, undo, as_failure(outcome), usage=attempt.take_used())
+
+
+def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | RegistryEntry | str:
+    """Find the code that undoes an effect, or the worker; a text that says who is gone, where that is nobody."""
+    entry = scope.workers.get_including_removed(effect.worker, is_team=effect.is_team)
+    declared: Any = unit.spec.undo
+    if declared is None and entry is not None:
+        declared = entry.executable.undo
+    if declared is None:
+        return f"{effect.worker!r}, which knew how to undo it, is gone"
+    if not isinstance(declared, str):
+        return partial(_undo, declared, unit.id)
+    if ":" in declared:
+        return partial(_undo, partial(_imported, declared), unit.id)
+    by = scope.workers.get(declared)
+    return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
+
+
+def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
+    """Call code that undoes: with the result, which it may change."""
+    return how(task, context.results[subtask], context)
+
+
+def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
+    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
+    try:
+        found: Any = pkgutil.resolve_name(name)
+    except Exception as error:
+        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
+        raise Failed(said, retryable=False) from error
+    return found(task, result, context)
+
+
+def _told(undo: Unit) -> Revision:
+    """Facts that an undo sees: what people have answered about it, and the state that it has asked with."""
+    said = undo.remarks
+    state = undo.state_for(undo.worker)
+    if not said.answers and state is None:
+        return NO_REVISION
+    answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
+    texts = ("", *(answer.text for answer in answers if isinstance(answer, Respond)))
+    return Revision(
+        feedback=texts[-1],
+        history=texts[1:-1],
+        work=work_of(None, state),
+        answers=answers,
+        answer=undo.answer_to_state,
+    )
