@@ -118,9 +118,10 @@ class Bus:
 
     def prepare(self, callback: Callback, *, lasting: bool = False, ours: bool = False) -> Subscription:
         """Make what calls ``callback(event)``, as ``subscribe``, from the moment on when it is added."""
-        called = callback if ours else partial(with_users, callback)  # type: ignore[arg-type]  # mypy knows no such partial
         name = getattr(callback, "__qualname__", type(callback).__name__)
-        return Subscription(self._pool, name, self._lost, called, None if lasting else self._dropped)
+        subscription = Subscription(self._pool, name, self._lost, callback, None if lasting else self._dropped)
+        subscription.ours = ours
+        return subscription
 
     def add(self, subscription: Subscription) -> None:
         """Have it called from now on. Twice is as once."""
@@ -180,6 +181,8 @@ class Subscription(SingleJob):
         self._hurry = Wakeup()
         self._marks: set[Reply] = set()
         """True while a caller waits until these are delivered: then nothing is gathered."""
+        self.ours = False
+        """True where it calls no code of users."""
         self.wants: Callable[..., bool] | None = None
         """Kinds that it is called for; None: all."""
         self.begins: Callable[[], object] | None = None
@@ -254,7 +257,10 @@ class Subscription(SingleJob):
         while self.queue:
             if self.begins is not None:
                 self.begins()
-            self._deliver(len(self.queue))
+            if self.ours:
+                self._deliver(len(self.queue))
+            else:
+                with_users(self._deliver, len(self.queue))
 
     def _deliver(self, number: int) -> None:
         """Deliver a round: so many as wait. Of too many the oldest go meanwhile, and later ones are in it."""

@@ -85,10 +85,11 @@ class Dispatch:
 
     def has_ended_below(self, run: Run, path: str) -> None:
         """Put a team in line again that has its part once more: it had waited for the end of all that ran of it."""
-        unit = run.state.units.get(path)
-        if unit is not None and len(unit.over) > 1 and not goes_on_above(unit):
-            for each in unit.upwards():
-                self.enqueue(run, each)
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            above = run.state.units.get(path)
+            if above is not None:
+                self.enqueue(run, above)
 
     # -- beginning -----------------------------------------------------------------------------------------
 

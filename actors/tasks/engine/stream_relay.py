@@ -1,27 +1,21 @@
-"""Relay of what attempts say of themselves to the events of their tasks; it recalls the last of it, for late readers.
+"""What attempts say of themselves, told as events, and recalled for readers who begin late.
 
-What is streamed, and progress, are in no journal. They are told on the bus, as all events are, and recalled: of streams
-as long as there is room (``UnkeptEvents`` of each of the ``MOST_TASKS`` tasks that have streamed last), of progress the
-last that each attempt which still runs has told. So a reader who begins while a task runs has the beginning as well; an
-event that it has been recalled and then hears of is known by its number. An attempt that has ended tells nothing more:
-its thread may go on, and what it says then is of no attempt.
+Streams and progress are in no journal. Of each of the ``MOST_TASKS`` tasks that have streamed last the newest pieces
+are held, so that a reader who begins in the middle has the beginning as well, as far as there is room; of each attempt
+that runs, the last progress. An attempt that has ended tells nothing more: its thread may go on, and what it says then
+is of no attempt.
 
-Locking: that of ``_turns`` guards all fields, and is held while an event is published, so that their numbers grow in
-the order in which they are told. The bus, which takes no lock, is called under it, and nothing else. A
-finalizer or a signal handler may run at any step under it and call the relay again. What such a call tells is told by
-the one below it, next. What it recalls ends with an event that is held and is counted; the one below is counted once it
-is held, and published after that. Events are let go of after the lock.
+Locking: ``_lock`` guards all fields, and is held while an event is published, so that numbers grow in the order of the
+events. It is re-entrant: a finalizer that comes in may tell, too.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actors.concurrency.in_turn import InTurn
 from actors.tasks.engine.unkept_events import UnkeptEvents
 from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStreamed
@@ -39,84 +33,48 @@ class StreamRelay:
 
     def __init__(self, service: TaskService) -> None:
         self._service = service
-        self._turns = InTurn()
+        self._lock = threading.RLock()
         self._number = 0
         """Number of the last event."""
-        self._recent: OrderedDict[str, UnkeptEvents] = OrderedDict()
-        """By the task of a user that they belong to; the one that has streamed last stands last."""
+        self._held: OrderedDict[str, UnkeptEvents] = OrderedDict()
+        """By task; the one that has streamed last stands last."""
 
     def tell(self, attempt: Attempt, pieces: Sequence[Piece]) -> None:
         """Tell what an attempt has streamed, in this order."""
-        gone: list[object] = []
-        self._turns.do(lambda: self._tell(attempt, pieces, gone))
+        spec = attempt.spec
+        with self._lock:
+            held = self._held.setdefault(spec.task, UnkeptEvents())
+            self._held.move_to_end(spec.task)
+            if len(self._held) > MOST_TASKS:
+                self._held.popitem(last=False)
+            for kind, text, lost in pieces:
+                held.put(self._publish(attempt, SubtaskStreamed, kind, text, spec.worker, spec.values.number, lost))
 
     def tell_progress(self, attempt: Attempt, fraction: float, text: str) -> None:
         """Tell how far an attempt says that it is."""
-        gone: list[object] = []
-        self._turns.do(lambda: self._tell_progress(attempt, fraction, text, gone))
+        with self._lock:
+            if not attempt.done:
+                attempt.progress = self._publish(attempt, SubtaskProgressed, fraction, text)
 
-    def _tell(self, attempt: Attempt, pieces: Sequence[Piece], gone: list[object]) -> None:
+    def _publish(self, attempt: Attempt, made: Any, *fields: Any) -> Any:
         spec, owner = attempt.spec, attempt.owner
-        whole = spec.task
-        recent = self._recent.setdefault(whole, UnkeptEvents())
-        with suppress(KeyError):  # a call in between has let go of it
-            self._recent.move_to_end(whole)
-        if len(self._recent) > MOST_TASKS:
-            gone.append(self._recent.popitem(last=False)[1])
-        for kind, text, lost in pieces:
-            event = SubtaskStreamed(
-                owner.path,
-                spec.task,
-                owner.time(),
-                spec.unit,
-                kind,
-                text,
-                spec.worker,
-                spec.values.number,
-                lost,
-                seq=owner.latest_number(spec.task),
-                metadata=spec.values.metadata,
-                number=self._number + 1,
-            )
-            recent.put(event)
-            self._number = event.number
-            owner.system.publish(event)
-
-    def _tell_progress(self, attempt: Attempt, fraction: float, text: str, gone: list[object]) -> None:
-        if attempt.done:
-            return
-        spec, owner = attempt.spec, attempt.owner
-        event = SubtaskProgressed(
-            owner.path,
-            spec.task,
-            owner.time(),
-            spec.unit,
-            fraction,
-            text,
-            seq=owner.latest_number(spec.task),
-            metadata=spec.values.metadata,
-            number=self._number + 1,
-        )
-        gone.append(attempt.progress)
-        attempt.progress = event
-        self._number = event.number
+        self._number += 1
+        numbers = {"seq": owner.latest_number(spec.task), "number": self._number}
+        metadata = spec.values.metadata
+        event = made(owner.path, spec.task, owner.time(), spec.unit, *fields, metadata=metadata, **numbers)
         owner.system.publish(event)
+        return event
 
     def recall(self, task: str) -> tuple[list[TaskEvent], int]:
-        """Return what is known of a task, in order, and the number of the last event of all."""
-        number, held = self._turns.look(partial(self._held, task))
-        known = sorted((each for each in held if each.number <= number), key=lambda each: (each.seq, each.number))
-        return [*known], number
-
-    def _held(self, whole: str) -> tuple[int, list[SubtaskStreamed | SubtaskProgressed]]:
-        number, recent = self._number, self._recent.get(whole)
-        pieces = recent.held() if recent is not None else []
-        told = [each.progress for each in self._service.attempts.copy().values() if not each.done]
-        of_it = [each for each in told if each is not None and each.task == whole]
-        return number, [*(each for each in pieces if isinstance(each, SubtaskStreamed)), *of_it]
+        """Return what is held of a task, in order, and the number of the last event of all."""
+        with self._lock:
+            held, attempts = self._held.get(task), self._service.attempts.copy().values()
+            progress = [each.progress for each in attempts if each.task == task and not each.done]
+            found: list[TaskEvent] = [*(held.held() if held is not None else ())]
+            found += [each for each in progress if each is not None]
+            return sorted(found, key=lambda each: (each.seq, getattr(each, "number", 0))), self._number
 
     def forget(self, task: str) -> None:
         """Let go of what a task has streamed."""
-        if task in self._recent:  # of most tasks nothing was streamed, or the task is new
-            gone = self._turns.look(partial(self._recent.pop, task, None))
-            del gone  # after the lock
+        with self._lock:
+            self._held.pop(task, None)

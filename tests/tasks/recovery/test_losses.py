@@ -46,21 +46,6 @@ def test_a_person_is_asked_where_the_ladder_says_so() -> None:
     assert "3 processes" in question.error
 
 
-@pytest.mark.parametrize("order", ["first", "middle", "last"])
-@pytest.mark.parametrize("parallel", [1, 3, 10])
-def test_those_that_ran_beside_it_get_through_whatever_their_order(order: str, parallel: int) -> None:
-    ids = [f"slow{number}" for number in range(6)]
-    ids.insert({"first": 0, "middle": 3, "last": 6}[order], "poison")
-    deadly = Deadly(spec_of(ids, [], max_parallel=parallel))
-
-    report = deadly.run_one(30)
-
-    assert report is not None
-    assert set(report.failed) == {"poison"}
-    assert set(report.results) == set(ids) - {"poison"}
-    assert deadly.deaths == 3
-
-
 def test_two_of_them_are_found_one_after_the_other() -> None:
     ids = ["slow0", "poison0", "slow1", "poison1", "slow2"]
     deadly = Deadly(spec_of(ids, [Retry(2, initial_s=0.0, max_s=0.0)]))
