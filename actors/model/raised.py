@@ -49,7 +49,7 @@ def is_caught_by(error: BaseException, kinds: tuple[type[BaseException], ...]) -
     bases = _MRO.__get__(type(error))
     if (stands_for := kind_of(error)) is not type(error):
         bases += _MRO.__get__(stands_for)
-    return any(base is kind for kind in kinds for base in bases)
+    return not set(bases).isdisjoint(kinds)
 
 
 def is_exception(kind: type) -> TypeGuard[type[BaseException]]:

@@ -22,7 +22,9 @@ def over_budget(state: TaskState, unit: Unit) -> Draft | None:
     """End the innermost task or team above a unit whose budget is used up, as long as something is left to save."""
     for each in unit.upwards():
         course = each.course
-        if course is None or course.ending is not None or not each.is_composite or each.status is not RUNNING:
+        if course is None or course.ending is not None or each.status is not RUNNING or not each.is_composite:
+            continue
+        if each.spec.budget is None:  # that of a task, too
             continue
         over = exceeded(state, course) if course.open or course.phase == "planning" else ""
         if over:
@@ -32,11 +34,11 @@ def over_budget(state: TaskState, unit: Unit) -> Draft | None:
 
 def exceeded(state: TaskState, course: Course) -> str:
     """Say what of the budget of a course is used up and how far, or nothing."""
-    unit = course.unit
-    if unit.role == "task":
-        budget = state.task.budget
-        return budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
-    return unit.spec.budget.exceeded_by(unit.total_usage) if unit.spec.budget is not None else ""
+    unit, budget = course.unit, course.unit.spec.budget
+    if budget is None:
+        return ""
+    used = state.total_usage() - state.usage_before if unit.role == "task" else unit.total_usage
+    return budget.exceeded_by(used)
 
 
 def skipped(unit: Unit) -> Draft:

@@ -174,9 +174,10 @@ def _running(course: Course, facts: Facts) -> Next:
         step = course.steps.get(role)
         if step is not None and step.answered is not None:
             return _answered(course, role)
-    review, failed = course.review, [role for role, step in course.steps.items() if step.failed]
-    is_asked = any(call.question is not None for call in course.calls.values())
-    is_called = any(call.status is SubtaskStatus.RUNNING for call in course.calls.values())
+    review, calls = course.review, course.calls.values()
+    failed = [step for step in course.steps.values() if step.failed]
+    is_asked = bool([call for call in calls if call.question is not None])
+    is_called = bool([call for call in calls if call.status is SubtaskStatus.RUNNING])
     if (failed or review.rejected) and not (is_asked or is_called):
         return _undecided(course, facts)
     if review.waiting and not failed and (not is_asked or course.step("review").asked):

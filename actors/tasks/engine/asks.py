@@ -168,7 +168,7 @@ class Asks:
         self._units: dict[str, tuple[str, str]] = {}
         """The other way round."""
         self._is_looking = False
-        self._returning: deque[tuple[str, Any, BaseException | None]] = deque()
+        self.returning: deque[tuple[str, Any, BaseException | None]] = deque()
         """Answers of asks whose asker has yet to get its slot back."""
 
     # -- who waits for what --------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class Asks:
             return
         row = self._engine.attempts.rows.get(open_ask.attempt.key)
         if row is not None and not row.has_slot and len(open_ask.attempt.asks) == 1:
-            self._returning.append((key, value, error))
+            self.returning.append((key, value, error))
             self._engine.port.call()
         else:
             _complete(open_ask, value, error)
@@ -343,14 +343,14 @@ class Asks:
 
     def let_return(self) -> None:
         """Give answers to those whose slots are free, the oldest first."""
-        for _ in range(len(self._returning)):
-            key, value, error = self._returning.popleft()
+        for _ in range(len(self.returning)):
+            key, value, error = self.returning.popleft()
             open_ask = self._engine.service.asks.get(key)
             if open_ask is None:
                 continue
             row = self._engine.attempts.rows.get(open_ask.attempt.key)
             if row is not None and not row.has_slot and row.scope.running >= row.scope.settings.max_parallel:
-                self._returning.append((key, value, error))
+                self.returning.append((key, value, error))
                 continue
             if row is not None and not row.has_slot:
                 row.has_slot = True

@@ -37,7 +37,7 @@ PAUSE_S = 0.25
 class Row:
     """One attempt that runs or is about to, and what the engine has to know of it."""
 
-    __slots__ = ("attempt", "entry", "has_slot", "rank", "scope", "token")
+    __slots__ = ("attempt", "entry", "has_slot", "is_work", "path", "rank", "scope", "token")
 
     def __init__(self, attempt: Attempt, scope: Scope, entry: RegistryEntry | None = None, rank: int = 0) -> None:
         self.attempt, self.scope, self.entry, self.rank = attempt, scope, entry, rank
@@ -45,16 +45,9 @@ class Row:
         """Token of its worker's breaker."""
         self.has_slot = True
         """False while it waits for what it has asked for."""
-
-    @property
-    def path(self) -> str:
+        self.path = attempt.spec.unit
         """Path of its subtask; of a call of a planner, reviewer or synthesizer that of its team."""
-        return self.attempt.spec.unit
-
-    @property
-    def is_work(self) -> bool:
-        """True of an attempt at a subtask."""
-        return self.attempt.spec.role == "work"
+        self.is_work = attempt.spec.role == "work"
 
 
 class Attempts:
@@ -84,7 +77,7 @@ class Attempts:
         attempt = row.attempt
         self._engine.service.attempts[attempt.key] = attempt
         self.rows[attempt.key] = row
-        if attempt.spec.role == "work":
+        if row.is_work:
             row.scope.running += 1
         else:
             row.scope.steps += 1
@@ -116,10 +109,10 @@ class Attempts:
             engine.service.forget(attempt)
         else:
             engine.decide(run, self._has_ended, run, row)
-        if row.is_work:
+        if row.is_work and (attempt.asks or (run is not None and run.state.has_asks)):
             engine.asks.attempt_ended(attempt)
         self._release(row)
-        if run is not None:
+        if run is not None and "/" in row.path:
             engine.dispatch.has_ended_below(run, row.path)
 
     def _has_ended(self, run: Run, row: Row) -> None:
@@ -154,8 +147,10 @@ class Attempts:
             scope.running -= 1
         if entry is not None:
             entry.release(row.attempt.key, was_refused=row.attempt.was_refused)
-            self.reopen(entry)
-        self.reopen(scope)
+            if entry.lanes:
+                self.reopen(entry)
+        if scope.lanes:
+            self.reopen(scope)
 
     def reopen(self, who: Scope | RegistryEntry) -> None:
         """A scope has a free slot, or a worker has room or is gone: the lanes that wait for that are looked at."""

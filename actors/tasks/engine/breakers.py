@@ -38,7 +38,8 @@ class Breakers:
             return 0
         before = breaker.state
         token = breaker.begin(self._engine.now)
-        self._turned(entry, before)
+        if breaker.state != before:
+            self._turned(entry)
         return token
 
     def ended(self, entry: RegistryEntry, token: int, unit: Unit, outcome: Outcome, *, is_left: bool) -> bool:
@@ -59,7 +60,8 @@ class Breakers:
             failed = breaker.failed(token, now, counted)
         else:
             breaker.neutral(token)
-        self._turned(entry, before)
+        if breaker.state != before:
+            self._turned(entry)
         return failed
 
     def left(self, entry: RegistryEntry | None, token: int) -> None:
@@ -67,10 +69,10 @@ class Breakers:
         if entry is not None and entry.breaker is not None:
             entry.breaker.neutral(token)
 
-    def _turned(self, entry: RegistryEntry, before: str) -> None:
-        """Tell that a breaker has turned, if it has."""
+    def _turned(self, entry: RegistryEntry) -> None:
+        """Tell that a breaker has turned."""
         breaker = entry.breaker
-        if breaker is not None and breaker.state != before:
+        if breaker is not None:
             turn = _TURNS[breaker.state]
             event = turn(entry.path, self._engine.now, breaker.state, breaker.failures, breaker.opened_at)
             self._engine.system.publish(event)

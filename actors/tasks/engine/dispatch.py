@@ -95,7 +95,8 @@ class Dispatch:
 
     def pump(self) -> bool:
         """Start what can start now; True where something could not, and its task is to be looked at."""
-        self._engine.asks.let_return()
+        if self._engine.asks.returning:
+            self._engine.asks.let_return()
         while (taken := self.queue.take_next(self._serve)) is not None:
             ticket, (run, unit), served = taken
             self._tickets.pop(unit, None)
@@ -103,7 +104,7 @@ class Dispatch:
                 self._engine.decide(run, self._start, run, unit, served, ticket)
                 if run.state.touched:
                     return True
-        if self.queue:
+        if self.queue.size:
             self._preempt()
         return False
 

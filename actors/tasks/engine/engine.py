@@ -223,7 +223,6 @@ class Engine(ManagedActor):
         """Settle what was touched, start what can start, keep that, and act on what is kept."""
         if self.incarnation.is_over:
             return
-        self.now = self.service.time()
         self._settle_all()
         if self.begun and self.is_open and not self.closing and not self.port.orders:
             while self.dispatch.pump():
@@ -231,9 +230,13 @@ class Engine(ManagedActor):
         self.commit()
 
     def _settle_all(self) -> None:
-        while touched := [run for run in self.dirty.values() if run.state.touched]:
-            for run in touched:
-                self.decide(run, self._settle, run)
+        is_settled = False
+        while not is_settled:
+            is_settled = True
+            for run in list(self.dirty.values()):
+                if run.state.touched:
+                    is_settled = False
+                    self.decide(run, self._settle, run)
 
     def commit(self) -> None:
         """Hand what was decided to the store."""
@@ -305,7 +308,8 @@ class Engine(ManagedActor):
                 continue
             if (over := ends.over_budget(run.state, unit)) is not None:
                 run.record(over)
-            run.record_all(ready(course))
+            if course.ready or course.barred:
+                run.record_all(ready(course))
             following = next_of(run.state, course, self.facts(run, unit, course))
             if isinstance(following, Draft):
                 run.record(following)
@@ -320,7 +324,7 @@ class Engine(ManagedActor):
     def facts(self, run: Run, unit: Unit, course: Course | None = None) -> Facts:
         """Return the facts that a decision about a unit needs, or about its course."""
         scope = self.service.scopes.get(unit.scope if course is None else course.scope, self.scope)
-        team = scope.team if course is not None else None
+        team = scope.team if course is not None and scope.above is not None else None
         question = f"{run.id}:{unit.subject or 'task'}:{run.state.raised + 1}"
         is_checked = team is not None and team.adapter is not None
         return Facts(
@@ -419,9 +423,11 @@ class Engine(ManagedActor):
         """A subtask has ended: whoever asked for it hears of that, and what is below it ends."""
         if unit.role != "work":
             return
-        self.dispatch.leave(unit)
+        has_succeeded = type(event) is task_events.SubtaskSucceeded
+        if not has_succeeded:
+            self.dispatch.leave(unit)
         if unit.course is not None:
-            self.dispatch.team_ended(run, unit, succeeded=isinstance(event, task_events.SubtaskSucceeded))
+            self.dispatch.team_ended(run, unit, succeeded=has_succeeded)
         if run.state.has_asks:
             self.asks.tell(run, unit)
             self.asks.end_unclaimed(run, unit)

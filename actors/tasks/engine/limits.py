@@ -98,12 +98,11 @@ class Limits:
     def watch(self, attempt: Attempt) -> None:
         """See to it that an attempt ends when its time is up. That counts from its beginning, not from now."""
         timeout_s, idle_s = attempt.spec.timeout_s, attempt.spec.idle_timeout_s
-        limits = [limit for limit in (timeout_s, idle_s) if limit is not None]
-        if not limits:
+        if timeout_s is None and idle_s is None:
             return
         started, engine = attempt.started, self._engine
         if started is None:
-            left = min(limits)
+            left = min(limit for limit in (timeout_s, idle_s) if limit is not None)
         else:
             now = engine.system.now()
             ends = [] if timeout_s is None else [(started + timeout_s - now, "timeout")]

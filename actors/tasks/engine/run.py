@@ -133,6 +133,7 @@ class Run:
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""
+        self.engine.now = self.engine.service.time()
         while self._line and self._line[0][0].done and not self.engine.system.is_down:
             kept, turn = self._line.popleft()
             if kept.succeeded:  # else it never will be kept, so nothing may follow from it

@@ -129,6 +129,8 @@ class Scope:
     @property
     def is_up(self) -> bool:
         """True where its workers can be given something."""
+        if self.above is None:
+            return self.is_open
         team = self.team
         return self.is_open and (team is None or team.is_up)
 
