@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.keyword import clauses, free_id, name_stems
+from actors.tasks.planning.keyword import clauses, free_id, stems
 from actors.validation.field_types import is_id
 from actors.validation.validation_messages import type_phrase
 
@@ -88,7 +88,7 @@ def _mentioned(goal: str, known: list[str]) -> list[str]:
     where: dict[str, int] = {}
     for word in [word for one in clauses(goal) if not one.negation for word in one.words]:
         where.setdefault(word, len(where))
-    found = {words: name for name in reversed(known) if (words := name_stems(name)) and words <= where.keys()}
+    found = {words: name for name in reversed(known) if (words := frozenset(stems(name))) and words <= where.keys()}
     whole = [words for words in found if not any(words < other for other in found)]
     return [found[words] for words in sorted(whole, key=lambda words: min(where[word] for word in words))]
 
