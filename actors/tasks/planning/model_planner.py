@@ -54,7 +54,7 @@ class ModelPlanner:
         return f"ModelPlanner({name_of_call(self.call)}{more})"
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
-        """Return the model's answer as a plan; raises ``InvalidPlanError`` if it is none."""
+        """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
         answer = self.ask(task, catalogue, feedback)
         return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
 
