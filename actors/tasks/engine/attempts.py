@@ -307,7 +307,6 @@ class Attempts:
             self.breakers.ended(row, unit, outcome, is_left=True)
             used = attempt.take_used()
             more = {"usage": used, "summary": outcome.summary, "importance": outcome.importance}
-            more["tokens"] = attempt.code_outcome.tokens
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
         began = attempt.started is not None
