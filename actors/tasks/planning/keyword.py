@@ -250,41 +250,31 @@ class _Profile:
     """The words of one worker, and of the members of a team."""
 
     def __init__(self, row: ExecutableInfo, families: Families) -> None:
-        self.row, self.families = row, families
-        self.names = {
-            name: set(stems(name)) for one in (row, *row.members) for name in (one.id, *sorted(one.capabilities))
-        }
+        self.row = row
+        self.names = {name: set(stems(name)) for name in (row.id, *sorted(row.capabilities))}
+        self.names |= {one.id: set(stems(one.id)) for one in row.members}
         self.verbs, self.said = set[str](), set[str]()
         for text in (row.description, *(one.description for one in row.members)):
-            self._describe(text)
+            self._describe(text, families)
         self.kinds = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
 
-    def _describe(self, text: str) -> None:
+    def _describe(self, text: str, families: Families) -> None:
         """Take up a description. Its clauses begin with verbs, which all have the form of the first: ``Writes``."""
         form: tuple[str, ...] | None = None
         for part in _SEGMENT.split(text):
             for first in meaning(part)[:1]:
                 if form is None:
                     form = tuple(ending for ending in ("s", "ing") if first.endswith(ending))
-                if stem(first) in self.families or first.endswith(form):
+                if stem(first) in families or first.endswith(form):
                     self.verbs.add(stem(first))
             self.said.update(stems(part))
 
-    def offer(self, one: Clause) -> _Offer:
-        """Return how well the worker fits a clause."""
-        kinds = self.families.get(one.verb, frozenset())
-        shares = {
-            name: sum(word in one.words or bool(kinds & self.families.get(word, frozenset())) for word in words)
-            / len(words)
-            for name, words in self.names.items()
-            if words
-        }
-        name = max(shares, key=shares.__getitem__, default="")
-        share = shares.get(name, 0.0)
+    def offer(self, one: Clause, kinds: frozenset[str], asked: set[str]) -> _Offer:
+        """Return how well it fits a clause: ``kinds`` are families of its verb, ``asked`` words that name it."""
+        share, name = max((len(words & asked) / (len(words) or 1), name) for name, words in self.names.items())
         verb = 6.0 if one.verb in self.verbs else 4.0 if kinds & self.kinds else 2.5 * (one.verb in self.said)
-        nouns = [word for word in one.words if word != one.verb]
-        known = [word for word in nouns if word in self.said]
-        noun = (3.0 if known[0] == nouns[0] else 1.8) if known else 0.0
+        nouns = [word in self.said for word in one.words if word != one.verb]
+        noun = 3.0 if nouns[:1] == [True] else 1.8 * any(nouns)
         return _Offer(self.row, name if share and name in self.row.capabilities else "", 9.0 * share, verb, noun)
 
 
@@ -299,7 +289,9 @@ class _Index:
 
     def offers(self, one: Clause) -> list[_Offer]:
         """Return the workers that fit a clause, the best one first; of several alike the least busy one."""
-        offers = [each.offer(one) for each in self.workers]
+        kinds = self.families.get(one.verb, frozenset())
+        asked = {*one.words, *(verb for verb, of in self.families.items() if kinds & of)}
+        offers = [each.offer(one, kinds, asked) for each in self.workers]
         return sorted((offer for offer in offers if offer.points >= _ENOUGH), key=lambda offer: -offer.points)
 
 

@@ -11,7 +11,6 @@ is asked again: as ``Tasks(step_retry=...)`` says, or at once with what was wron
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task
+from actors.tasks.planning.model_planner import object_schema
 
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
 FEEDBACK_CHARS: Final = 500
@@ -53,8 +53,7 @@ class ModelReviewer:
 
     async def review(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Verdict:
         """Return the model's verdict; raises ``InvalidAnswerError`` where it is none."""
-        answer = self.ask(task, plan, results, feedback)
-        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer), tuple(results))
+        return self.read(await answer_of(self.ask(task, plan, results, feedback)), tuple(results))
 
     def ask(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Any:
         """The first half of ``review``: the model's answer, or an awaitable of that."""
@@ -91,17 +90,8 @@ class ModelReviewer:
 def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CRITERION,)) -> dict[str, Any]:
     """Return the JSON schema that a review of these subtasks is held to: each has each criterion."""
     said = {"feedback": {"type": "string", "maxLength": FEEDBACK_CHARS}, "passed": {"type": "boolean"}}
-    checks = {name: {"description": text, **_all_of(said)} for name, text in _named(criteria).items()}
-    return {"title": "review", **_all_of({id_: _all_of(checks) for id_ in subtasks})}
-
-
-def _all_of(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    checks = {name: {"description": text, **object_schema(said)} for name, text in _named(criteria).items()}
+    return {"title": "review", **object_schema({id_: object_schema(checks) for id_ in subtasks})}
 
 
 def _named(criteria: Iterable[str]) -> dict[str, str]:
