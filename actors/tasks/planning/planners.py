@@ -20,8 +20,9 @@ from actors.validation.validation_messages import type_phrase, value_phrase
 # -- a plan as people and models write it --------------------------------------------------------------------------
 
 _HINT: Final = (
-    'Return {"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}, {"executors": ["a", "b"], "parallel": false}, '
-    "a list of names of workers, or Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
+    'Return a Plan, a list of Subtask or of names of workers, {"executors": ["a", "b"], "parallel": false} or '
+    '{"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}; in Python such as '
+    "Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
 )
 SLOT: Final = re.compile(r"s[0-9]{1,6}")
 _MOST_PROBLEMS: Final = 50
