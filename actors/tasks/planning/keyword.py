@@ -397,7 +397,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             by their ids, capabilities and descriptions.
         default: id of the worker that gets what matches no worker, and what fits several alike. None: such a clause
             stays with the one before it, and a goal that matches no worker is refused.
-        families: verbs that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
+        families: verbs of one word that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
 
     Raises:
         ConfigError: an argument has another form.
