@@ -47,7 +47,6 @@ _STEPS: Final = (
     _Step("planner", "plan", ("task", "catalogue", "feedback"), "Plan([...])"),
     _Step("reviewer", "review", ("task", "plan", "results"), "Verdict(...)"),
     _Step("synthesizer", "combine", ("task", "results"), "output"),
-    _Step("count_tokens", "__call__", ("text",), "a number"),
 )
 _INNER: Final[tuple[tuple[type[Any], str, tuple[str, ...]], ...]] = (
     (ModelPlanner, "call", ("prompt", "schema")),
@@ -88,7 +87,7 @@ def _step(step: _Step, code: Any, at: str) -> Iterator[Problem]:
     if signature is None or (not is_bare and binds(signature, *[_SOME] * len(step.takes))):
         return  # of a bare class the task would be its self
     form = f"({', '.join(step.takes)})"
-    hint = f"It takes {names_of(signature)}. Write def {step.verb if step.verb.isalpha() else 'count'}{form}"
+    hint = f"It takes {names_of(signature)}. Write def {step.verb}{form}"
     if isinstance(code, type):
         hint = f"It is a class: give an object of it, {code.__name__}(...), with a method {step.verb}{form}"
     yield Problem(at, f"it cannot be called with {form}", f"{hint} -> {step.gives}.")

@@ -17,7 +17,7 @@ from actors.model.errors import ConfigError
 from actors.tasks.execution.adapters import is_executable
 from actors.tasks.model.policy import Breaker, LadderField
 from actors.tasks.model.task import Budget
-from actors.tasks.planning.estimates import MOST
+from actors.tasks.model.usage import MOST_TOKENS
 from actors.validation import field_types
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
 from trees.agents.recognise import is_agent
@@ -103,7 +103,7 @@ def _estimate(value: object) -> object:
         return _budget(value, hint)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise validation_error(f"expected an estimate, got {type_phrase(value)}", hint)
-    if not 0 <= value <= MOST["tokens"]:
+    if not 0 <= value <= MOST_TOKENS:
         raise validation_error(f"{value_phrase(value)} is out of range", hint)
     return value
 

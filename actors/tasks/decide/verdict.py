@@ -11,19 +11,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.model.answer_text import json_in
+from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
 from actors.tasks.model.policy import Check, Verdict
 from actors.validation.validation_messages import type_phrase
 
-_HINT: Final = 'Return Verdict(passed, checks=[Check(subtask, passed, feedback)]), or {"passed": ..., "checks": [...]}.'
+HINT: Final = 'Return Verdict(passed, checks=[Check(subtask, passed, feedback)]), or {"passed": ..., "checks": [...]}.'
 _PAIR: Final = 2
-
-
-class InvalidVerdictError(ConfigError, ValueError):
-    """The answer of a reviewer is no verdict; ``problems`` and the text say why, in words that a model can be told."""
-
-    def __str__(self) -> str:
-        return "this is not a verdict:" + "".join(f"\n  {problem}" for problem in self.problems)
 
 
 def as_verdict(value: object, subtasks: Collection[str] = ()) -> Verdict:
@@ -34,91 +27,64 @@ def as_verdict(value: object, subtasks: Collection[str] = ()) -> Verdict:
         subtasks: ids of the subtasks whose results it has seen: a word on all of them is one on each.
 
     Raises:
-        InvalidVerdictError: it is nothing of the kind.
+        InvalidAnswerError: it is nothing of the kind.
     """
     if isinstance(value, Verdict):
         return value
-    if isinstance(value, (str, bytes, bytearray)):
-        value = parsed_answer(value)
-    if isinstance(value, bool):
-        return Verdict(passed=value)
-    if isinstance(value, Mapping):
-        return _of_mapping(value, subtasks)
-    if isinstance(value, (list, tuple)):
-        if len(value) == _PAIR and isinstance(value[0], bool):
-            return _of_all(value[0], value[1] or "", subtasks)
-        return _of_checks(value, None)
-    raise _invalid("verdict", f"a reviewer returned {type_phrase(value)}")
-
-
-def _invalid(path: str, what: str) -> InvalidVerdictError:
-    return InvalidVerdictError((Problem(path, what, _HINT),))
-
-
-def parsed_answer(text: str | bytes | bytearray) -> object:
-    """Return the JSON of a text; raises ``InvalidVerdictError`` where it holds none."""
-    try:
-        return json_in(text)
-    except ValueError:
-        raise _invalid("verdict", f"{len(text)} characters that hold no JSON") from None
-
-
-def _of_mapping(value: Mapping[Any, Any], subtasks: Collection[str]) -> Verdict:
-    if "passed" not in value and "checks" not in value:
-        known = frozenset(subtasks)
-        if value and known.issuperset(value):
-            return _of_checks([_named(str(id_), each) for id_, each in value.items()], None)
-        raise _invalid("verdict", "has neither 'passed' nor 'checks'")
-    passed = value.get("passed")
-    if passed is not None and not isinstance(passed, bool):
-        raise _invalid("verdict.passed", f"expected true or false, got {type_phrase(passed)}")
-    checks = value.get("checks")
+    said = as_fields(answer_data(value, "verdict", HINT))
+    if isinstance(said, (list, tuple)) or (isinstance(said, Mapping) and said and set(subtasks).issuperset(said)):
+        said = {"checks": said}
+    if not isinstance(said, Mapping):
+        raise _invalid("verdict", f"a reviewer returned {type_phrase(said)}")
+    passed, checks, feedback = said.get("passed"), said.get("checks") or [], said.get("feedback")
     if isinstance(checks, Mapping):
-        checks = [_named(str(id_), each) for id_, each in checks.items()]
-    if checks is None or (isinstance(checks, (list, tuple)) and not checks):
-        if passed is None:
-            raise _invalid("verdict", "has no 'passed', and no checks that say it")
-        return _of_all(passed, value.get("feedback") or "", subtasks)
+        checks = [_of_subtask(id_, each) for id_, each in checks.items()]
     if not isinstance(checks, (list, tuple)):
         raise _invalid("verdict.checks", f"expected a list, got {type_phrase(checks)}")
-    return _of_checks(checks, passed)
+    if passed is None and not checks:
+        raise _invalid("verdict", "has neither 'passed' nor checks that say it")
+    if not isinstance(passed, (bool, type(None))):
+        raise _invalid("verdict.passed", f"expected true or false, got {type_phrase(passed)}")
+    if passed is False and feedback and not checks:
+        checks = [{"subtask": id_, "passed": False, "feedback": feedback} for id_ in subtasks]
+    read = _checks(checks)
+    return Verdict(passed=all(check.passed for check in read) if passed is None else passed, checks=read)
 
 
-def _named(id_: str, said: object) -> object:
-    """Check of one subtask, by its id: a bool, ``(passed, feedback)``, or a dict."""
+def as_fields(said: object) -> object:
+    """Return a bool, or ``(passed, feedback)``, as the fields of a verdict or a check; anything else as it is."""
     if isinstance(said, bool):
-        return {"subtask": id_, "passed": said}
+        return {"passed": said}
     if isinstance(said, (list, tuple)) and len(said) == _PAIR and isinstance(said[0], bool):
-        return {"subtask": id_, "passed": said[0], "feedback": said[1]}
-    return {"subtask": id_, **said} if isinstance(said, Mapping) else said
+        return {"passed": said[0], "feedback": said[1]}
+    return said
 
 
-def _of_all(passed: bool, feedback: object, subtasks: Collection[str]) -> Verdict:
-    """One word on all results: with feedback each of them is sent back with it."""
-    if not isinstance(feedback, str):
-        raise _invalid("verdict.feedback", f"expected a text, got {type_phrase(feedback)}")
-    if passed or not feedback.strip():
-        return Verdict(passed=passed)
-    return Verdict(passed=False, checks=[Check(id_, passed=False, feedback=feedback) for id_ in subtasks])
+def _of_subtask(id_: object, said: object) -> object:
+    fields = as_fields(said)
+    return {"subtask": str(id_), **fields} if isinstance(fields, Mapping) else said
 
 
-def _of_checks(entries: list[Any] | tuple[Any, ...], passed: bool | None) -> Verdict:
-    """Verdict of a list of checks; it has passed where all of them have, unless it says something else."""
+def _invalid(path: str, what: str) -> InvalidAnswerError:
+    return InvalidAnswerError((Problem(path, what, HINT),))
+
+
+def _checks(entries: Collection[Any]) -> list[Check]:
     checks, problems = [], list[Problem]()
     for at, entry in enumerate(entries):
         where = f"verdict.checks[{at}]"
         if isinstance(entry, Check):
             checks.append(entry)
         elif not isinstance(entry, Mapping):
-            problems.append(Problem(where, f"{type_phrase(entry)} is not a check", _HINT))
+            problems.append(Problem(where, f"{type_phrase(entry)} is not a check", HINT))
         else:
             try:
                 checks.append(Check(**{str(name): each for name, each in entry.items() if each is not None}))
             except ConfigError as error:
                 problems += [Problem(f"{where}.{one.path}", one.what, one.hint) for one in error.problems]
     if problems:
-        raise InvalidVerdictError(tuple(problems))
-    return Verdict(passed=all(check.passed for check in checks) if passed is None else passed, checks=checks)
+        raise InvalidAnswerError(tuple(problems))
+    return checks
 
 
 # -- what follows from one -----------------------------------------------------------------------------------

@@ -166,7 +166,6 @@ class Attempts:
             if row.entry is not None:
                 self.breakers.ended(row.entry, row.token, unit, outcome, is_left=True)
             more = {"usage": attempt.take_used(), "summary": outcome.summary, "importance": outcome.importance}
-            more["tokens"] = attempt.code_outcome.tokens
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
         if outcome is NEUTRAL:

@@ -318,7 +318,6 @@ def _checked(run: Run, course: Course, scope: Scope, plan: Plan, rows: Catalogue
             budget=budget.left(state.total_usage()) if budget is not None and is_again else budget,
             ancestry=chain_of(state, course.unit) if course.unit.role != "task" else state.chain,
             goal=course.unit.spec.instruction or state.task.goal,
-            is_again=is_again,
             done=done,
             metadata=state.task.metadata,
         )

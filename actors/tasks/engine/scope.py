@@ -7,7 +7,6 @@ here, from any thread, and goes on to the engine as a fact. All else is touched 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.engine import asks
@@ -42,7 +41,6 @@ class Scope:
         """Calls of its planner, reviewer and synthesizer, and undos, that hold a slot."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until a slot is free."""
-        self.count_tokens: Callable[[str], int] | None = settings.count_tokens
         self.step_timeout_s = settings.step_timeout_s
         self.context_tokens = settings.context_tokens
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from actors.tasks.model.task import Subtask, same_instruction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from actors.messaging.envelope import CurrentMessage
     from actors.messaging.reply import Reply
@@ -86,10 +86,6 @@ class AttemptOwner(Protocol):
     @property
     def waits(self) -> AttemptWaits:
         """Requests that wait for its attempts."""
-
-    @property
-    def count_tokens(self) -> Callable[[str], int] | None:
-        """Counter of tokens of the user's; None: there is none."""
 
     @property
     def step_timeout_s(self) -> float | None:

@@ -79,8 +79,6 @@ class AttemptOutcome(NamedTuple):
     """True where that was a crash of the worker."""
     said: Any = None
     """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
-    tokens: int | None = None
-    """Tokens of its result, by the user's counter."""
 
 
 UNKNOWN_OUTCOME: Final = AttemptOutcome()

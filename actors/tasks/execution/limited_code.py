@@ -1,4 +1,4 @@
-"""Limit of the user's code that runs beside the work of an attempt: prompts, validators, counters of tokens.
+"""Limit of the user's code that runs beside the work of an attempt: prompts and validators.
 
 That code has ``step_timeout_s`` of the supervisor's ``Tasks``, as planners and reviewers have, and also where the
 attempt itself has no limit. When it takes longer the orchestrator ends the attempt, as one whose own time is up: that

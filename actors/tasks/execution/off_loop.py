@@ -1,6 +1,6 @@
 """Calls of user code by a coroutine on the event loop: on the pool, each in an incarnation of its own.
 
-Validators, sync planners, reviewers and undos, counters of tokens, copies and checks of large values: whatever they do,
+Validators, sync planners, reviewers and undos, copies and checks of large values: whatever they do,
 and however long it takes, the loop goes on. The call is in the same crash boundary as every worker, and whoever waits
 for it is its owner: where that is cancelled, because its time is up or nobody wants it any more, the call is killed.
 A thread that does not return is then left to itself and stays in the books.

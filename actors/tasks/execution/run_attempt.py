@@ -34,7 +34,6 @@ from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.work import Work
-from actors.tasks.results.tokens import tokens_of
 from actors.validation.json_form import LostInJsonError, is_whole, json_form_as
 from actors.validation.validation_messages import not_json_phrase, type_phrase
 
@@ -119,7 +118,7 @@ async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context
 
 def _is_quick(attempt: Attempt, result: Any) -> bool:
     """True where nothing of the user's runs when this result is made what is kept, and it is soon done."""
-    if attempt.spec.form is not None or attempt.spec.adapter is not None or attempt.owner.count_tokens is not None:
+    if attempt.spec.form is not None or attempt.spec.adapter is not None:
         return False
     value = result.value if type(result) is Done else result
     return is_small(value, of_json=False)
@@ -160,7 +159,7 @@ def _bare_outcome(attempt: Attempt, result: Any) -> Done | None:
     if type(result) not in _PLAIN or (type(result) is str and not _is_kept_as_it_is(result)):
         return None
     spec = attempt.spec
-    is_bare = spec.form is None and spec.adapter is None and attempt.owner.count_tokens is None
+    is_bare = spec.form is None and spec.adapter is None
     return Done(result, attempt.used) if is_bare else None
 
 
@@ -189,11 +188,6 @@ def to_outcome(attempt: Attempt, result: Any) -> Done:
     else:  # serializers of its class may run
         with LimitedCode(attempt, RESULTS_CLASS):
             result = stored_form(result)
-    count = attempt.owner.count_tokens
-    if count is not None:
-        with LimitedCode(attempt, "count_tokens="):
-            tokens = _tokens_of(result, count)
-        attempt.note(AttemptOutcome(tokens=tokens))
     return Done(result, attempt.used, said.summary, said.importance)
 
 
@@ -219,14 +213,6 @@ def _done_of(attempt: Attempt, result: Any) -> Done:
     if importance is not None and not (isinstance(importance, (int, float)) and 0 <= importance <= 1):
         raise InvalidResultError("Done.importance: expected a number from 0 to 1")
     return Done(result.value, usage, plain_text(summary), None if importance is None else float(importance))
-
-
-def _tokens_of(value: Any, count: Callable[[str], int]) -> int | None:
-    """How many tokens a result is worth, by the user's counter; None where it fails."""
-    try:
-        return max(0, int(tokens_of(value, count)))
-    except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
-        return None
 
 
 def _counted(told: object) -> Usage:

@@ -10,11 +10,40 @@ import json
 import re
 from typing import Final
 
+from actors.model.errors import ConfigError, Problem
+
 _FENCE: Final = re.compile(r"```[a-zA-Z]*[^\S\n]*\n(.*?)```", re.DOTALL)
 _BEGINS: Final = re.compile(r"[{\[]")
 _BRACKET_OR_STRING: Final = re.compile(r'[{\[]|[}\]]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _MOST_BEGINNINGS: Final = 200
 """Brackets at which JSON is looked for, at most: prose has a few."""
+
+
+_MOST_SHOWN: Final = 40
+"""Characters of a text that is no JSON."""
+
+
+class InvalidAnswerError(ConfigError):
+    """What a planner or a reviewer returned is no plan, or no verdict. ``problems`` say why, also to a model."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+def answer_data(answer: object, at: str, hint: str) -> object:
+    """Return an answer as data: of a text the JSON in it, anything else as it is.
+
+    Raises:
+        InvalidAnswerError: the text holds no JSON. Its problem is ``at`` this path, with this ``hint``.
+    """
+    if not isinstance(answer, (str, bytes, bytearray)):
+        return answer
+    try:
+        return json_in(answer)
+    except ValueError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        what = f"{len(answer)} characters that are no JSON{where}: {answer[:_MOST_SHOWN]!r}"
+    raise InvalidAnswerError((Problem(at, what, hint),))
 
 
 def json_in(text: str | bytes | bytearray) -> object:

@@ -10,6 +10,7 @@ say which objects they can make a call of. Nothing here knows a framework.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -77,9 +78,9 @@ def with_usage(said: Any) -> Any:
     return said
 
 
-def answer_of(said: Any) -> Any:
-    """Return the answer without its usage, which is reported; for a role whose caller takes no ``Done``."""
-    said = with_usage(said)
+async def answer_of(said: Any) -> Any:
+    """Return the answer of a call without its usage, which is reported; for a role whose caller takes no ``Done``."""
+    said = with_usage(await said if inspect.isawaitable(said) else said)
     if not isinstance(said, Done):
         return said
     report_usage(said.usage)

@@ -271,8 +271,6 @@ class SubtaskSucceeded(AttemptEvent):
     value: Any = field(repr=False)
     best_effort: bool = False
     """True where a team has returned its best effort: its review has not passed, or could not be made."""
-    tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
-    """Tokens of the value, by the user's counter; None: not counted."""
     summary: str = field(default="", repr=False, metadata=NO_CONTENT)
     """As ``Done(value, summary=...)`` has it."""
     importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)

@@ -1,7 +1,7 @@
 """The planner for capabilities: workers that together have what a task needs, ordered by what they hand on.
 
-Comes in: a task, and the catalogue of those who are there. Goes out: a plan. A worker that consumes what another one
-produces depends on it. Nothing is kept between two plans. This module must never import threads, a clock or Pykka.
+It gets a task and the catalogue of workers, and returns a plan. A worker that consumes what another one produces
+depends on it. This module is pure.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.keyword import clauses, free_id, name_stems
-from actors.validation.field_types import is_id
+from actors.tasks.planning.keyword import Who, clauses, free_id, stems
 from actors.validation.validation_messages import type_phrase
 
 
@@ -38,71 +37,62 @@ class CapabilityPlanner:
         return f"CapabilityPlanner({name})"
 
     def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan | Awaitable[Plan]:  # noqa: ARG002
-        """Return one subtask for each worker that it takes; an awaitable of that where ``needs`` gives one.
+        """Return one subtask for each worker that it takes; an awaitable of that if ``needs`` gives one.
 
         Raises:
-            NoCapableWorkerError: names what nobody can do.
+            NoCapableWorkerError: names what no worker can do.
         """
         if self.needs is None:
-            return _planned(task, _mentioned(task.goal, _known(catalogue)), catalogue)
+            return _planned(task, _mentioned(task.goal, catalogue), catalogue)
         said = self.needs(task)
-        if inspect.isawaitable(said):
-            return _later(said, task, catalogue)
-        return _planned(task, _listed(said), catalogue)
+        return _later(said, task, catalogue) if inspect.isawaitable(said) else _planned(task, said, catalogue)
 
 
 async def _later(needs: Awaitable[Any], task: Task, catalogue: Catalogue) -> Plan:
-    return _planned(task, _listed(await needs), catalogue)
-
-
-def _listed(said: Any) -> list[str]:
-    if isinstance(said, str):
-        return [said]
-    if isinstance(said, Iterable):
-        words = list(dict.fromkeys(said))
-        if all(isinstance(word, str) for word in words):
-            return words
-    raise TypeError(f"expected a list of capabilities from needs=, got {type_phrase(said)}")
+    return _planned(task, await needs, catalogue)
 
 
 def _known(catalogue: Catalogue) -> list[str]:
     return sorted({capability for row in catalogue for capability in row.capabilities})
 
 
-def _planned(task: Task, needed: list[str], catalogue: Catalogue) -> Plan:
-    known = _known(catalogue)
-    missing = tuple(one for one in needed if one not in known)
+def _planned(task: Task, said: Iterable[str] | str, catalogue: Catalogue) -> Plan:
+    known, needed = _known(catalogue), [said] if isinstance(said, str) else list(dict.fromkeys(said))
+    missing, hint = tuple(one for one in needed if one not in known), ""
+    if not needed:
+        hint = (
+            f"It names none of: {', '.join(known[:20]) or 'nothing'}. Give workers capabilities={{...}} that your "
+            "goals name, or say what a task needs: CapabilityPlanner(needs=lambda task: ['...'])"
+        )
     if missing or not needed:
-        hint = ""
-        if not needed:
-            hint = (
-                f"It names none of: {', '.join(known[:20]) or 'nothing'}. Give workers capabilities={{...}} that your "
-                "goals name, or say what a task needs: CapabilityPlanner(needs=lambda task: ['...'])"
-            )
         raise NoCapableWorkerError(missing, tuple(known), task=task.id or "?", hint=hint)
     return _ordered(_parts(task.goal, _cover(needed, catalogue), catalogue), task)
 
 
-def _mentioned(goal: str, known: list[str]) -> list[str]:
+def _mentioned(goal: str, catalogue: Catalogue) -> list[str]:
     """Return the capabilities that stand in the goal. ``review`` does not, if it is only a part of ``review-sql``."""
-    where: dict[str, int] = {}
-    for word in [word for one in clauses(goal) if not one.negation for word in one.words]:
-        where.setdefault(word, len(where))
-    found = {words: name for name in reversed(known) if (words := name_stems(name)) and words <= where.keys()}
+    said = [word for one in clauses(goal) if not one.negation for word in one.words]
+    found = {frozenset(stems(name)): name for name in reversed(_known(catalogue))}
+    found = {words: name for words, name in found.items() if words and words.issubset(said)}
     whole = [words for words in found if not any(words < other for other in found)]
-    return [found[words] for words in sorted(whole, key=lambda words: min(where[word] for word in words))]
+    return [found[words] for words in sorted(whole, key=lambda words: min(map(said.index, words)))]
 
 
-def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str]]]:
-    """Workers, each with those needs that nobody before it covers: most first, then the least busy, then in order."""
-    left = dict.fromkeys(needed)
-    chosen = []
+def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str], str | None]]:
+    """Return workers, each with those needs that no other one covers, and the tool that it is to call.
+
+    A worker that covers more needs comes first, then one that is less busy. Of a worker that has several tools a
+    subtask calls one.
+    """
+    left, chosen = list(needed), []
     while left:
-        row = min(catalogue, key=lambda row: (-len(left.keys() & row.capabilities), row.load))
+        row = min(catalogue, key=lambda row: (-len(row.capabilities.intersection(left)), row.load))
         mine = [one for one in left if one in row.capabilities]
-        chosen.append((row, mine))
-        for one in mine:
-            del left[one]
+        tools = [tool.name for tool in row.tools or ()]
+        tool = mine[0] if len(tools) > 1 and mine[0] in tools else None
+        mine = mine if tool is None else [tool]
+        chosen.append((row, mine, tool))
+        left = [one for one in left if one not in mine]
     return chosen
 
 
@@ -114,50 +104,40 @@ class _Part(NamedTuple):
     produces: frozenset[str]
 
 
-def _parts(goal: str, chosen: list[tuple[ExecutableInfo, list[str]]], catalogue: Catalogue) -> list[_Part]:
-    """Make a subtask for each worker. Of a worker that has several tools a subtask calls one."""
-    split: list[tuple[ExecutableInfo, list[str], str | None]] = []
-    for row, mine in chosen:
-        tools = {tool.name for tool in row.tools or ()} if len(row.tools or ()) > 1 else set()
-        split += [(row, [one], one) for one in mine if one in tools]
-        if rest := [one for one in mine if one not in tools]:
-            split.append((row, rest, None))
+def _parts(
+    goal: str, chosen: list[tuple[ExecutableInfo, list[str], str | None]], catalogue: Catalogue
+) -> dict[str, _Part]:
+    """Make a subtask for each worker. One need that several workers have is left to the least busy one of them."""
     made: dict[str, _Part] = {}
-    for row, mine, tool in split:
-        able = [other for other in catalogue if mine[0] in other.capabilities]
-        shared = len(mine) == 1 and len(able) > 1
-        instruction = goal if len(split) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
-        name = free_id(mine[0] if (shared or tool is not None) and is_id(mine[0]) else row.id, made)
-        if shared:
-            subtask = Subtask(name, instruction, capability=mine[0])
-        else:
-            subtask = Subtask(name, instruction, worker=row.id, tool=tool)
-        workers = able if shared else [row]
+    for row, mine, tool in chosen:
+        able = [other for other in catalogue if mine[0] in other.capabilities] if len(mine) == 1 else [row]
+        who = Who(None, mine[0]) if len(able) > 1 else Who(row.id, tool=tool)
+        name = free_id((Who(tool=tool) if tool else who).name, made)
+        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
         made[name] = _Part(
-            subtask,
-            frozenset[str]().union(*(each.consumes for each in workers)),
-            frozenset[str]().union(*(each.produces for each in workers)),
+            Subtask(name, instruction, who.worker, who.capability, tool=who.tool),
+            frozenset[str]().union(*(each.consumes for each in able)),
+            frozenset[str]().union(*(each.produces for each in able)),
         )
-    return list(made.values())
+    return made
 
 
-def _ordered(parts: list[_Part], task: Task) -> Plan:
+def _ordered(parts: dict[str, _Part], task: Task) -> Plan:
     """Let each part that consumes a word depend on those that produce it, unless that would be a circle."""
     warnings: list[str] = []
-    needs: dict[str, list[str]] = {part.subtask.id: [] for part in parts}
-    given = {word for part in parts for word in part.produces} | set(task.inputs)
-    for part in parts:
-        name = part.subtask.id
-        for other in parts:
-            if other is part or not other.produces & part.consumes:
+    needs: dict[str, list[str]] = {name: [] for name in parts}
+    given = {word for part in parts.values() for word in part.produces} | set(task.inputs)
+    for name, part in parts.items():
+        for other, producer in parts.items():
+            if other == name or not producer.produces & part.consumes:
                 continue
-            needs[name].append(other.subtask.id)
+            needs[name].append(other)
             try:
                 TopologicalSorter(needs).prepare()
             except CycleError:
                 needs[name].pop()
-                both = f"{name} and {other.subtask.id} wait for each other's results by consumes= and produces="
+                both = f"{name} and {other} wait for each other's results by consumes= and produces="
                 warnings.append(f"{both}: {name} goes first, because it comes first.")
         if missing := sorted(part.consumes - given):
             warnings.append(f"{name} consumes {', '.join(missing)}, which nobody in this plan produces.")
-    return Plan([part.subtask.model_copy(update={"depends_on": needs[part.subtask.id]}) for part in parts], warnings)
+    return Plan([part.subtask.model_copy(update={"depends_on": needs[name]}) for name, part in parts.items()], warnings)

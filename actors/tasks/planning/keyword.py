@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
@@ -39,44 +38,34 @@ _GRAMMAR: Final = _set("""
     when where whether which while who will with without would you your
 """)
 """Words that never say which worker is meant."""
-_LIGHT: Final = _set("""
-    agent assistant do executor get give go handler help helper make need new run task thing tool use want work worker
-""")
-"""Words that say which worker is meant only if its name has no other words."""
-_NO_VERBS: Final = _GRAMMAR | _LIGHT
 _WORD: Final = re.compile(r"[A-Z]{2,}s?(?![a-z])|[^\W\d_][^\W\d_A-Z]*|\d+")
 _ENDING: Final = re.compile(
     r"(?<=...)(?:[iy][sz](?:ation|ing|ed|er|e|is|t)|at(?:ion|ing|ed|or|e)|ification|ment|ing|ion|ity|ery|ed|er|or|al"
     r"|[eyi]|(?<![su])s)$"
 )
-_IRREGULAR: Final = {
-    "bought": "buy",
-    "built": "build",
-    "drawn": "draw",
-    "found": "find",
-    "sent": "send",
-    "wrote": "write",
-    "written": "write",
-}
 
 
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """Return what the forms of an English word have in common: ``test`` for tests, tested, testing and tester."""
-    word = _IRREGULAR.get(word.casefold(), word.casefold())
+    word = word.casefold()
     while (root := _ENDING.sub("", word)) != word:
         word = root
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word  # noqa: PLR2004 - "plann", not "see"
 
 
-def stems(text: str, *, light: bool = False) -> list[str]:
-    """Return the stems of the words that mean something, in their order; ``fetch_pages`` has two words."""
-    ignored = _GRAMMAR if light else _NO_VERBS
-    return [stem(word) for word in _WORD.findall(text) if word.casefold() not in ignored]
+def meaning(text: str) -> list[str]:
+    """Return the words that mean something, in their order; ``fetch_pages`` has two words."""
+    return [word for word in _WORD.findall(text) if word.casefold() not in _GRAMMAR]
 
 
-_Families = Mapping[str, frozenset[str]]
-"""Stem of a verb -> the families that have it."""
+def stems(text: str) -> list[str]:
+    """Return the stems of the words that mean something."""
+    return list(map(stem, meaning(text)))
+
+
+Families = Mapping[str, frozenset[str]]
+"""Stem of a verb -> names of the families that have it."""
 
 
 def free_id(name: str, taken: Collection[str], number: int = 1) -> str:
@@ -84,20 +73,6 @@ def free_id(name: str, taken: Collection[str], number: int = 1) -> str:
     while (found := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
     return found
-
-
-def verb_of(text: str, families: _Families) -> tuple[str, str]:
-    """Return the first word that means something, and its stem; both words of a verb that has two (``look up``)."""
-    words = _WORD.findall(text)
-    at = next((n for n, word in enumerate(words) if word.casefold() not in _NO_VERBS), 0)
-    two = words[at : at + 2]
-    key = " ".join(map(stem, two))
-    return (" ".join(two), key) if key in families else (words[at], stem(words[at]))
-
-
-def name_stems(name: str) -> frozenset[str]:
-    """Return the stems of a name. Light words count only if the name has no others."""
-    return frozenset(stems(name) or stems(name, light=True))
 
 
 # -- clauses -----------------------------------------------------------------------------------------------------
@@ -137,10 +112,25 @@ _ORDERS: Final = re.compile(
     re.IGNORECASE,
 )
 """A clause that begins like an order: ``bake a cake``."""
-_NOUN: Final = re.compile(r"\W*(?:the|an?|my|our|your|its|their|all|any|some|every)\b", re.IGNORECASE)
 _DONE: Final = re.compile(r"\b(?:is|are|been|was|were) \w+\W*$")
 """The verb of ``once the code is tested``."""
 _AROUND: Final = " \t\r\n,;:"
+
+
+class Who(NamedTuple):
+    """Who gets a clause, in the words of ``Subtask``."""
+
+    worker: str | None = None
+    capability: str | None = None
+    """In the place of the worker, if several workers have it: the least busy one of them gets the subtask."""
+    tool: str | None = None
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(filter(None, self)))
+
+
+_NOBODY: Final = Who()
 
 
 @dataclass(slots=True, eq=False)
@@ -155,31 +145,31 @@ class Clause:
     """What separates it from the clause before it: then, stop, or, and, comma, or nothing."""
     lead: str
     """Which word at its beginning says when it is done: then, after, before, first, cond, or nothing."""
-    words: list[str]
-    """Stems of its words, but for those of grammar."""
-    after: bool
+    words: list[str] = field(init=False)
+    """Stems of its words that mean something."""
+    after: bool = field(init=False)
     """True if it waits for all that stands before it in the goal."""
+    back: bool = field(init=False)
+    """True if it speaks of something before it (``it``, ``the results``): it waits for all that."""
     negation: str = ""
     """How it says that something is not to be done: ``no``, ``skip``, ``weak``, ``carried``. Empty: it does not."""
-    verb: str = ""
-    """Stem of the word that says what is to be done."""
     first: str = ""
-    """This word as it is written."""
-    is_own: bool = False
-    """Whether it is known to be a verb."""
-    takes: bool = False
-    """Whether it is the verb of the clause before it."""
-    back: bool = False
-    """True if it speaks of something before it: it waits for all that."""
-    object: str = ""
+    """The word that says what is to be done."""
+    verb: str = ""
+    """Stem of that word."""
+    is_order: bool = False
+    """Whether it has a verb of its own."""
+    prefix: str = ""
+    """A verb that is said in the clause before it: ``design the pages, the forms``."""
+    suffix: str = ""
     """What a verb alone is done to, as the next clause says it: ``write and test the parser``."""
-    worker: str | None = None
-    """None: its text stays with a neighbour."""
-    capability: str = ""
-    """Set if several workers have it: the least busy one of them gets the subtask."""
-    tool: str | None = None
-    text: str = ""
-    """What the worker is told."""
+    who: Who = _NOBODY
+    """Nobody: its text stays with a neighbour."""
+
+    def __post_init__(self) -> None:
+        self.words = stems(self.said)
+        self.after = "then" in {self.joint, self.lead}
+        self.back = bool(_BACK.search(self.said))
 
     @property
     def is_work(self) -> bool:
@@ -192,31 +182,25 @@ class Clause:
         return self.joint in {"comma", "and"} and not self.lead
 
 
-def refers_back(text: str) -> bool:
-    """Whether a text speaks of something before it: ``it``, ``the results``."""
-    return bool(_BACK.search(text))
-
-
 def clauses(goal: str) -> list[Clause]:
     """Cut a goal at punctuation, ``and`` and words of order, and mark what is not to be done."""
     found: list[Clause] = []
     masked = _QUOTED.sub(lambda match: "x" * len(match.group()), goal)
-    start, joints, order = 0, set[str](), ""
+    start, joints, order = 0, set[str | None](), ""
     for match in [*_CUT.finditer(masked), None]:
         end = len(goal) if match is None else match.start()
         lead = _LEAD.match(goal[start:end])
         kind = (lead.lastgroup or "") if lead else ""
         said = goal[start + (lead.end() if lead else 0) : end]
-        if words := stems(said, light=True):
-            joint = next((each for each in ("then", "or", "stop", "and", "comma") if each in joints), "")
-            kind = kind or order
-            after, back = "then" in {joint, kind}, refers_back(said)
-            found.append(Clause(start, end, said, joint, kind, words, after=after, back=back))
+        joint = next((each for each in ("then", "or", "stop", "and", "comma") if each in joints), "")
+        one = Clause(start, end, said, joint, kind or order)
+        if one.words:
+            found.append(one)
             joints, order = set(), ""
         elif kind:  # nothing but words of order, such as "once that is done," or "before that,"
             order = {"after": "then", "before": "first"}.get(kind, kind)
         if match is not None:
-            joints.add(match.lastgroup or "")
+            joints.add(match.lastgroup)
             start = match.end()
     _negate(found, goal)
     return found
@@ -225,11 +209,11 @@ def clauses(goal: str) -> list[Clause]:
 def _negate(found: list[Clause], goal: str) -> None:
     """Mark the clauses that say what is not to be done. ``or`` carries that on over a list, ``and`` over one clause."""
     before = ""
-    for one, is_listed in zip(found, _listed_with_or(found), strict=True):
+    for n, one in enumerate(found):
         if match := _NEGATED.match(goal, one.start, one.end):
             one.negation = match.lastgroup or "no"
-        elif before and is_listed:
-            one.negation = before
+        elif before and next((each.joint for each in found[n:] if each.joint != "comma"), "") == "or":
+            one.negation = before  # "do not test, review or deploy it"
         elif before and before != "skip" and one.joint == "and" and not one.lead:
             one.negation = "carried"
         before = one.negation
@@ -238,49 +222,13 @@ def _negate(found: list[Clause], goal: str) -> None:
             one.negation = "" if one.negation == "weak" else one.negation
 
 
-def _listed_with_or(found: list[Clause]) -> list[bool]:
-    """Return for each clause whether it goes on a list that ends with ``or``: ``test, review or deploy``."""
-    listed: list[bool] = []
-    for one in reversed(found):
-        listed.append(one.joint == "or" or (one.joint == "comma" and bool(listed) and listed[-1]))
-    return listed[::-1]
-
-
 # -- workers -----------------------------------------------------------------------------------------------------
 
 _ENOUGH: Final = 2.0
 """Points that a worker needs to be given a clause."""
 _CLOSE: Final = 0.7
 """Share of the most points from which another worker fits nearly as well."""
-_BY_FAMILY: Final = 4.0
-"""Points for a verb of the same family."""
 _SEGMENT: Final = re.compile(r"[.,:;!?()\n]+\s*|\b(?:and|or)\b|[&/]")
-
-
-class _Profile:
-    """The words of one worker, and of the members of a team."""
-
-    def __init__(self, row: ExecutableInfo, families: _Families) -> None:
-        self.row = row
-        self.names = [(name_stems(row.id), ""), *((name_stems(each), each) for each in sorted(row.capabilities))]
-        self.names += [(name_stems(name), "") for one in row.members for name in (one.id, *one.capabilities)]
-        self.verbs, self.said = set[str](), set[str]()
-        for text in (row.description, *(one.description for one in row.members)):
-            self._describe(text, families)
-        self.families = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
-
-    def _describe(self, text: str, families: _Families) -> None:
-        """Take up a description. Its clauses begin with verbs, which all have the form of the first: ``Writes``."""
-        form: str | None = None
-        for part in _SEGMENT.split(text):
-            if words := stems(part):
-                written, verb = verb_of(part, families)
-                if form is None:
-                    form = next((each for each in ("s", "ing") if written.endswith(each)), "")
-                if verb in families or (form and written.endswith(form)):
-                    self.verbs.add(verb)
-                    words = words[1:]
-                self.said.update(words)
 
 
 class _Offer(NamedTuple):
@@ -298,59 +246,71 @@ class _Offer(NamedTuple):
         return self.name + self.verb + self.noun
 
 
+class _Profile:
+    """The words of one worker, and of the members of a team."""
+
+    def __init__(self, row: ExecutableInfo, families: Families) -> None:
+        self.row = row
+        self.names = {name: set(stems(name)) for name in (row.id, *sorted(row.capabilities))}
+        self.names |= {one.id: set(stems(one.id)) for one in row.members}
+        self.verbs, self.said = set[str](), set[str]()
+        for text in (row.description, *(one.description for one in row.members)):
+            self._describe(text, families)
+        self.kinds = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
+
+    def _describe(self, text: str, families: Families) -> None:
+        """Take up a description. Its clauses begin with verbs, which all have the form of the first: ``Writes``."""
+        form: tuple[str, ...] | None = None
+        for part in _SEGMENT.split(text):
+            for first in meaning(part)[:1]:
+                if form is None:
+                    form = tuple(ending for ending in ("s", "ing") if first.endswith(ending))
+                if stem(first) in families or first.endswith(form):
+                    self.verbs.add(stem(first))
+            self.said.update(stems(part))
+
+    def offer(self, one: Clause, kinds: frozenset[str], asked: set[str]) -> _Offer:
+        """Return how well it fits a clause: ``kinds`` are families of its verb, ``asked`` words that name it."""
+        share, name = max((len(words & asked) / (len(words) or 1), name) for name, words in self.names.items())
+        verb = 6.0 if one.verb in self.verbs else 4.0 if kinds & self.kinds else 2.5 * (one.verb in self.said)
+        nouns = [word in self.said for word in one.words if word != one.verb]
+        noun = 3.0 if nouns[:1] == [True] else 1.8 * any(nouns)
+        return _Offer(self.row, name if share and name in self.row.capabilities else "", 9.0 * share, verb, noun)
+
+
 class _Index:
     """All workers by their words."""
 
-    def __init__(self, rows: Catalogue, families: _Families) -> None:
+    def __init__(self, rows: Sequence[ExecutableInfo], families: Families) -> None:
+        backups = {row.backup for row in rows}
         self.families = families
-        self.workers = [_Profile(row, families) for row in rows]
+        self.workers = [_Profile(row, families) for row in sorted(rows, key=lambda row: (row.id in backups, row.load))]
         self.verbs = families.keys() | {verb for each in self.workers for verb in each.verbs}
-        self.backups = {row.backup for row in rows}
 
     def offers(self, one: Clause) -> list[_Offer]:
-        """Return the workers that fit a clause, the best one first."""
-        found = [offer for each in self.workers if (offer := self._offer(each, one)).points >= _ENOUGH]
-        return sorted(found, key=lambda offer: (-offer.points, offer.row.id in self.backups, offer.row.load))
-
-    def _offer(self, each: _Profile, one: Clause) -> _Offer:
+        """Return the workers that fit a clause, the best one first; of several alike the least busy one."""
         kinds = self.families.get(one.verb, frozenset())
-        name, capability = max(((self._name(name, one, kinds), of) for name, of in each.names), key=itemgetter(0))
-        verb = 6.0 if one.verb in each.verbs else _BY_FAMILY if kinds & each.families else 0.0
-        verb = verb or 2.5 * (one.verb in each.said)
-        nouns = [word for word in one.words if word not in one.verb.split()]
-        known = [word for word in nouns if word in each.said or word in each.verbs]
-        worth = 3.0 if kinds and verb < _BY_FAMILY else 5.0
-        noun = worth * (1 if known[0] == nouns[0] else 0.6) + 0.1 * len(known) if known else 0.0
-        return _Offer(each.row, capability, name, verb, noun)
-
-    def _name(self, name: frozenset[str], one: Clause, kinds: frozenset[str]) -> float:
-        """Return the points of a name: most for the verb of the clause, less for a noun that is a verb elsewhere."""
-        found = []
-        for word in name:
-            if word == one.verb:
-                found.append(12.0)
-            elif kinds & self.families.get(word, frozenset()):
-                found.append(9.0)
-            elif word in one.words:
-                found.append(5.0 if kinds and word in self.families else 8.0)
-        return (max(found) + len(found) - 1) * len(found) / len(name) if found else 0.0
+        asked = {*one.words, *(verb for verb, of in self.families.items() if kinds & of)}
+        offers = [each.offer(one, kinds, asked) for each in self.workers]
+        return sorted((offer for offer in offers if offer.points >= _ENOUGH), key=lambda offer: -offer.points)
 
 
 # -- what each clause asks for -------------------------------------------------------------------------------------
 
 
-def _find_verbs(parts: list[Clause], index: _Index) -> None:
+def _find_verbs(parts: list[Clause], known: Collection[str]) -> None:
     """Find the verb of each clause. A clause without a verb, or without an object, takes that of its neighbour."""
     for n, one in enumerate(parts):
-        done = _DONE.search(one.said) if one.lead == "after" else None
-        one.first, one.verb = verb_of(done.group() if done else one.said, index.families)
-        one.is_own = not _NOUN.match(one.said) and (one.verb in index.verbs or bool(_ORDERS.match(one.said)))
-        if not one.is_own and one.goes_on and n and parts[n - 1].is_work:
-            one.first, one.verb, one.takes = parts[n - 1].first, parts[n - 1].verb, True
+        words = meaning(one.said)
+        one.first = words[-1] if one.lead == "after" and _DONE.search(one.said) else words[0]
+        one.verb = stem(one.first)
+        one.is_order = one.verb in known or bool(_ORDERS.match(one.said))
+        if n and not one.is_order and one.goes_on and parts[n - 1].is_work:
+            one.first, one.verb, one.prefix = parts[n - 1].first, parts[n - 1].verb, f"{parts[n - 1].first} "
     for after, one in pairwise(parts[::-1]):
-        is_bare = one.is_own and one.is_work and not one.back and len(one.words) == len(one.verb.split())
-        if is_bare and after.goes_on and after.is_own and after.is_work:
-            one.object = after.object or after.said.strip().partition(" ")[2]
+        is_bare = one.is_order and one.is_work and not one.back and len(one.words) == 1
+        if is_bare and after.goes_on and after.is_order and after.is_work:
+            one.suffix = after.suffix or after.said.strip().partition(" ")[2]
             one.words = [*one.words, *(word for word in after.words if word != after.verb)]
             after.back = True
 
@@ -361,7 +321,7 @@ def _in_order(parts: list[Clause]) -> list[Clause]:
     waits = is_before = False
     for one in parts:
         opens = not order or one.joint in {"stop", "then"}
-        if one.worker is None:
+        if not any(one.who):
             waits = waits or one.lead == "cond" or (one.lead == "after" and opens)
             continue
         one.after, waits = one.after or waits, False
@@ -376,53 +336,46 @@ def _in_order(parts: list[Clause]) -> list[Clause]:
     return order
 
 
-def _write_texts(goal: str, parts: list[Clause]) -> None:
-    """Write what the worker of each clause is told: its text, and that of the clauses after it without a worker."""
+def _texts(goal: str, parts: list[Clause]) -> dict[Clause, str]:
+    """Return what the worker of each clause is told: its text, and that of the clauses after it without a worker."""
+    texts: dict[Clause, str] = {}
     begins = 0
-    given = [n for n, one in enumerate(parts) if one.worker is not None]
+    given = [n for n, one in enumerate(parts) if any(one.who)]
     for n, following in pairwise([*given, len(parts)]):
         ends = following
         while ends - 1 > n and following < len(parts) and parts[ends - 1].lead == "cond":
             ends -= 1  # a condition is read by the worker that it decides for
         text = goal[parts[begins].start : parts[ends - 1].end].strip(_AROUND)
-        taken = f"{parts[n].first} " if parts[n].takes else ""
-        parts[n].text = f"{taken}{text} {parts[n].object.strip(_AROUND)}".rstrip()
+        texts[parts[n]] = f"{parts[n].prefix}{text} {parts[n].suffix.strip(_AROUND)}".rstrip()
         begins = ends
+    return texts
 
 
 def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
     """Make the subtasks: one for each worker in each stage, and one for each clause that speaks of what came before."""
-    _write_texts(goal, parts)
-    made: dict[str, Subtask] = {}
-    stage: dict[str, tuple[str | None, str, str | None]] = {}
-    earlier: list[str] = []
+    texts = _texts(goal, parts)
+    made, needs, told = dict[str, Who](), dict[str, list[str]](), dict[str, list[str]]()
+    stage, earlier = list[str](), list[str]()
     for one in _in_order(parts):
         if one.after and stage:
-            earlier, stage = list(stage), {}
-        who = (one.worker, one.capability, one.tool)
-        same = next((name for name, each in stage.items() if each == who and not one.back), None)
-        if same is not None:
-            made[same] = made[same].model_copy(update={"instruction": f"{made[same].instruction}, {one.text}"})
-            continue
-        plain = one.capability if field_types.is_id(one.capability) else str(one.worker)
-        name = free_id(f"{plain}.{re.sub('[^A-Za-z0-9_.-]', '_', one.tool)}" if one.tool else plain, made)
-        made[name] = Subtask(
-            name,
-            one.text,
-            worker=None if one.capability else one.worker,
-            capability=one.capability or None,
-            depends_on=list(made) if one.back else earlier,
-            tool=one.tool,
-        )
-        stage[name] = who
+            earlier, stage = stage, []
+        same = [name for name in stage if made[name] == one.who and not one.back]
+        name = same[0] if same else free_id(one.who.name, made)
+        if not same:
+            needs[name] = list(made) if one.back else earlier
+            made[name] = one.who
+            stage.append(name)
+        told.setdefault(name, []).append(texts[one])
     if len(made) == 1:
-        return [each.model_copy(update={"instruction": goal}) for each in made.values()]
-    return list(made.values())
+        told = {name: [goal] for name in made}
+    return [
+        Subtask(name, ", ".join(told[name]), who.worker, who.capability, needs[name], tool=who.tool)
+        for name, who in made.items()
+    ]
 
 
 # -- the planner -------------------------------------------------------------------------------------------------
 
-_SEVERAL: Final = 2
 _MOST_LISTED: Final = 20
 _MOST_CHARS: Final = 80
 _REMEDY: Final = (
@@ -444,7 +397,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             by their ids, capabilities and descriptions.
         default: id of the worker that gets what matches no worker, and what fits several alike. None: such a clause
             stays with the one before it, and a goal that matches no worker is refused.
-        families: verbs that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
+        families: verbs of one word that ask for one kind of work, by its name. None: ``VERB_FAMILIES``.
 
     Raises:
         ConfigError: an argument has another form.
@@ -457,7 +410,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
         hint, words = "Use a word that means something.", data.get("keywords")
-        never = [word for word in words if not name_stems(str(word))] if isinstance(words, Mapping) else []
+        never = [word for word in words if not stems(str(word))] if isinstance(words, Mapping) else []
         return [Problem("KeywordPlanner.keywords", f"{value_phrase(word)} can never match", hint) for word in never]
 
     def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
@@ -467,88 +420,90 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             NoCapableWorkerError: no worker matches, or the goal says only what is not to be done.
         """
         only = catalogue[0].id if len(catalogue) == 1 and catalogue[0].is_only else None
-        if only is not None and len(catalogue[0].tools or ()) < _SEVERAL:
+        if only is not None and not _has_choice(catalogue[0]):
             return Plan([Subtask(only, task.goal, worker=only)])
         index, parts = self._index(catalogue), clauses(task.goal)
-        _find_verbs(parts, index)
+        _find_verbs(parts, index.verbs)
         notes = self._give(parts, index)
-        if any(one.worker for one in parts):
+        if any(any(one.who) for one in parts):
             return Plan(_subtasks(task.goal, parts), notes)
         if parts and not any(one.is_work for one in parts):
             hint = "The goal says only what is not to be done. Say what is to be done"
             raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=hint)
         if (worker := self.default or only) is None:
-            raise _nobody(task, catalogue)
-        note = f"no word of the goal means a worker: {worker} has it"
-        return Plan([Subtask(worker, task.goal, worker=worker)], [note])
+            raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=_advice(catalogue))
+        return Plan(
+            [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
+        )
 
     def _index(self, catalogue: Catalogue) -> _Index:
         families: dict[str, frozenset[str]] = {}
         for name, verbs in (VERB_FAMILIES if self.families is None else self.families).items():
             for verb in verbs:
-                key = " ".join(map(stem, _WORD.findall(verb)))
-                families[key] = families.get(key, frozenset()) | {name}
-        if self.keywords is not None:
-            words = {
-                row.id: frozenset(word for word, id_ in self.keywords.items() if id_ == row.id) for row in catalogue
-            }
-            catalogue = tuple(
-                replace(row, capabilities=words[row.id], description="", members=())
-                for row in catalogue
-                if words[row.id]
-            )
-        return _Index(catalogue, families)
+                families[stem(verb)] = families.get(stem(verb), frozenset()) | {name}
+        if self.keywords is None:
+            return _Index(catalogue, families)
+        words = {row.id: {word for word, id_ in self.keywords.items() if id_ == row.id} for row in catalogue}
+        known = [row for row in catalogue if words[row.id]]
+        return _Index(
+            [replace(row, capabilities=frozenset(words[row.id]), description="", members=()) for row in known], families
+        )
 
     def _give(self, parts: list[Clause], index: _Index) -> list[str]:
         """Find the worker of each clause, and return the doubts."""
         notes: list[str] = []
         before: Clause | None = None
         for n, one in enumerate(parts, 1):
-            if doubt := self._give_one(one, index, before.worker if before else None):
+            if doubt := self._give_one(one, index, before):
                 notes.append(f"clause {n} ({one.first!r} ...) {doubt}.")
-            if before and one.goes_on and not one.back and (one.worker, one.tool) == (before.worker, before.tool):
-                one.worker = None  # it goes on with what its worker is told already
-            before = one if one.worker else before
-        more = len(notes) - _MOST_LISTED
-        return notes if more <= 0 else [*notes[:_MOST_LISTED], f"{more} more clauses are as doubtful"]
+            if before and one.goes_on and not one.back and one.who == before.who:
+                one.who = _NOBODY  # it goes on with what its worker is told already
+            before = one if any(one.who) else before
+        if len(notes) > _MOST_LISTED:
+            notes[_MOST_LISTED:] = [f"{len(notes) - _MOST_LISTED} more clauses are as doubtful"]
+        return notes
 
-    def _give_one(self, one: Clause, index: _Index, before: str | None) -> str:
+    def _give_one(self, one: Clause, index: _Index, before: Clause | None) -> str:
         """Find the worker of one clause, and return what is doubtful about it."""
-        stays = f"it stays with {before or 'the clause after it'}"
+        neighbour = before.who.worker or before.who.capability if before else "the clause after it"
+        if one.negation == "carried":
+            return f"is read as not to be done, like the clause before it: it stays with {neighbour}"
         if one.negation or one.lead == "cond":
-            return f"is read as not to be done, like the clause before it: {stays}" * (one.negation == "carried")
+            return ""
         offers = index.offers(one)
+        stays = f"it stays with {neighbour}"
         if one.joint == "or":
-            is_other = bool(offers) and offers[0].row.id != before
+            is_other = bool(offers) and offers[0].row.id != neighbour
             return f"is one half of a choice, and a plan makes none: {stays}" * is_other
         if offers:
             return self._take(one, offers, index)
-        one.worker = self.default if one.is_own else None
-        has = f"{self.default}, the default, has it" if one.worker else stays
-        return f"matches nobody: {has}" * (one.is_own or not one.goes_on)
+        one.who = Who(self.default if one.is_order else None)
+        has = f"{self.default}, the default, has it" if any(one.who) else stays
+        return f"matches nobody: {has}" * (one.is_order or not one.goes_on)
 
     def _take(self, one: Clause, offers: list[_Offer], index: _Index) -> str:
         """Give a clause to the worker that fits best, and return what is doubtful about that."""
         best, *others = offers
-        one.worker, has = best.row.id, best.row.id
+        has = best.row.id
+        one.who = Who(has)
         if best.capability and any(best.capability in other.row.capabilities for other in others):
-            one.capability = best.capability
-        elif len(tools := best.row.tools or ()) >= _SEVERAL:
+            one.who = Who(None, best.capability)
+        elif _has_choice(best.row):
             rows = [
-                replace(best.row, id=each.name, description=each.description, capabilities=frozenset())
-                for each in tools
+                replace(best.row, id=tool.name, description=tool.description, capabilities=frozenset())
+                for tool in best.row.tools or ()
             ]
-            named = _Index(tuple(rows), index.families).offers(one)
-            one.tool = named[0].row.id if named else None
+            named = _Index(rows, index.families).offers(one)
+            one.who = Who(has, tool=named[0].row.id if named else None)
         rivals = [
             other.row.id
             for other in others
             if other.row.id != best.row.backup
-            and one.capability not in other.row.capabilities
+            and one.who.capability not in other.row.capabilities
             and (other.points >= _CLOSE * best.points or (other.noun and not best.noun and not best.name))
         ]
         if rivals and self.default and others[0].points == best.points:
-            one.worker, one.capability, one.tool, has = self.default, "", None, f"{self.default}, the default,"
+            one.who, has = Who(self.default), f"{self.default}, the default,"
         if rivals:
             return f"fits {best.row.id} and {' and '.join(rivals[:3])} nearly alike: {has} has it"
         if not best.name + best.verb and one.verb in index.families:
@@ -556,12 +511,20 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
 
 
-def _nobody(task: Task, catalogue: Catalogue) -> NoCapableWorkerError:
-    known = known_of(catalogue)
-    said = [f"{name}: {row.description[:_MOST_CHARS]!r}" for name, row in zip(known, catalogue, strict=True)]
-    said[_MOST_LISTED:] = [f"{len(said) - _MOST_LISTED} more"] if len(said) > _MOST_LISTED else []
-    hint = f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
-    return NoCapableWorkerError((), known, task=task.id or "?", hint=hint)
+def _has_choice(row: ExecutableInfo) -> bool:
+    """Whether a subtask for the worker has to name one of its tools."""
+    return len(row.tools or ()) > 1
+
+
+def _advice(catalogue: Catalogue) -> str:
+    """Return what to do about a goal that matches no worker."""
+    if not catalogue:
+        return ""
+    said = [
+        f"{known}: {row.description[:_MOST_CHARS]!r}" for known, row in zip(known_of(catalogue), catalogue, strict=True)
+    ]
+    more = f"; {len(said) - _MOST_LISTED} more" if len(said) > _MOST_LISTED else ""
+    return f"Its words are compared with those of {'; '.join(said[:_MOST_LISTED])}{more}. {_REMEDY}"
 
 
 def known_of(catalogue: Catalogue) -> tuple[str, ...]:

@@ -7,9 +7,7 @@ no id twice and no cycle, whatever is filled in. Every string and every list of 
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
@@ -42,8 +40,7 @@ class ModelPlanner:
     """
 
     def __init__(self, call: Any, *, slots: int | None = None) -> None:
-        is_number = isinstance(slots, int) and not isinstance(slots, bool)
-        if slots is not None and not (is_number and 1 <= slots <= _MOST_SLOTS):
+        if slots is not None and (type(slots) is not int or not 1 <= slots <= _MOST_SLOTS):
             what = f"expected a number from 1 to {_MOST_SLOTS}, got {value_phrase(slots)}"
             raise ConfigError((Problem("ModelPlanner.slots", what, "Give the most subtasks that a plan may have."),))
         self.call = as_call(call)
@@ -54,9 +51,8 @@ class ModelPlanner:
         return f"ModelPlanner({name_of_call(self.call)}{more})"
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
-        """Return the model's answer as a plan; raises ``InvalidPlanError`` if it is none."""
-        answer = self.ask(task, catalogue, feedback)
-        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
+        """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
+        return self.read(await answer_of(self.ask(task, catalogue, feedback)))
 
     def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
         """Call the model, and return its answer or an awaitable of it: the first half of ``plan``.
@@ -66,13 +62,15 @@ class ModelPlanner:
         """
         schema = plan_schema(catalogue, self.slots, feedback)
         if self.slots is None:
-            is_held = recognised_model(self.call) is not None  # the framework holds the model to the schema
-            prompt = self.prompt(task, catalogue, feedback, None if is_held else schema)
-        elif fit := _fit_for_slots(catalogue):
-            prompt = _prompt(task, fit, feedback, _slot_names(self.slots, feedback))
+            rules = _RULES
+            if recognised_model(self.call) is None:  # else the framework holds the model to the schema
+                rules = f"JSON schema of the plan:\n{json.dumps(schema)}\n\n{_RULES}"
         else:
-            raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
-        return ask(self.call, prompt, schema)
+            if not (fit := _fit_for_slots(catalogue)):
+                raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
+            catalogue, names = fit, _slot_names(self.slots, feedback)
+            rules = _SLOT_RULES.format(names=", ".join(names), example=_example(task, catalogue, names))
+        return ask(self.call, _prompt(task, catalogue, feedback, rules), schema)
 
     @staticmethod
     def read(answer: object) -> Plan:
@@ -81,11 +79,6 @@ class ModelPlanner:
         for subtask in plan.subtasks:
             refuse_code(subtask)
         return plan
-
-    @staticmethod
-    def prompt(task: Task, catalogue: Catalogue, feedback: str = "", schema: dict[str, Any] | None = None) -> str:
-        """Return the text that the model is given, with the ``schema`` in it if there is one."""
-        return _prompt(task, catalogue, feedback, schema=schema)
 
 
 def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = "") -> dict[str, Any]:
@@ -98,31 +91,25 @@ def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = 
     """
     if slots is None:
         return Plan.model_json_schema()
-    names = _slot_names(slots, feedback)
-    done = list(feedback.done) if isinstance(feedback, ReplanFeedback) else []
     workers = [row.id for row in _fit_for_slots(catalogue)]
-    filled = [_slot(workers, [*done, *names[:n]]) for n in range(slots)]
-    return _object(
-        {
-            names[0]: filled[0],
-            **{name: {"anyOf": [slot, {"type": "null"}]} for name, slot in zip(names[1:], filled[1:], strict=True)},
+    earlier = list(feedback.done) if isinstance(feedback, ReplanFeedback) else []
+    filled: dict[str, Any] = {}
+    for name in _slot_names(slots, feedback):
+        slot: dict[str, Any] = {
+            "instruction": {"type": "string", "minLength": 1, "maxLength": _INSTRUCTION_CHARS},
+            "worker": {"type": "string", "enum": workers},
         }
-    ) | {"title": "plan"}
+        if earlier:  # some models cannot be held to a list that is always empty
+            items = {"type": "string", "enum": list(earlier)}
+            slot["needs"] = {"type": "array", "items": items, "maxItems": len(earlier)}
+        filled[name] = {"anyOf": [object_schema(slot), {"type": "null"}]} if filled else object_schema(slot)
+        earlier.append(name)
+    return {"title": "plan", **object_schema(filled)}
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object that has all of these properties, and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-def _slot(workers: list[str], earlier: list[str]) -> dict[str, Any]:
-    properties: dict[str, Any] = {
-        "instruction": {"type": "string", "minLength": 1, "maxLength": _INSTRUCTION_CHARS},
-        "worker": {"type": "string", "enum": workers},
-    }
-    if earlier:  # some models cannot be held to a list that is always empty
-        items = {"type": "string", "enum": earlier}
-        properties["needs"] = {"type": "array", "items": items, "maxItems": len(earlier)}
-    return _object(properties)
 
 
 def _fit_for_slots(catalogue: Catalogue) -> Catalogue:
@@ -135,13 +122,11 @@ def _fit_for_slots(catalogue: Catalogue) -> Catalogue:
     return tuple(filter(is_fit, catalogue))
 
 
-def _slot_names(slots: int, feedback: str) -> tuple[str, ...]:
+def _slot_names(slots: int, feedback: str) -> list[str]:
     """Return the names of the slots: ``s1`` to ``sn``, after those that the last plan has used."""
-    used = [0]
-    if isinstance(feedback, ReplanFeedback):
-        known = (*feedback.done, *feedback.failed, *feedback.skipped)
-        used += [int(name[1:]) for name in known if SLOT.fullmatch(name)]
-    return tuple(f"s{max(used) + n}" for n in range(1, slots + 1))
+    known = (*feedback.done, *feedback.failed, *feedback.skipped) if isinstance(feedback, ReplanFeedback) else ()
+    used = max((int(name[1:]) for name in known if SLOT.fullmatch(name)), default=0)
+    return [f"s{used + n}" for n in range(1, slots + 1)]
 
 
 # -- the prompt --------------------------------------------------------------------------------------------------
@@ -173,44 +158,29 @@ _VALUE_CHARS: Final = 1_000
 """Characters of one input that are shown."""
 
 
-def _prompt(
-    task: Task,
-    catalogue: Catalogue,
-    feedback: str,
-    slots: tuple[str, ...] = (),
-    schema: Mapping[str, Any] | None = None,
-) -> str:
-    """Return the text that a model is given for a plan. It is packed into ``context_tokens``.
-
-    Args:
-        task: what is to be planned.
-        catalogue: the workers.
-        feedback: why the last plan was refused, or has failed.
-        slots: names of the slots that the model fills in.
-        schema: JSON schema of the plan. None: the call holds the model to the schema.
-    """
-    wrong = feedback
+def _prompt(task: Task, catalogue: Catalogue, feedback: str, rules: str) -> str:
+    """Return the text that a model is given for a plan. It is packed into ``context_tokens``."""
     if feedback and not isinstance(feedback, ReplanFeedback):
-        wrong = f"Your last plan was refused. Correct all of this:\n{feedback}"
-    inputs = "\n".join(f"{_json(name)}: {_beginning(value)}  ({_kind(value)})" for name, value in task.inputs.items())
+        feedback = f"Your last plan was refused. Correct all of this:\n{feedback}"
+    inputs = "\n".join(f"{json.dumps(name)}: {_beginning(value)}" for name, value in task.inputs.items())
+    rows = json.dumps([_described(row) for row in catalogue], ensure_ascii=False, indent=1)
     known = [
         Part("Goal:", task.goal, GOAL),
         Part("Inputs, which every subtask sees:", inputs, REST),
-        Part("Catalogue:", _json([_described(row) for row in catalogue], indent=1), PLAN),
+        Part("Catalogue:", rows, PLAN),
     ]
-    told = Part("", wrong, PLAN)
+    told = Part("", feedback, PLAN)
     pack([*known, told], shown_here().tokens)
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
         *(f"{part.title}\n{part.text}" for part in known if part.text),
-        f"JSON schema of the plan:\n{json.dumps(schema)}" if schema is not None else "",
-        _SLOT_RULES.format(names=", ".join(slots), example=_example(task, catalogue, slots)) if slots else _RULES,
+        rules,
         told.text,
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _example(task: Task, catalogue: Catalogue, slots: tuple[str, ...]) -> str:
+def _example(task: Task, catalogue: Catalogue, slots: list[str]) -> str:
     """Return slots that are filled in for this goal: a small model copies what it is shown."""
     goal = " ".join(task.goal[:_GOAL_CHARS].split())
     filled: dict[str, Any] = dict.fromkeys(slots)
@@ -221,17 +191,10 @@ def _example(task: Task, catalogue: Catalogue, slots: tuple[str, ...]) -> str:
     return json.dumps(filled)
 
 
-def _kind(value: object) -> str:
-    if isinstance(value, (str, list, tuple, dict)):
-        kind, unit = ("text", "characters") if isinstance(value, str) else ("object", "fields")
-        return f"list of {len(value):,}" if isinstance(value, (list, tuple)) else f"{kind} of {len(value):,} {unit}"
-    return "null" if value is None else "boolean" if isinstance(value, bool) else "number"
-
-
 def _beginning(value: object) -> str:
     """Return a value as JSON, or the beginning of a large one."""
-    said = _json(value[: _VALUE_CHARS + 1] if isinstance(value, str) else value)
-    return said if len(said) <= _VALUE_CHARS else f"{said[:_VALUE_CHARS]} ..."
+    said = json.dumps(value, ensure_ascii=False)
+    return said if len(said) <= _VALUE_CHARS else f"{said[:_VALUE_CHARS]} ... ({len(said):,} characters)"
 
 
 def _described(row: ExecutableInfo) -> dict[str, Any]:
@@ -242,11 +205,7 @@ def _described(row: ExecutableInfo) -> dict[str, Any]:
         "members": [{"id": one.id, "description": one.description} for one in row.members],
     }
     if isinstance(row.estimate, Budget):
-        said |= {f"estimated_{name}": getattr(row.estimate, name) for name in ("tokens", "cost", "seconds")}
-    elif isinstance(row.estimate, (int, float)):  # a function is asked about a subtask, and there is none yet
+        said["estimate"] = row.estimate.model_dump(exclude_none=True)
+    elif not callable(row.estimate):  # a function is asked about a subtask, and there is none yet
         said["estimated_tokens"] = row.estimate
-    return {name: value for name, value in said.items() if value not in ("", [], None)}
-
-
-def _json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=lambda one: f"<{type(one).__qualname__}>")
+    return {name: value for name, value in said.items() if value}

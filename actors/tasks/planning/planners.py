@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -11,36 +10,22 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.model.answer_text import json_in
+from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
 from actors.tasks.model.executable import Catalogue
 from actors.tasks.model.task import Budget, Plan, Subtask, Task
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.keyword import KeywordPlanner, free_id
 from actors.validation.validation_messages import type_phrase, value_phrase
 
-
-class InvalidPlanError(ConfigError, ValueError):
-    """What a planner returned is no plan. ``problems`` and the text say what was not understood."""
-
-    def __str__(self) -> str:
-        return "expected a plan:" + "".join(f"\n  {problem}" for problem in self.problems)
-
-
 # -- a plan as people and models write it --------------------------------------------------------------------------
 
 _HINT: Final = (
     'Return a Plan, a list of Subtask or of names of workers, {"executors": ["a", "b"], "parallel": false} or '
-    '{"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}.'
-)
-_CODE_HINT: Final = (
-    "Return a Plan, a list of Subtask, or a list of names of workers, such as "
+    '{"subtasks": [{"id": ..., "instruction": ..., "worker": ...}]}; in Python such as '
     "Plan([Subtask('first', 'what is to be done', worker='the id of a worker')])."
 )
-_FIELDS: Final = {"executors": {"executors", "parallel"}, "subtasks": {"subtasks"}}
 SLOT: Final = re.compile(r"s[0-9]{1,6}")
 _MOST_PROBLEMS: Final = 50
-_MOST_SHOWN: Final = 40
-"""Characters of a text that is no JSON."""
 
 
 def as_plan(value: object) -> Plan:
@@ -52,54 +37,46 @@ def as_plan(value: object) -> Plan:
     not name code that would be imported (``undo="module:attr"``).
 
     Raises:
-        InvalidPlanError: with every problem of it.
+        InvalidAnswerError: with the problems of it, at most 50.
     """
     if isinstance(value, Plan):
         return value
-    if isinstance(value, (str, bytes, bytearray)):
-        value = _parsed(value)
-    if _is_slots(value):
-        value = _plan_of_slots(value)
-    field, parallel = "subtasks", True
-    if isinstance(value, Mapping):
-        field, parallel = "executors" if "executors" in value else "subtasks", value.get("parallel", True)
-        if odd := [value_phrase(key) for key in value if key not in _FIELDS[field]]:
+    data = answer_data(value, "plan", _HINT)
+    field, parallel, entries = "subtasks", True, data
+    if _is_slots(data):
+        entries = _of_slots(data)
+    elif isinstance(data, Mapping):
+        field = "executors" if "executors" in data else "subtasks"
+        parallel, entries = data.get("parallel", True), data.get(field)
+        if odd := [value_phrase(key) for key in data if key not in {field, "parallel"}]:
             raise _invalid("plan", f"was not understood: a plan has no {', '.join(odd[:_MOST_PROBLEMS])}")
-        value = value.get(field)
     if not isinstance(parallel, bool):
         raise _invalid("plan.parallel", f"expected true or false, got {value_phrase(parallel)}")
-    if isinstance(value, (str, bytes, Mapping, BaseModel)) or not isinstance(value, Iterable):
-        hint = _HINT if isinstance(value, (str, bytes, Mapping)) else _CODE_HINT
-        raise InvalidPlanError((Problem("plan", f"expected a list of {field}, got {value_phrase(value)}", hint),))
-    return _plan_of(value, field, parallel=parallel)
+    if isinstance(entries, (str, bytes, Mapping, BaseModel)) or not isinstance(entries, Iterable):
+        raise _invalid("plan", f"expected a list of {field}, got {value_phrase(entries)}")
+    return _plan_of(entries, field, parallel=parallel)
 
 
-def _invalid(at: str, what: str) -> InvalidPlanError:
-    return InvalidPlanError((Problem(at, what, _HINT),))
+def _invalid(at: str, what: str) -> InvalidAnswerError:
+    return InvalidAnswerError((Problem(at, what, _HINT),))
 
 
 def _plan_of(entries: Iterable[Any], field: str, *, parallel: bool) -> Plan:
     problems: list[Problem] = []
     made: list[Subtask] = []
-    times, taken = Counter[str](), set[str]()
+    times = Counter[str]()
     for n, entry in enumerate(entries):
         try:
             if isinstance(entry, str):
                 times[entry] += 1
-                name = free_id(entry, taken, times[entry])
+                name = free_id(entry, [one.id for one in made], times[entry])
                 made.append(Subtask(name, worker=entry, depends_on=[] if parallel else [one.id for one in made[-1:]]))
-            elif field == "executors":
-                raise _invalid("", f"expected the name of a worker, got {value_phrase(entry)}")
             else:
                 made.append(entry if isinstance(entry, Subtask) else _of_data(entry))
-            taken.add(made[-1].id)
         except ConfigError as error:
             problems += [Problem(f"{field}[{n}] {one.path}".rstrip(), one.what, one.hint) for one in error.problems]
-        if len(problems) >= _MOST_PROBLEMS:
-            problems.append(Problem("plan", "the rest of it was not read", "Correct these first."))
-            break
     if problems:
-        raise InvalidPlanError(tuple(problems))
+        raise InvalidAnswerError(tuple(problems[:_MOST_PROBLEMS]))
     return Plan(made)
 
 
@@ -110,7 +87,7 @@ def _of_data(entry: object) -> Subtask:
     data = {str(name): value for name, value in entry.items() if value is not None}
     for name in ("budget", "estimate"):
         if isinstance(data.get(name), Mapping):
-            data[name] = Budget(**{str(unit): amount for unit, amount in data[name].items()})
+            data[name] = Budget(**data[name])
     subtask = Subtask(**data)
     refuse_code(subtask)
     return subtask
@@ -120,48 +97,32 @@ def refuse_code(subtask: Subtask) -> None:
     """Refuse an import string in data, which may come from a model: a model must not choose what is called.
 
     Raises:
-        InvalidPlanError: ``undo`` names code.
+        InvalidAnswerError: ``undo`` names code.
     """
     if subtask.undo is not None and ":" in subtask.undo:
         hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
-        raise InvalidPlanError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
-
-
-def _parsed(text: str | bytes | bytearray) -> object:
-    try:
-        value = json_in(text)
-    except ValueError as error:
-        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        what = f"{len(text)} characters that are no JSON{where}: {text[:_MOST_SHOWN]!r}"
-        raise _invalid("plan", what) from None
-    if not isinstance(value, (dict, list)):
-        raise _invalid("plan", f"the JSON of {type_phrase(value)}, not of an object or a list")
-    return value
+        raise InvalidAnswerError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
 
 
 def _is_slots(value: object) -> bool:
     """Whether a value is an object of objects, or nulls, by the names of slots."""
-    return (
-        isinstance(value, Mapping)
-        and bool(value)
-        and all(
-            SLOT.fullmatch(str(name)) and (each is None or isinstance(each, Mapping)) for name, each in value.items()
-        )
-    )
+    if not isinstance(value, Mapping) or not value:
+        return False
+    is_slot = (SLOT.fullmatch(str(name)) and isinstance(slot, (Mapping, type(None))) for name, slot in value.items())
+    return all(is_slot)
 
 
-def _plan_of_slots(value: Any) -> dict[str, Any]:
-    """Return the plan of slots that were filled in, as data. No subtask needs a slot that is empty."""
-    filled = {str(name): slot for name, slot in value.items() if slot is not None}
+def _of_slots(slots: Any) -> list[dict[str, Any]]:
+    """Return the subtasks of the slots that were filled in. No subtask needs a slot that is empty."""
     subtasks = []
-    for name, slot in filled.items():
-        needs = slot.get("needs") or []
-        if isinstance(needs, (list, tuple)):
-            empty = {str(name) for name in value} - filled.keys()
-            needs = [need for need in dict.fromkeys(map(str, needs)) if need not in empty]
-        fields = {str(field): each for field, each in slot.items() if field not in {"needs", "id"}}
-        subtasks.append({**fields, "id": name, "depends_on": needs})
-    return {"subtasks": subtasks}
+    for name, slot in slots.items():
+        if slot is not None:
+            needs = slot.get("needs") or []
+            if isinstance(needs, (list, tuple)):
+                needs = [need for need in dict.fromkeys(map(str, needs)) if slots.get(need, "another") is not None]
+            fields = {field: value for field, value in slot.items() if field != "needs"}
+            subtasks.append({**fields, "id": name, "depends_on": needs})
+    return subtasks
 
 
 # -- a fixed graph -----------------------------------------------------------------------------------------------
@@ -193,7 +154,7 @@ class StaticPlan:
 _MOST_MATCHED: Final = 50_000
 """Characters of the goal times workers: a few hundredths of a second."""
 _MOST_CHECKED: Final = 500
-"""Subtasks and dependencies: a few milliseconds."""
+"""Subtasks: a few milliseconds."""
 
 
 def is_inline(planner: object, task: Task, rows: Catalogue) -> bool:
@@ -202,8 +163,7 @@ def is_inline(planner: object, task: Task, rows: Catalogue) -> bool:
         return False
     if type(planner) is StaticPlan:
         subtasks = planner.fixed.subtasks
-        is_small = len(subtasks) + sum(len(one.depends_on) for one in subtasks) <= _MOST_CHECKED
-        return is_small and not any(":" in (one.undo or "") for one in subtasks)
+        return len(subtasks) <= _MOST_CHECKED and not any(":" in (one.undo or "") for one in subtasks)
     is_ours = type(planner) is KeywordPlanner or (type(planner) is CapabilityPlanner and planner.needs is None)
     return is_ours and len(task.goal) * (len(rows) + 1) <= _MOST_MATCHED
 

@@ -5,7 +5,6 @@ This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
@@ -103,10 +102,8 @@ class Tasks(SpecModel, frozen=True):
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time. One more parks it."""
     step_timeout_s: field_types.StartTimeout = 300.0
-    """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, ``count_tokens``,
-    the validators of ``output=`` and the serializers of a result. ``None``: no limit."""
-    count_tokens: Callable[[str], int] | None = None
-    """``count_tokens(text) -> tokens``, of each result: ``SubtaskSucceeded.tokens``. ``None``: they are not counted."""
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, the validators of
+    ``output=`` and the serializers of a result. ``None``: no limit."""
 
 
 def ladder_of_teams(settings: Tasks) -> Ladder:

@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 VerbFamilies: TypeAlias = Mapping[str, Sequence[str]]
-"""Name of a family -> its verbs, in any form. A verb may have two words (``look up``)."""
+"""Name of a family -> its verbs, in any form."""
 
 _TABLE: Final = {
     "make": "implement, write, build, generate, code, create, develop, program, compose, draft, produce, construct",
-    "design": "design, sketch, lay out",
-    "review": "review, check, verify, audit, validate, proofread, critique, look over, go over",
-    "research": "research, investigate, compare, explore, study, survey, look into, find out",
-    "search": "search, find, look up, look for, locate, look",
+    "design": "design, sketch",
+    "review": "review, check, verify, audit, validate, proofread, critique",
+    "research": "research, investigate, compare, explore, study, survey",
+    "search": "search, find, locate, look",
     "fetch": "fetch, retrieve, download, collect, gather, import, load, scrape, crawl",
-    "analyse": "analyse, measure, inspect, evaluate, assess, examine, look at",
-    "test": "test, try out, benchmark",
+    "analyse": "analyse, measure, inspect, evaluate, assess, examine",
+    "test": "test, benchmark",
     "fix": "fix, repair, debug, correct, patch, mend",
     "change": "change, update, modify, edit, revise, refactor, rewrite, extend, migrate, upgrade",
-    "summarise": "summarise, condense, digest, sum up, recap",
+    "summarise": "summarise, condense, digest, recap",
     "document": "document, describe, explain, annotate",
     "translate": "translate, localise",
     "convert": "convert, transform, export, reformat",
     "draw": "draw, plot, chart, visualise, render, illustrate",
     "clean": "clean, tidy, normalise, deduplicate",
     "remove": "remove, delete, erase",
-    "deploy": "deploy, release, publish, ship, launch, roll out",
-    "install": "install, configure, provision, set up",
+    "deploy": "deploy, release, publish, ship, launch",
+    "install": "install, configure, provision",
     "monitor": "monitor, watch, observe, track",
     "send": "send, mail, email, notify, post",
     "plan": "plan, schedule, organise",

@@ -11,17 +11,17 @@ is asked again: as ``Tasks(step_retry=...)`` says, or at once with what was wron
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.decide.verdict import InvalidVerdictError, as_verdict, parsed_answer
+from actors.tasks.decide.verdict import HINT, as_fields, as_verdict
 from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
+from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
 from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task
-from actors.validation.validation_messages import type_phrase, value_phrase
+from actors.tasks.planning.model_planner import object_schema
 
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
 FEEDBACK_CHARS: Final = 500
@@ -45,17 +45,15 @@ class ModelReviewer:
     """
 
     def __init__(self, call: Any, criteria: Iterable[str] | None = None) -> None:
-        given = _checked_criteria(criteria)
         self.call = as_call(call)
-        self.criteria = given
+        self.criteria = _checked_criteria(criteria)
 
     def __repr__(self) -> str:
         return f"ModelReviewer({name_of_call(self.call)}, {len(self.criteria)} criteria)"
 
     async def review(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Verdict:
-        """Return the model's verdict; raises ``InvalidVerdictError`` where it is none."""
-        answer = self.ask(task, plan, results, feedback)
-        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer), tuple(results))
+        """Return the model's verdict; raises ``InvalidAnswerError`` where it is none."""
+        return self.read(await answer_of(self.ask(task, plan, results, feedback)), tuple(results))
 
     def ask(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Any:
         """The first half of ``review``: the model's answer, or an awaitable of that."""
@@ -64,8 +62,7 @@ class ModelReviewer:
 
     def read(self, answer: object, subtasks: Collection[str] = ()) -> Verdict:
         """The second half: the answer as a verdict, of these subtasks."""
-        if isinstance(answer, (str, bytes, bytearray)):
-            answer = parsed_answer(answer)
+        answer = answer_data(answer, "verdict", HINT)
         if isinstance(answer, Mapping) and answer and all(str(name) in subtasks for name in answer):
             return _verdict(answer, subtasks, self.criteria)
         return as_verdict(answer, subtasks)
@@ -93,17 +90,8 @@ class ModelReviewer:
 def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CRITERION,)) -> dict[str, Any]:
     """Return the JSON schema that a review of these subtasks is held to: each has each criterion."""
     said = {"feedback": {"type": "string", "maxLength": FEEDBACK_CHARS}, "passed": {"type": "boolean"}}
-    checks = {name: {"description": text, **_all_of(said)} for name, text in _named(criteria).items()}
-    return {"title": "review", **_all_of({id_: _all_of(checks) for id_ in subtasks})}
-
-
-def _all_of(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    checks = {name: {"description": text, **object_schema(said)} for name, text in _named(criteria).items()}
+    return {"title": "review", **object_schema({id_: object_schema(checks) for id_ in subtasks})}
 
 
 def _named(criteria: Iterable[str]) -> dict[str, str]:
@@ -112,21 +100,11 @@ def _named(criteria: Iterable[str]) -> dict[str, str]:
 
 
 def _checked_criteria(criteria: Any) -> tuple[str, ...]:
-    if criteria is None:
-        return (DEFAULT_CRITERION,)
-    at, hint = "ModelReviewer.criteria", "Write criteria=['It names its source.', 'It is at most one page.']."
-    if isinstance(criteria, (str, bytes)) or not isinstance(criteria, Iterable):
-        raise ConfigError((Problem(at, f"expected a list of texts, got {type_phrase(criteria)}", hint),))
-    given = list(criteria)
-    odd = [
-        Problem(f"{at}[{n}]", f"expected a text, got {value_phrase(each)}", hint)
-        for n, each in enumerate(given)
-        if not isinstance(each, str) or not each.strip()
-    ]
-    if not 1 <= len(given) <= _MOST_CRITERIA:
-        odd.append(Problem(at, f"{len(given)} criteria, not 1 to {_MOST_CRITERIA}", hint))
-    if odd:
-        raise ConfigError(tuple(odd))
+    given = [DEFAULT_CRITERION] if criteria is None else criteria
+    given = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
+    if not 1 <= len(given) <= _MOST_CRITERIA or not all(isinstance(each, str) and each.strip() for each in given):
+        hint = "Write criteria=['It names its source.', 'It is at most one page.']."
+        raise ConfigError((Problem("ModelReviewer.criteria", f"expected 1 to {_MOST_CRITERIA} texts", hint),))
     return tuple(each.strip() for each in given)
 
 
@@ -137,44 +115,26 @@ def _verdict(answer: Mapping[Any, Any], subtasks: Collection[str], criteria: tup
     """Return the verdict of an answer by subtask and criterion.
 
     Raises:
-        InvalidVerdictError: it says nothing of one, or no clear yes or no.
+        InvalidAnswerError: it says nothing of one, or no clear yes or no.
     """
     checks, problems = [], list[Problem]()
+    named = _named(criteria)
     for id_ in subtasks:
-        said = answer.get(id_)
-        for name, text in _named(criteria).items():
-            one = _said_of(said, name, text, only=len(criteria) == 1)
-            check, what = _check(id_, text, one)
-            if check is not None:
-                checks.append(check)
-            else:
+        for name, text in named.items():
+            said = answer.get(id_)
+            if isinstance(said, Mapping) and "passed" not in said:
+                said = said.get(name, said.get(text))  # some models answer with the text of the criterion
+            elif len(named) > 1:
+                said = None
+            fields: Any = as_fields(said)
+            passed = fields.get("passed") if isinstance(fields, Mapping) else None
+            if not isinstance(passed, bool):
                 hint = f'Write "{name}": {{"feedback": "...", "passed": true or false}}.'
-                problems.append(Problem(f"verdict.{id_}.{name}", what, hint))
+                problems.append(Problem(f"verdict.{id_}.{name}", "says neither true nor false of this criterion", hint))
+                continue
+            feedback = "" if passed else str(fields.get("feedback") or "").strip()
+            criterion = "" if feedback and text == DEFAULT_CRITERION else text
+            checks.append(Check(id_, passed=passed, feedback=feedback, criterion=criterion))
     if problems:
-        raise InvalidVerdictError(tuple(problems[:_MOST_PROBLEMS]))
+        raise InvalidAnswerError(tuple(problems[:_MOST_PROBLEMS]))
     return Verdict(passed=all(check.passed for check in checks), checks=checks)
-
-
-def _said_of(said: object, name: str, text: str, *, only: bool) -> object:
-    """Return what is said of one criterion, by its short name or its text; of the only one also without a name."""
-    if isinstance(said, Mapping):
-        for key in (name, text):
-            if key in said:
-                return said[key]
-        return said if only and "passed" in said else None
-    return said if only else None
-
-
-def _check(subtask: str, criterion: str, said: object) -> tuple[Check | None, str]:
-    """Return the check that an answer makes, or what is wrong with it."""
-    if isinstance(said, bool):
-        said = {"passed": said}
-    if not isinstance(said, Mapping):
-        return None, "says nothing of this criterion"
-    passed, feedback = said.get("passed"), said.get("feedback") or ""
-    if not isinstance(passed, bool):
-        return None, f"passed: expected true or false, got {type_phrase(passed)}"
-    if not isinstance(feedback, str):
-        return None, f"feedback: expected a text, got {type_phrase(feedback)}"
-    named = "" if criterion == DEFAULT_CRITERION and feedback.strip() else criterion
-    return Check(subtask, passed=passed, feedback="" if passed else feedback.strip(), criterion=named), ""

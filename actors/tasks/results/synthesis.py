@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, Final
+from typing import Any
 
 from actors.model.errors import Failed
 from actors.tasks.execution.packing import GOAL, Part, pack, parts_of, shown_here
@@ -54,8 +53,7 @@ class ModelSynthesizer:
 
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
         """Return what the model made of the results."""
-        answer = self.ask(task, results)
-        return self.read(answer_of(await answer if inspect.isawaitable(answer) else answer))
+        return self.read(await answer_of(self.ask(task, results)))
 
     def ask(self, task: Task, results: dict[str, Any]) -> Any:
         """The first half of ``combine``: the model's answer, or an awaitable of that."""
@@ -78,9 +76,6 @@ class ModelSynthesizer:
         return "\n\n".join([f"Goal: {goal.text}", rule, *(f"## {part.title}\n{part.text}" for part in found)])
 
 
-_SHIPPED: Final = frozenset({Verbatim, Last})
-
-
 def is_inline(synthesizer: object) -> bool:
     """True for those that are pure and quick."""
-    return type(synthesizer) in _SHIPPED
+    return type(synthesizer) in {Verbatim, Last}

@@ -18,7 +18,6 @@ from trees import (
     SupervisorSpec,
     TaskError,
     Tasks,
-    TaskStatus,
     WorkerSpec,
     start,
 )
@@ -129,13 +128,6 @@ def test_an_estimate_that_raises_anything_is_a_problem_of_the_plan(error: BaseEx
     report = report_of(estimate=raising_of_one(error))
 
     assert "estimate" in str(report.error)
-
-
-@pytest.mark.parametrize("count", [raising_of_one(ValueError()), raising_of_one(SystemExit()), lambda text: None])
-def test_a_token_counter_that_fails_is_done_without(count: Any) -> None:
-    report = report_of(lambda task, context: "x" * 1000, {"count_tokens": count})
-
-    assert report.status is TaskStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("reviewer", [raising(NoText()), raising(ExitingText())])

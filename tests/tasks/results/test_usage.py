@@ -25,7 +25,6 @@ from trees import (
     Retry,
     StaticPlan,
     Subtask,
-    SubtaskSucceeded,
     SupervisorSpec,
     Task,
     TaskError,
@@ -269,15 +268,3 @@ def test_what_an_undo_uses_up_counts_once_also_within_a_team() -> None:
 
     assert report.compensated == ["part"]
     assert report.usage.tokens == 7 + 10 + 100
-
-
-def test_the_tokens_of_a_result_are_counted_by_the_users_counter() -> None:
-    spec = SupervisorSpec(
-        id="p",
-        tasks=Tasks(planner=StaticPlan([Subtask("x", worker="w")]), count_tokens=lambda text: len(text.split())),
-        children=[WorkerSpec(id="w", execute=lambda *_: "three small words")],
-    )
-    with start(spec) as tree:
-        handle = tree.submit("go")
-        told = [event.tokens for event in handle.events() if isinstance(event, SubtaskSucceeded)]
-    assert told == [3]

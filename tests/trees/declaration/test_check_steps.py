@@ -144,7 +144,6 @@ class Reviewing:
         ({"synthesizer": lambda results: 1}, "synthesizer: it cannot be called with (task, results)"),
         ({"synthesizer": ModelSynthesizer(lambda: "")}, "synthesizer.call: it cannot be called with (prompt)"),
         ({"synthesizer": ModelSynthesizer(lambda a, b, c: "")}, "synthesizer.call: it cannot be called with (prompt)"),
-        ({"count_tokens": lambda: 1}, "count_tokens: it cannot be called with (text)"),
     ],
 )
 def test_code_of_a_step_that_cannot_be_called_is_told_with_the_form(tasks: dict[str, Any], problem: str) -> None:
