@@ -61,7 +61,6 @@ class Database:
         self._readers = self._engine(writes=False)
         driver = self._writers.dialect.loaded_dbapi
         self._raised = (SQLAlchemyError, OSError, MemoryError, OverflowError, UnicodeError, driver.Error)
-        self._of_the_parent: list[Engine] = []
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -180,11 +179,6 @@ class Database:
         """Close what is kept open. It can be read all the same: each query connects for itself from now on."""
         readers, self._readers = self._readers, self._engine(writes=False, keeps=False)
         readers.dispose()
-
-    def forked(self) -> None:
-        """In the child of a fork: the parent's connections are not used any more, and not closed."""
-        self._of_the_parent.append(self._readers)
-        self._readers = self._engine(writes=False, keeps=False)
 
     # -- making them ---------------------------------------------------------------------------------------
 
