@@ -2,9 +2,8 @@
 
 Every transaction looks at the fencing token first, and writes nothing where that is not ours. On SQLite it goes row by
 row. On PostgreSQL it is one statement, and one round trip: it locks the token (``FOR SHARE``), and each part joins that
-row. The parts of one statement do not see what the others write, hence two rules. A stream that begins and ends in one
-transaction has its end from the beginning (``rows_of``). A stream that is deleted is not touched by anything else in
-that transaction (``trees.store.writer``).
+row. The parts of one statement do not see what the others write. So of the changes of one stream those that have to
+follow each other are in transactions that do (``trees.store.writer``).
 
 Everything here may be written again with the same effect: where it is unknown whether a commit went through, the writer
 writes the same changes once more.
@@ -86,35 +85,13 @@ class Change:
     then: Callable[[], object] | None = None
     """Called when it is kept, on the thread that writes."""
 
-    @property
-    def size(self) -> int:
-        """About how many characters it writes."""
-        return len(self.row[4]) if self.statement is RECORD else 0
-
 
 def rows_of(changes: Iterable[Change]) -> Rows:
     """The rows of one transaction, by their statement."""
     rows: dict[Statement, list[tuple[Any, ...]]] = {}
-    begun: dict[str, int] = {}
-    ends: dict[str, tuple[Any, ...]] = {}
     for change in changes:
-        if change.statement is None:
-            for statement in FORGET:
-                rows.setdefault(statement, []).append(change.row)
-        elif change.statement is END:
-            ends[change.stream] = change.row
-        else:
-            found = rows.setdefault(change.statement, [])
-            if change.statement is BEGIN:
-                begun[change.stream] = len(found)
-            found.append(change.row)
-    for stream, row in ends.items():
-        at = begun.get(stream)
-        if at is None:
-            rows.setdefault(END, []).append(row)
-        else:
-            streams = rows[BEGIN]
-            streams[at] = (*streams[at][:4], *row[:2])
+        for statement in FORGET if change.statement is None else (change.statement,):
+            rows.setdefault(statement, []).append(change.row)
     return rows
 
 
