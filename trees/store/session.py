@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Final, NoReturn, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
@@ -211,11 +210,7 @@ class WritingSession:
     def close(self) -> None:
         """Let go of connection and lock; nothing is raised."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except (SQLAlchemyError, OSError):
-                discard(connection)
+        discard(connection)
         if self._file_lock is not None:
             self._file_lock.release()
 
