@@ -189,7 +189,6 @@ class Database:
     def _set_up_writer(self, connection: Any, _: object) -> None:
         connection.isolation_level = None  # we say when a transaction begins
         for setting in (
-            "auto_vacuum = INCREMENTAL",  # counts for a new file, before anything else is written to it
             "journal_mode = WAL",
             f"synchronous = {'FULL' if self._durability == 'power' else 'NORMAL'}",
             f"journal_size_limit = {_WAL_BYTES}",

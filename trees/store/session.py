@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Final, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from sqlalchemy import Connection
 
@@ -25,8 +25,6 @@ from trees.store.schema import holder_of, prepare, present_token, run, take_toke
 from trees.store.statements import Rows, commit_at_once, commit_rows, was_refused
 
 T = TypeVar("T")
-_PAGES: Final = 5_000
-"""Pages of a file that are given back at a time."""
 
 
 class WritingSession:
@@ -161,22 +159,6 @@ class WritingSession:
         self._require_file()
         with self._database.reading() as connection:  # without the lock of the file
             return look(connection)
-
-    def give_back(self) -> None:
-        """Have a file of SQLite shrink by what was deleted.
-
-        Raises:
-            StoreError: not now.
-        """
-
-        def shrink(connection: Connection) -> None:
-            raw = connection.connection.driver_connection
-            assert raw is not None  # noqa: S101 - it is connected
-            # As a script: `execute` makes one step of a statement without rows, and a step is one page.
-            raw.executescript(f"PRAGMA incremental_vacuum({_PAGES}); PRAGMA wal_checkpoint(PASSIVE)")
-
-        if self._file_lock is not None:
-            self._using(shrink)
 
     def _using(self, act: Callable[[Connection], T]) -> T:
         try:

@@ -26,7 +26,7 @@ from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, InternalError, require_journalled
 from actors.tasks.journal.codec import encode, to_json
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
-from actors.tasks.model.store_events import JournalDamaged, OrderDamaged
+from actors.tasks.model.store_events import JournalDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from trees.store import records
 from trees.store.database import Database
@@ -39,8 +39,6 @@ from trees.store.writer import CLOSE_S, POLL_S, Writer
 
 SHORT: Final = 8 * 1024
 """Characters of a last record up to which it is kept with the end of its stream."""
-SHRINK_S: Final = 30.0
-"""How often a file shrinks by what was deleted, at most."""
 MOST_AHEAD_S: Final = 24 * 3600.0
 """A time that is further ahead than this is no time that a clock has shown, but damage."""
 
@@ -74,9 +72,7 @@ class SqlStore(MemoryStore, DurableStore):
         """Ids of commands that the listener was given, and that are not done."""
         self._looks: list[Reply] = []
         """Completed once the listener was given all commands that had been left before."""
-        self._next_poll = self._next_shrink = 0.0
-        self._has_gaps = False
-        """True where something was deleted and a file has yet to shrink."""
+        self._next_poll = 0.0
         self._is_ending = False
 
     def __repr__(self) -> str:
@@ -123,11 +119,9 @@ class SqlStore(MemoryStore, DurableStore):
                 self._database.read(self._load)
             writer = Writer(self._session, self._root, self.name, self)
             writer.start()
-        except BaseException as error:
+        except BaseException:
             self._session.close()
             self._database.close()
-            if isinstance(error, RuntimeError):
-                raise StoreError(self.name, f"no thread could be started ({error})") from error
             raise
         self._writer = writer
         after_fork(self)
@@ -167,10 +161,7 @@ class SqlStore(MemoryStore, DurableStore):
         """
         self._is_ending = True
         if self._writer is not None:
-            for change in self._writer.close(within_s):
-                if change.statement is LEFT:
-                    what = f"could not keep an order about {change.stream} when the tree ended. Order it again"
-                    self.publish(OrderDamaged(self._root, change.stream, StoreError(self.name, what)))
+            self._writer.close(within_s)
         self._database.close()
 
     def forked(self) -> None:
@@ -261,7 +252,6 @@ class SqlStore(MemoryStore, DurableStore):
         super()._forget(stream)
         self._damaged.pop(stream, None)
         self._writes().put(Change(None, stream, (self._root, stream)))
-        self._has_gaps = True
 
     def flush(self) -> Reply | None:
         """None: everything is kept. Else it is being written."""
@@ -280,9 +270,6 @@ class SqlStore(MemoryStore, DurableStore):
         now = monotonic()
         with self._lock:
             self._prune(self.time())
-        if self._has_gaps and now >= self._next_shrink:
-            self._has_gaps, self._next_shrink = False, now + SHRINK_S
-            self._session.give_back()
         if now >= self._next_poll or self._looks:
             self._hear()
             self._next_poll = now + POLL_S / 2
@@ -318,8 +305,10 @@ class SqlStore(MemoryStore, DurableStore):
         self._writes().put(Change(ORDER_DONE, "", (self._root, order.id), done))
 
     def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
-        """Keep an order for the process that goes on; this one hears of no more."""
+        """Keep an order for the process that goes on; this one hears of no more. False while nothing can be written."""
         self._is_ending = True
+        if self.paused_s is not None:
+            return False
         self._writes().put(Change(LEFT, task, (self._root, task, kind, to_json(body), at)))
         return True
 

@@ -12,7 +12,6 @@ writes the same changes once more.
 from __future__ import annotations
 
 import functools
-import select
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from json.encoder import JSONEncoder
@@ -99,7 +98,6 @@ def rows_of(changes: Iterable[Change]) -> Rows:
 
 _FENCE: Final = "SELECT token FROM regrow_tokens WHERE root = ?"
 _JSON: Final = JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_MOST_PENDING: Final = 100
 
 
 def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
@@ -126,7 +124,6 @@ def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[
 
 def commit_at_once(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
     """Write to PostgreSQL, in one statement; otherwise as ``commit_rows``."""
-    _require_open(raw)
     given = [
         _JSON([dict(zip(statement.columns, row, strict=True)) for row in values]) for statement, values in rows.items()
     ]
@@ -151,13 +148,3 @@ def _in_one(parts: tuple[Statement, ...]) -> str:
         rows = f"json_to_recordset(%s::json) AS v({columns})"
         written.append(f"part{number} AS ({statement.at_once.format(rows=rows)})")
     return f"WITH {', '.join(written)} SELECT count(*) FROM fence"  # noqa: S608 - words of ours
-
-
-def _require_open(raw: Any) -> None:
-    """Read what the server has sent meanwhile: where it has closed the connection, nothing is sent, nor in doubt."""
-    waiting = select.poll()
-    waiting.register(raw.pgconn.socket, select.POLLIN)
-    for _ in range(_MOST_PENDING):
-        if not waiting.poll(0):
-            return
-        raw.pgconn.consume_input()

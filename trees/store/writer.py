@@ -131,8 +131,8 @@ class Writer:
                     return True
         return False
 
-    def close(self, within_s: float = CLOSE_S) -> list[Change]:
-        """Write what is there, if that can be done at once, and end; return what could not be written.
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Write what is there, if that can be done at once, and end.
 
         Waits for it, but not on its own thread. Where the database hangs for longer than ``within_s`` seconds the
         thread is left to itself.
@@ -140,8 +140,6 @@ class Writer:
         self._closing.set()
         self._bell.put(None)
         join_thread(self._thread, within_s)
-        with self._lock:
-            return [change for group in self._queue for change in group]
 
     # -- the thread ----------------------------------------------------------------------------------------
 
