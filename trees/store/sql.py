@@ -56,10 +56,10 @@ class SqlStore(MemoryStore, DurableStore):
         clock: Clock | None = None,
     ) -> None:
         super().__init__(keep)
-        self._database = Database(url, durability)
+        self.database = Database(url, durability)
         self._root = root
         self._clock = clock or SystemClock()
-        self._session = WritingSession(self._database, root)
+        self._session = WritingSession(self.database, root)
         self._writer: Writer | None = None
         self._number = 0
         """Of the stream that was created last."""
@@ -75,9 +75,6 @@ class SqlStore(MemoryStore, DurableStore):
         self._next_poll = 0.0
         self._is_ending = False
 
-    def __repr__(self) -> str:
-        return f"<SqlStore {self._database.name} of {self._root!r}>"
-
     @property
     def token(self) -> int:
         """The fencing token: larger than that of every process that had this root open before."""
@@ -86,12 +83,7 @@ class SqlStore(MemoryStore, DurableStore):
     @property
     def name(self) -> str:
         """Name in errors: the URL, without a password."""
-        return self._database.name
-
-    @property
-    def database(self) -> Database:
-        """Where it is."""
-        return self._database
+        return self.database.name
 
     # -- opening and closing -------------------------------------------------------------------------------
 
@@ -116,21 +108,19 @@ class SqlStore(MemoryStore, DurableStore):
         self._session.open(token)
         try:
             with collector.paused():
-                self._database.read(self._load)
+                self.database.read(self._load)
             writer = Writer(self._session, self._root, self.name, self)
             writer.start()
         except BaseException:
             self._session.close()
-            self._database.close()
+            self.database.close()
             raise
         self._writer = writer
         after_fork(self)
 
     def _load(self, connection: Connection) -> None:
-        wall = self._clock.wall() if self._clock.manual else self._database.now(connection)
+        wall = self._clock.wall() if self._clock.manual else self.database.now(connection)
         now, latest = self._clock.now(), wall
-        self._unfinished, self._finished, self._damaged = {}, {}, {}
-        self._untold = []
         for stream, owner, number, found in records.unfinished(connection, self._root):
             self._number = max(self._number, number)
             if isinstance(found, StoreError):
@@ -162,7 +152,7 @@ class SqlStore(MemoryStore, DurableStore):
         self._is_ending = True
         if self._writer is not None:
             self._writer.close(within_s)
-        self._database.close()
+        self.database.close()
 
     def forked(self) -> None:
         """In the child of a fork: the lock of the root is the parent's."""
@@ -242,11 +232,6 @@ class SqlStore(MemoryStore, DurableStore):
         row = (at, text, self._root, stream)
         self._writes().put(Change(END, stream, row, partial(self._end_kept, stream, ended, at)))
         return at
-
-    def remove(self, stream: str) -> None:
-        """Delete a stream, whatever is in it."""
-        self._writes()
-        super().remove(stream)
 
     def _forget(self, stream: str) -> None:
         super()._forget(stream)
@@ -346,7 +331,7 @@ class SqlStore(MemoryStore, DurableStore):
         if at_hand is not None:
             return tuple(at_hand[start:])
         try:
-            return tuple(self._database.read(partial(records.read, root=self._root, stream=stream, start=start)))
+            return tuple(self.database.read(partial(records.read, root=self._root, stream=stream, start=start)))
         except DamagedJournalError:
             if self._find(stream) is None:  # it was removed meanwhile
                 return ()
@@ -358,7 +343,7 @@ class SqlStore(MemoryStore, DurableStore):
         found = {name: each.records[0] for name in names if (each := self._find(name)) is not None and each.records}
         rest = [name for name in names if name not in found and self._find(name) is not None]
         if rest:
-            found |= self._database.read(partial(records.firsts, root=self._root, names=rest))
+            found |= self.database.read(partial(records.firsts, root=self._root, names=rest))
         return {name: found[name] for name in names if name in found}
 
     def last(self, stream: str) -> Event | None:
@@ -372,7 +357,7 @@ class SqlStore(MemoryStore, DurableStore):
         if isinstance(found.last, str):
             found.last = records.decoded_last(found.last)
         if found.last is None:
-            found.last = self._database.read(partial(records.last, root=self._root, stream=stream))
+            found.last = self.database.read(partial(records.last, root=self._root, stream=stream))
         return found.last
 
     def standing(self, stream: str) -> StreamState | None:
