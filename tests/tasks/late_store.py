@@ -6,44 +6,27 @@ import threading
 import time
 from typing import Any
 
-from actors import Event, Reply
+from actors import Reply
 from actors.tasks.journal.store import DurableStore
 from trees import StoreError
 from trees.store import MemoryStore
 
 
 class LateStore(MemoryStore, DurableStore):
-    """From ``hold`` to ``keep`` nothing is kept; what is created meanwhile can be taken back until ``write``."""
+    """From ``hold`` to ``keep`` nothing is kept."""
 
     name = "late"
     token = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self.lock = threading.Lock()
         self.waiting: list[Reply] = []
-        self.created: list[str] = []
-        """Not being written yet."""
         self.held = False
         self.flushed = threading.Semaphore(0)
         """Released for each wait."""
         self.listener: Any = None
         self.forgotten: list[Any] = []
         self.closed = 0
-
-    def create(self, stream: str, owner: str, record: Event) -> bool:
-        new = super().create(stream, owner, record)
-        if new and self.held:
-            self.created.append(stream)
-        return new
-
-    def withdraw(self, stream: str) -> bool:
-        with self.lock:
-            if stream not in self.created:
-                return False
-            self.created.remove(stream)
-        del self._streams[stream], self._owners[stream]
-        return True
 
     def flush(self) -> Reply | None:  # type: ignore[override]
         if not self.held:
@@ -57,15 +40,9 @@ class LateStore(MemoryStore, DurableStore):
         """Keep nothing from now on."""
         self.held = True
 
-    def write(self) -> None:
-        """What there is by now is being written: it cannot be taken back."""
-        with self.lock:
-            self.created.clear()
-
     def keep(self) -> None:
         """All is kept, also what comes later."""
         self.held = False
-        self.write()
         for reply in self.waiting:
             reply.complete()
 

@@ -4,8 +4,8 @@ One thread lives through the states in ``trees.ha`` from top to bottom (``_main`
 ours another one renews it (``_renew``), until the tree is down. Each request to the store runs on a thread of its own,
 with a deadline: it may hang there. What it finds out after its deadline it does not do (``SqlLease`` asks).
 
-Locking: ``_lock`` guards the role that is played; nothing is called while it is held. All other fields are written by
-one thread each, but for ``lost`` and ``cause``, of which whichever is first may win.
+Locking: ``_changed`` guards the role that is played; nothing is called while it is held. All other fields are written
+by one thread each, but for ``lost`` and ``cause``, of which whichever is first may win.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Leader:
         """Why it ends otherwise, where nobody had asked for that."""
         self.error: BaseException | None = None
         """Error of the last request; None: the store answers."""
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[Role, Reply]] = []
+        self._changed = threading.Condition()
         self._running: list[None] = []
         """An item for each request that has not come back."""
         self._looking: Reply | None = None
@@ -117,28 +116,19 @@ class Leader:
 
     def wait_for(self, role: Role, timeout: float | None) -> bool:
         """Wait until this process plays this part, or cannot any more."""
-        entry = role, Reply()
-        self._waiting.append(entry)
-        try:
-            self._tell_waiting()
-            entry[1].wait(timeout)
-        finally:
-            self._waiting.remove(entry)
+        with self._changed:
+            self._changed.wait_for(lambda: _ORDER.index(self.role) >= _ORDER.index(role), timeout)
         return self.role == role
 
     def _play(self, role: Role) -> None:
         """Play another part, and tell of it; a part that was left is not played again."""
-        with self._lock:
+        with self._changed:
             changed = _ORDER.index(role) > _ORDER.index(self.role)
             self.role = role if changed else self.role
         if changed or (role == "standby" and not self._settled.done):
             self._system.publish(self._event(role))
-        self._tell_waiting()
-
-    def _tell_waiting(self) -> None:
-        for role, told in tuple(self._waiting):
-            if _ORDER.index(self.role) >= _ORDER.index(role):
-                told.complete()
+        with self._changed:
+            self._changed.notify_all()
 
     def _event(self, role: Role) -> RoleChanged:
         path, row = self._system.root_path, self.row

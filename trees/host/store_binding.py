@@ -58,10 +58,6 @@ class TreeStoreListener:
         """Something happened to the store."""
         self._system.publish(event)
 
-    def goes_on(self, owner: str) -> bool:
-        """True while there is, or may yet be, an orchestrator at this path."""
-        return not service_of(self._system).is_stranded(owner)
-
     def order(self, order: RemoteCommand) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""
         started = self._system.started

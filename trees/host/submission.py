@@ -29,7 +29,6 @@ from actors.model.clock import monotonic
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
-from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model.store_events import TaskKnownOtherwise
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import StoreError, TaskError
@@ -163,9 +162,7 @@ class Submission:
             self.known = {id_: first.spec for id_, first in records.items() if isinstance(first, TaskSubmitted)}
         for id_, before in self.known.items():
             given = self._events[id_].spec
-            at_hand = {key: value for key, value in before.inputs.items() if not isinstance(value, Dropped)}
-            is_same = {"goal": before.goal == given.goal, "inputs": given.inputs == {**given.inputs, **at_hand}}
-            is_same["inputs"] &= given.inputs.keys() == before.inputs.keys()
+            is_same = {"goal": before.goal == given.goal, "inputs": before.inputs == given.inputs}
             if not all(is_same.values()):
                 differs = " and ".join(name for name, same in is_same.items() if not same)
                 self.port.system.publish(TaskKnownOtherwise(self.port.path, id_, differs))

@@ -14,12 +14,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
 from actors.tasks.model.task_errors import StoreError
@@ -33,8 +32,6 @@ BUSY_S: Final = 1.0
 """Seconds that a transaction waits for the lock of another process."""
 HANGS_S: Final = 10.0
 CONNECT_S: Final = 5
-_READS: Final = 3
-"""Tries of a read whose connection is cut."""
 _WAL_BYTES: Final = 16 * 1024 * 1024
 _FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
 _OF_LINES: Final = "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
@@ -61,7 +58,6 @@ class Database:
         self._readers = self._engine(writes=False)
         driver = self._writers.dialect.loaded_dbapi
         self._raised = (SQLAlchemyError, OSError, MemoryError, OverflowError, UnicodeError, driver.Error)
-        self._of_the_parent: list[Engine] = []
 
     # -- connections ---------------------------------------------------------------------------------------
 
@@ -69,7 +65,7 @@ class Database:
         """Make the file of SQLite for its owner only; one that is there is made so.
 
         Raises:
-            StoreError: it cannot be made, or is open to everybody and that cannot be changed.
+            StoreError: it cannot be made, or is no file.
         """
         if self.file is None:
             return
@@ -86,25 +82,13 @@ class Database:
             raise StoreError(self.name, what) from error
 
     def _tighten(self, file: Path) -> None:
-        mode = 0
-        try:
+        with suppress(FileNotFoundError, PermissionError):
             found = file.stat().st_mode
-            mode = stat.S_IMODE(found)
-            if stat.S_ISDIR(found):
-                raise StoreError(self.name, f"{file} is a directory: name a file in it, such as {file / 'tasks.db'}")
             if not stat.S_ISREG(found):
-                other = file.parent / "tasks.db"
+                other = (file if stat.S_ISDIR(found) else file.parent) / "tasks.db"
                 raise StoreError(self.name, f"{file} is no regular file: name another one, such as {other}")
-            if mode & 0o077:
-                file.chmod(mode & ~0o077)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if mode & 0o007:
-                what = f"is open to everybody (mode {mode:o}), and that cannot be changed ({error.strerror})"
-                raise StoreError(
-                    self.name, f"{what}. Check who may read and write there. Its owner may run: chmod 600 {file.name}"
-                ) from error
+            if found & 0o077:
+                file.chmod(stat.S_IMODE(found) & ~0o077)
 
     def require(self) -> None:
         """Require that the file is there: a reader makes none.
@@ -132,23 +116,13 @@ class Database:
             yield connection
 
     def read(self, read: Callable[[Connection], T]) -> T:
-        """Read something; once more where the connection was cut meanwhile, so a restart of the server goes unnoticed.
-
-        Args:
-            read: makes a few queries; it may be called again.
+        """Read something.
 
         Raises:
             StoreError: it failed.
         """
-        for left in reversed(range(_READS)):
-            try:
-                with self.reading() as connection:
-                    return read(connection)
-            except StoreError as error:
-                was_cut = isinstance(error.__cause__, DBAPIError) and error.__cause__.connection_invalidated
-                if not left or not was_cut:
-                    raise
-        raise AssertionError("there is a last try")
+        with self.reading() as connection:
+            return read(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -177,23 +151,17 @@ class Database:
         return float(run(connection, "SELECT extract(epoch FROM clock_timestamp())").scalar_one())
 
     def close(self) -> None:
-        """Close what is kept open. It can be read all the same: each query connects for itself from now on."""
-        readers, self._readers = self._readers, self._engine(writes=False, keeps=False)
-        readers.dispose()
-
-    def forked(self) -> None:
-        """In the child of a fork: the parent's connections are not used any more, and not closed."""
-        self._of_the_parent.append(self._readers)
-        self._readers = self._engine(writes=False, keeps=False)
+        """Close what is kept open. It can be read all the same."""
+        self._readers.dispose()
+        self._writers.dispose()
 
     # -- making them ---------------------------------------------------------------------------------------
 
-    def _engine(self, *, writes: bool, keeps: bool = True) -> Engine:
-        options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
-        if keeps and not writes and not self.is_sqlite:  # to open a file is quick
-            options |= {"poolclass": QueuePool, "pool_size": 1, "pool_pre_ping": True}
+    def _engine(self, *, writes: bool) -> Engine:
+        # To open a file is quick. Of PostgreSQL one connection is kept, and looked at before it is used again.
+        pool: dict[str, Any] = {"poolclass": NullPool} if self.is_sqlite else {"pool_size": 1, "pool_pre_ping": True}
         try:
-            engine = create_engine(self._url, **options, connect_args=self._arguments(writes))
+            engine = create_engine(self._url, hide_parameters=True, connect_args=self._arguments(writes), **pool)
         except ImportError as error:  # also where psycopg is there, and what it needs is not
             what = f"needs {error.name or error}, which is not installed. {install('sql')}"
             raise StoreError(self.name, what) from error
@@ -221,7 +189,6 @@ class Database:
     def _set_up_writer(self, connection: Any, _: object) -> None:
         connection.isolation_level = None  # we say when a transaction begins
         for setting in (
-            "auto_vacuum = INCREMENTAL",  # counts for a new file, before anything else is written to it
             "journal_mode = WAL",
             f"synchronous = {'FULL' if self._durability == 'power' else 'NORMAL'}",
             f"journal_size_limit = {_WAL_BYTES}",
@@ -242,27 +209,6 @@ class Database:
         connection.autocommit = False
 
 
-def _meant(url: str) -> str:
-    """Say what a wrong URL was probably meant to be; nothing where that is unclear, or would show a password."""
-    scheme, mark, rest = url.partition(":")
-    if url.strip("/: ") == "memory":
-        return ". For a store in memory leave store= out"
-    if "@" in url or "?" in url or rest.strip("/:") == "memory":
-        return ""
-    if not mark:
-        scheme, slashes, rest = url.partition("//")  # of one without its colon
-        rest = slashes + rest
-    close = get_close_matches(scheme.partition("+")[0].lower(), ("sqlite", "postgresql"), n=1)
-    place = rest.lstrip("/")
-    if not close:
-        return "" if mark or not url.strip() else f". Did you mean 'sqlite:///{url}'?"
-    if not place:
-        return ""
-    is_absolute = len(rest) - len(place) in {1, 4}
-    slashes = "//" if close == ["postgresql"] else "////" if is_absolute else "///"
-    return f". Did you mean '{close[0]}:{slashes}{place}'?"
-
-
 def _normal(url: str) -> URL:
     """The URL with the driver that we use.
 
@@ -280,14 +226,14 @@ def _normal(url: str) -> URL:
     except (ArgumentError, KeyError, ValueError):
         if url.endswith(".jsonl") and ":" not in url:
             raise StoreError(url, _OF_LINES) from None
-        raise StoreError(url.partition(":")[0], f"is not a known kind of store. {_FORMS}{_meant(url)}") from None
+        raise StoreError(url.partition(":")[0], f"is not a known kind of store. {_FORMS}") from None
     if "@" in (found.host or ""):
         what = "has more than one @ before its host. Write one that belongs to the user or the password as %40"
         raise StoreError(backend, what)  # without the URL: a part of a password may stand anywhere in it
     if driver not in {"", wanted}:
         raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
     if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
-        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory{_meant(url)}")
+        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory")
     return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
 
 

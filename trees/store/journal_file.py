@@ -69,16 +69,13 @@ class JournalFile(MemoryStore, DurableStore):
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
             self._rewrite()
-        except BlockingIOError:
+        except BaseException as error:
             self.close()
-            raise StoreBusyError(self.name, self._root, "another process") from None
-        except OSError as error:
-            self.close()
-            raise StoreError(
-                self.name, f"cannot be opened: {error.strerror}. Check that its directory exists and may be written"
-            ) from error
-        except BaseException:
-            self.close()
+            if isinstance(error, BlockingIOError):
+                raise StoreBusyError(self.name, self._root, "another process") from None
+            if isinstance(error, OSError):
+                what = f"cannot be opened: {error.strerror}. Check that its directory exists and may be written"
+                raise StoreError(self.name, what) from error
             raise
         self._wall, self._steady = max(time.time(), self._latest), time.monotonic()
 

@@ -11,23 +11,19 @@ are named after its token (``session_of``), and whoever wants the lease when its
 row, has the server end them.
 
 The clock is PostgreSQL's own; a file has none, so there it is this machine's.
-
-Locking: ``_lock`` guards the connection that is kept between two requests; nothing is called while it is held.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from sqlalchemy import Connection
 
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
-from trees.store.database import Database, discard
+from trees.store.database import Database
 from trees.store.lock import FileLock, lock_in_session
 from trees.store.schema import is_postgres, prepare, run, take_token
 
@@ -70,10 +66,8 @@ class SqlLease:
     def __init__(self, url: str, root: str, holder: str, *, lease_s: float, wait_s: float, hangs_s: float) -> None:
         self._database = Database(url, busy_s=wait_s)
         self._database.hangs_s = hangs_s
-        self._root, self._holder, self._lease_s, self._wait_s = root, holder, lease_s, wait_s
-        self._lock = threading.Lock()
-        self._kept: Connection | None = None
-        self._is_closed = self._is_prepared = False
+        self._root, self._holder, self._lease_s = root, holder, lease_s
+        self._is_prepared = False
         self._file_lock = FileLock(self._database.file, root) if self._database.file is not None else None
 
     @property
@@ -89,10 +83,10 @@ class SqlLease:
         """
         if not self._is_prepared:
             self._database.create()
-            with self._transaction() as connection:
+            with self._database.transaction() as connection:
                 prepare(connection, self._database.name)
             self._is_prepared = True
-        with self._database.reading() if self._database.is_sqlite else self._transaction() as connection:
+        with self._database.reading() if self._database.is_sqlite else self._database.transaction() as connection:
             return self._state(connection)
 
     def acquire(self, is_wanted: IsWanted) -> int | LeaseState:
@@ -112,7 +106,7 @@ class SqlLease:
             return self._acquire(is_wanted)
 
     def _acquire(self, is_wanted: IsWanted) -> int | LeaseState:
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             run(connection, _EMPTY, root=self._root)
             row = self._state(connection, locked=is_postgres(connection))
             if row.left_s > 0:
@@ -126,7 +120,7 @@ class SqlLease:
 
     def _end_sessions(self) -> int:
         """End what is left of a leader whose time is over; how many sessions there were."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             row = self._state(connection)
             if row.left_s > 0:
                 return 0
@@ -138,7 +132,7 @@ class SqlLease:
         Raises:
             StoreError: the store does not answer.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             if not self._set_end(connection, token, self._lease_s):
                 return self._state(connection)
             self._require(is_wanted)
@@ -150,17 +144,11 @@ class SqlLease:
         Raises:
             StoreError: the store does not answer; then it runs out.
         """
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             self._set_end(connection, token, 0.0)
 
     def close(self) -> None:
         """Let go of the store."""
-        with self._lock:
-            self._is_closed = True
-            kept, self._kept = self._kept, None
-        if kept is not None:
-            with suppress(StoreError), self._database.errors():
-                kept.close()
         if self._file_lock is not None:
             self._file_lock.release()
         self._database.close()
@@ -186,31 +174,5 @@ class SqlLease:
         return bool(done.rowcount)
 
     def _require(self, is_wanted: IsWanted) -> None:
-        if self._is_closed or not is_wanted():
+        if not is_wanted():
             raise StoreError(self._database.name, "was asked for a lease that nobody waits for any more")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """One short transaction, on the connection that is kept where nobody else uses it just now."""
-        with self._lock:
-            connection, self._kept = self._kept, None
-        with self._database.errors():
-            try:
-                connection = connection or self._connected()
-                with connection.begin():
-                    yield connection
-            except BaseException:
-                discard(connection)
-                raise
-        with self._lock:
-            if not self._is_closed and self._kept is None:
-                self._kept, connection = connection, None
-        if connection is not None:
-            connection.close()
-
-    def _connected(self) -> Connection:
-        connection = self._database.writing()
-        if not self._database.is_sqlite:
-            with connection.begin():
-                connection.exec_driver_sql(f"SET statement_timeout = {int(2000 * self._wait_s)}")
-        return connection

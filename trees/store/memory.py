@@ -3,14 +3,13 @@
 Records are kept as they are. Finished tasks stay as ``Keep`` says. The stores that outlive their process derive from
 this one: each of their changes is made here and written as well.
 
-Locking: ``_lock`` guards changes of more than one dict; nothing is waited for under it. A single look takes none: a
-stream that changes from one dict to the other is in both for a moment.
+Locking: ``_lock`` guards all of it; nothing is waited for under it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,11 +52,8 @@ class MemoryStore(Store):
         return f"<{type(self).__name__} {len(self._unfinished)} unfinished, {len(self._finished)} finished>"
 
     def _find(self, stream: str) -> Stream | None:
-        found = self._unfinished.get(stream)
-        if found is None:
-            with self._lock:
-                found = self._unfinished.get(stream) or self._finished.get(stream)
-        return found
+        with self._lock:
+            return self._unfinished.get(stream) or self._finished.get(stream)
 
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream; False where it exists already."""
@@ -68,8 +64,8 @@ class MemoryStore(Store):
             self._unfinished[stream] = Stream(owner, [record])
         return True
 
-    def withdraw(self, stream: str) -> bool:  # noqa: ARG002 - what is created is kept
-        """Too late: it is kept."""
+    def withdraw_all(self, streams: Collection[str]) -> bool:  # noqa: ARG002 - what is created is kept
+        """Too late: they are kept."""
         return False
 
     def append(self, stream: str, record: Event) -> None:
@@ -78,18 +74,14 @@ class MemoryStore(Store):
         Raises:
             KeyError: there is no such stream.
         """
-        if not record.journalled:
-            require_journalled(record)  # which says so
-        found = self._unfinished.get(stream) or self._go_on(stream)
-        if found.records is None:
-            raise KeyError(stream)
-        found.records.append(record)
-
-    def _go_on(self, stream: str) -> Stream:
+        require_journalled(record)
         with self._lock:
-            found = self._unfinished[stream] = self._unfinished.get(stream) or self._finished[stream]
-            self._finished.pop(stream, None)
-            return found
+            if stream in self._finished:
+                self._unfinished[stream] = self._finished.pop(stream)
+            found = self._unfinished[stream]
+            if found.records is None:
+                raise KeyError(stream)
+            found.records.append(record)
 
     def flush(self) -> Reply | None:
         """Everything is kept already."""
@@ -104,10 +96,6 @@ class MemoryStore(Store):
         """The last record of a stream."""
         found = self._find(stream)
         return found.records[-1] if found is not None and found.records else None
-
-    def streams(self, owner: str) -> list[str]:
-        """The streams of an owner that are not finished, oldest first."""
-        return [name for name, of in self.owners().items() if of == owner]
 
     def owners(self) -> dict[str, str]:
         """The streams that are not finished, each with its owner."""
@@ -129,19 +117,14 @@ class MemoryStore(Store):
     def finish(self, stream: str) -> None:
         """Note that nothing more comes, and let go of what need not be kept any longer."""
         with self._lock:
-            self._finish(stream)
+            found = self._unfinished.get(stream)
+            if found is not None:
+                found.ended_at = self._end(stream, found)
+                self._finished[stream] = self._unfinished.pop(stream)
+                self._prune(found.ended_at)
 
-    def _finish(self, stream: str) -> Stream | None:
-        found = self._unfinished.get(stream)
-        if found is None:
-            return None
-        found.ended_at = self._end_of(found)
-        self._finished[stream] = found
-        del self._unfinished[stream]
-        self._prune(found.ended_at)
-        return found
-
-    def _end_of(self, ended: Stream) -> float:
+    def _end(self, stream: str, ended: Stream) -> float:  # noqa: ARG002 - for the stores that write it
+        """With the lock: when it has ended."""
         return ended.records[-1].at if ended.records else 0.0
 
     def _prune(self, now: float) -> None:

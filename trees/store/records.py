@@ -5,8 +5,7 @@ Damage to one stream is that stream's: whoever reads many gets all the others.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
@@ -16,12 +15,9 @@ from sqlalchemy import Connection
 
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode
-from actors.tasks.journal.dropped import without_large
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from trees.store.schema import run
 
-LARGE: Final = 64 * 1024
-"""Characters of JSON from which on a record's large value stays in the database."""
 _AT_ONCE: Final = 500
 """Names in one statement; SQLite takes 999 at least."""
 _ROWS: Final = "SELECT r.stream, r.n, r.kind, r.body FROM regrow_records AS r"
@@ -47,31 +43,14 @@ class Unfinished(NamedTuple):
     """The records, or what is wrong with them."""
 
 
-def read(connection: Connection, root: str, stream: str, start: int = 0, *, large: float = math.inf) -> list[Event]:
+def read(connection: Connection, root: str, stream: str, start: int = 0) -> list[Event]:
     """The records of a stream that is there, from the ``start``-th on.
-
-    Those of more than ``large`` characters lack their large value (``actors.tasks.journal.dropped``).
 
     Raises:
         DamagedJournalError: they are damaged.
     """
     rows = run(connection, f"{_ONE} AND n >= :start ORDER BY n", root=root, stream=stream, start=start).all()
-    return _decoded(stream, rows, start, large)
-
-
-def some(connection: Connection, root: str, stream: str, numbers: Collection[int]) -> dict[int, Event]:
-    """Records of a stream, by their numbers.
-
-    Raises:
-        DamagedJournalError: they are not there, or are damaged.
-    """
-    found: dict[int, Event] = {}
-    for part in _parts(sorted(numbers)):
-        rows = run(connection, f"{_ONE} AND n IN :numbers", root=root, stream=stream, numbers=part)
-        found |= {row.n: _record(row) for row in rows}
-    if len(found) < len(numbers):
-        raise _damaged(stream, f"lacks record {min({*numbers} - found.keys())}")
-    return found
+    return _decoded(stream, rows, start)
 
 
 def last(connection: Connection, root: str, stream: str) -> Event | None:
@@ -112,13 +91,13 @@ def decoded_last(text: str) -> Event | None:
 
 
 def unfinished(connection: Connection, root: str) -> Iterator[Unfinished]:
-    """All streams that are not finished, in the order of their creation, without what is ``LARGE``."""
+    """All streams that are not finished, in the order of their creation."""
     rows = groupby(run(connection, _THEIRS, root=root).all(), itemgetter(0))
     texts = {stream: list(of) for stream, of in rows}
     for stream, owner, number in run(connection, _UNFINISHED, root=root).all():
         found: list[Event] | StoreError
         try:
-            found = _decoded(stream, texts.get(stream, []), 0, LARGE)
+            found = _decoded(stream, texts.get(stream, []), 0)
         except StoreError as error:
             found = error
         yield Unfinished(stream, owner, number, found)
@@ -130,16 +109,13 @@ def finished(connection: Connection, root: str) -> Sequence[Any]:
     return sorted(run(connection, _FINISHED, root=root).cursor.fetchall(), key=itemgetter(3, 2))
 
 
-def _decoded(stream: str, rows: Sequence[Any], start: int, large: float) -> list[Event]:
+def _decoded(stream: str, rows: Sequence[Any], start: int) -> list[Event]:
     if not rows and not start:
         raise _damaged(stream, "has lost all its records")
-    found = []
     for expected, row in enumerate(rows, start):
         if row[1] != expected:
             raise _damaged(stream, f"lacks record {expected}")
-        record = _record(row)
-        found.append(record if len(row[3]) <= large else without_large(record, stream, expected))
-    return found
+    return [_record(row) for row in rows]
 
 
 def _record(row: Any) -> Event:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Final, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
@@ -26,8 +25,6 @@ from trees.store.schema import holder_of, prepare, present_token, run, take_toke
 from trees.store.statements import Rows, commit_at_once, commit_rows, was_refused
 
 T = TypeVar("T")
-_PAGES: Final = 5_000
-"""Pages of a file that are given back at a time."""
 
 
 class WritingSession:
@@ -163,22 +160,6 @@ class WritingSession:
         with self._database.reading() as connection:  # without the lock of the file
             return look(connection)
 
-    def give_back(self) -> None:
-        """Have a file of SQLite shrink by what was deleted.
-
-        Raises:
-            StoreError: not now.
-        """
-
-        def shrink(connection: Connection) -> None:
-            raw = connection.connection.driver_connection
-            assert raw is not None  # noqa: S101 - it is connected
-            # As a script: `execute` makes one step of a statement without rows, and a step is one page.
-            raw.executescript(f"PRAGMA incremental_vacuum({_PAGES}); PRAGMA wal_checkpoint(PASSIVE)")
-
-        if self._file_lock is not None:
-            self._using(shrink)
-
     def _using(self, act: Callable[[Connection], T]) -> T:
         try:
             with self._database.errors():
@@ -211,11 +192,7 @@ class WritingSession:
     def close(self) -> None:
         """Let go of connection and lock; nothing is raised."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                connection.close()
-            except (SQLAlchemyError, OSError):
-                discard(connection)
+        discard(connection)
         if self._file_lock is not None:
             self._file_lock.release()
 

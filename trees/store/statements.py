@@ -2,9 +2,8 @@
 
 Every transaction looks at the fencing token first, and writes nothing where that is not ours. On SQLite it goes row by
 row. On PostgreSQL it is one statement, and one round trip: it locks the token (``FOR SHARE``), and each part joins that
-row. The parts of one statement do not see what the others write, hence two rules. A stream that begins and ends in one
-transaction has its end from the beginning (``rows_of``). A stream that is deleted is not touched by anything else in
-that transaction (``trees.store.writer``).
+row. The parts of one statement do not see what the others write. So of the changes of one stream those that have to
+follow each other are in transactions that do (``trees.store.writer``).
 
 Everything here may be written again with the same effect: where it is unknown whether a commit went through, the writer
 writes the same changes once more.
@@ -13,7 +12,6 @@ writes the same changes once more.
 from __future__ import annotations
 
 import functools
-import select
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from json.encoder import JSONEncoder
@@ -86,35 +84,13 @@ class Change:
     then: Callable[[], object] | None = None
     """Called when it is kept, on the thread that writes."""
 
-    @property
-    def size(self) -> int:
-        """About how many characters it writes."""
-        return len(self.row[4]) if self.statement is RECORD else 0
-
 
 def rows_of(changes: Iterable[Change]) -> Rows:
     """The rows of one transaction, by their statement."""
     rows: dict[Statement, list[tuple[Any, ...]]] = {}
-    begun: dict[str, int] = {}
-    ends: dict[str, tuple[Any, ...]] = {}
     for change in changes:
-        if change.statement is None:
-            for statement in FORGET:
-                rows.setdefault(statement, []).append(change.row)
-        elif change.statement is END:
-            ends[change.stream] = change.row
-        else:
-            found = rows.setdefault(change.statement, [])
-            if change.statement is BEGIN:
-                begun[change.stream] = len(found)
-            found.append(change.row)
-    for stream, row in ends.items():
-        at = begun.get(stream)
-        if at is None:
-            rows.setdefault(END, []).append(row)
-        else:
-            streams = rows[BEGIN]
-            streams[at] = (*streams[at][:4], *row[:2])
+        for statement in FORGET if change.statement is None else (change.statement,):
+            rows.setdefault(statement, []).append(change.row)
     return rows
 
 
@@ -122,7 +98,6 @@ def rows_of(changes: Iterable[Change]) -> Rows:
 
 _FENCE: Final = "SELECT token FROM regrow_tokens WHERE root = ?"
 _JSON: Final = JSONEncoder(separators=(",", ":"), check_circular=False).encode
-_MOST_PENDING: Final = 100
 
 
 def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
@@ -149,7 +124,6 @@ def commit_rows(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[
 
 def commit_at_once(raw: Any, root: str, token: int, rows: Rows, in_doubt: Callable[[], object]) -> bool:
     """Write to PostgreSQL, in one statement; otherwise as ``commit_rows``."""
-    _require_open(raw)
     given = [
         _JSON([dict(zip(statement.columns, row, strict=True)) for row in values]) for statement, values in rows.items()
     ]
@@ -174,13 +148,3 @@ def _in_one(parts: tuple[Statement, ...]) -> str:
         rows = f"json_to_recordset(%s::json) AS v({columns})"
         written.append(f"part{number} AS ({statement.at_once.format(rows=rows)})")
     return f"WITH {', '.join(written)} SELECT count(*) FROM fence"  # noqa: S608 - words of ours
-
-
-def _require_open(raw: Any) -> None:
-    """Read what the server has sent meanwhile: where it has closed the connection, nothing is sent, nor in doubt."""
-    waiting = select.poll()
-    waiting.register(raw.pgconn.socket, select.POLLIN)
-    for _ in range(_MOST_PENDING):
-        if not waiting.poll(0):
-            return
-        raw.pgconn.consume_input()

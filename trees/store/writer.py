@@ -23,7 +23,7 @@ lock, so they are queued in the order in which they were made.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -38,14 +38,15 @@ from actors.tasks.model.store_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from trees.store.database_errors import FinalStoreError
 from trees.store.session import WritingSession
-from trees.store.statements import Change, rows_of
+from trees.store.statements import BEGIN, END, RECORD, Change, Statement, rows_of
 
 if TYPE_CHECKING:
     from trees.store.sql import SqlStore
 
-MOST_CHANGES: Final = 5_000
 MOST_CHARACTERS: Final = 8 * 1024 * 1024
 """Of one transaction, but for the last group in it."""
+A_CHANGE: Final = 1024
+"""Characters that a change without a body counts for."""
 POLL_S: Final = 0.5
 """How often it looks for commands, for what is too old, and for what was put without a flush."""
 CLOSE_S: Final = 30.0
@@ -130,8 +131,8 @@ class Writer:
                     return True
         return False
 
-    def close(self, within_s: float = CLOSE_S) -> list[Change]:
-        """Write what is there, if that can be done at once, and end; return what could not be written.
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """Write what is there, if that can be done at once, and end.
 
         Waits for it, but not on its own thread. Where the database hangs for longer than ``within_s`` seconds the
         thread is left to itself.
@@ -139,8 +140,6 @@ class Writer:
         self._closing.set()
         self._bell.put(None)
         join_thread(self._thread, within_s)
-        with self._lock:
-            return [change for group in self._queue for change in group]
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -195,7 +194,7 @@ class Writer:
         """Write what waits, and tell those who wait for it; True where there is more."""
         with self._lock:
             self._taken = max(self._taken, self._fitting())
-            groups = self._queue[: self._taken]
+            groups, is_cut = self._queue[: self._taken], self._taken < len(self._queue)
         changes = [change for group in groups for change in group]
         if changes:
             began = monotonic()
@@ -218,24 +217,24 @@ class Writer:
             self._guarded(self._replies.popleft()[1].complete)
         with self._lock:
             self._telling = False
-            return bool(self._replies)
+            return is_cut or bool(self._replies)
 
     def _fitting(self) -> int:
         """How many groups go into one transaction.
 
-        A stream that is deleted is not touched by anything else in it.
+        In it the begin and the end of a stream do not meet, and a stream that is deleted is not touched otherwise.
         """
-        number = characters = 0
-        touched, deleted = set[str](), set[str]()
+        characters = 0
+        seen: defaultdict[str, set[Statement | None]] = defaultdict(set)
         for at, group in enumerate(self._queue):
+            if characters >= MOST_CHARACTERS:
+                return at
             for change in group:
-                if change.stream in deleted or (change.statement is None and change.stream in touched):
+                before, statement = seen[change.stream], change.statement
+                if None in before or (statement is None and before) or (statement is END and before & {BEGIN, END}):
                     return at
-                (deleted if change.statement is None else touched).add(change.stream)
-                characters += change.size
-            number += len(group)
-            if number >= MOST_CHANGES or characters >= MOST_CHARACTERS:
-                return at + 1
+                before.add(statement)
+                characters += A_CHANGE + (len(change.row[4]) if statement is RECORD else 0)
         return len(self._queue)
 
     def _guarded(self, tell: Callable[[], object]) -> None:

@@ -134,9 +134,9 @@ class TaskService:
         """Name of the store in errors."""
         return self.durable.name if self.durable is not None else type(self._store).__name__
 
-    def flush(self, *tasks: str) -> Reply | None:
-        """None: all that is recorded of these tasks is kept. Else: completed when it is."""
-        return self.store.flush() if self.durable is None else self.durable.flush_streams(tasks)
+    def flush(self, *_tasks: str) -> Reply | None:
+        """None: all that is recorded is kept. Else: completed when it is."""
+        return self.store.flush()
 
     def may_start(self) -> bool:
         """True if something may be started now. Once it is False it stays so, and the tree is ended."""

@@ -31,7 +31,6 @@ from pydantic import BaseModel
 from actors.model.errors import ConfigError
 from actors.model.event_dict import kept_fields
 from actors.model.events import Event, journalled_kind, require_journalled
-from actors.tasks.journal.dropped import Dropped
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.tasks.model.task import Plan
@@ -70,8 +69,8 @@ def joined(record: Event, body: str, large: str) -> str:
     return f'{body[:-1]},"{_form(type(record)).large}":{large}}}'
 
 
-def decode(kind: str, body: str, large: str | Dropped | None = None) -> Event:
-    """The record that was encoded; ``large`` where that was kept apart, and what stands for it where it stays there.
+def decode(kind: str, body: str) -> Event:
+    """The record that was encoded.
 
     Raises:
         StoreError: it is none of ours.
@@ -80,10 +79,7 @@ def decode(kind: str, body: str, large: str | Dropped | None = None) -> Event:
     if cls is None:
         raise StoreError("journal", f"holds a record of the unknown kind {kind!r}. It was written by a newer version")
     try:
-        form, data = _form(cls), from_json(body)
-        if large is not None:
-            data[form.large] = large if isinstance(large, Dropped) else from_json(large)
-        record: Event = form.build(data)
+        record: Event = _form(cls).build(from_json(body))
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError, ConfigError) as error:
         # Without what it was: a record holds what is nobody's business.
         what = f"holds a {kind} that is none ({type(error).__name__}). It is damaged, or was written by a newer version"

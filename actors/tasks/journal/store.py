@@ -38,8 +38,8 @@ class StreamState(NamedTuple):
 class Store(Protocol):
     """Interface that an orchestrator needs of a store.
 
-    Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read``
-    and ``firsts`` of what is finished or large, which may take short queries.
+    Every method may be called from any thread, an event loop's too: none waits for a disk or a network, but ``read``,
+    ``firsts``, ``last`` and ``append`` of what is finished, which may take short queries.
     """
 
     @abstractmethod
@@ -53,13 +53,12 @@ class Store(Protocol):
         """
         return [stream for stream, owner, record in firsts if self.create(stream, owner, record)]
 
-    def withdraw_all(self, streams: Iterable[str]) -> bool:
-        """Take back streams that were created together; False where they may be kept already: then none is."""
-        return all(self.withdraw(stream) for stream in streams)
-
     @abstractmethod
-    def withdraw(self, stream: str) -> bool:
-        """Take back a stream that was created and has one record; False where that may be kept already."""
+    def withdraw_all(self, streams: Collection[str]) -> bool:
+        """Take back streams that were created together and have one record each.
+
+        False, and nothing is changed, where they may be kept already.
+        """
 
     @abstractmethod
     def append(self, stream: str, record: Event) -> None:
@@ -89,15 +88,15 @@ class Store(Protocol):
 
     @abstractmethod
     def last(self, stream: str) -> Event | None:
-        """The last record of a stream, also of one that is finished: at hand, without a query. None: there is none."""
+        """The last record of a stream, also of one that is finished; None: there is none."""
 
-    @abstractmethod
     def streams(self, owner: str) -> list[str]:
         """The streams of an owner that are not finished, oldest first."""
+        return [stream for stream, of in self.owners().items() if of == owner]
 
     @abstractmethod
     def owners(self) -> dict[str, str]:
-        """The streams that are not finished, of all owners, each with its owner."""
+        """The streams that are not finished, of all owners, each with its owner, oldest first."""
 
     @abstractmethod
     def finished(self, owner: str) -> list[str]:
@@ -109,7 +108,7 @@ class Store(Protocol):
 
     @abstractmethod
     def remove(self, stream: str) -> None:
-        """Forget a stream, whatever is in it, and those that are parts of it. It counts as gone after ``flush``."""
+        """Forget a stream, whatever is in it. It counts as gone after ``flush``."""
 
     @abstractmethod
     def finish(self, stream: str) -> None:
@@ -152,42 +151,9 @@ class StoreListener(Protocol):
     def order(self, order: RemoteCommand) -> None:
         """Another process wants this; call ``DurableStore.order_done`` when it is done."""
 
-    def goes_on(self, owner: str) -> bool:
-        """False where the tree is up and has no orchestrator at this path: nobody goes on with its streams."""
-
 
 class DurableStore(Store):
     """Store whose records outlive the process. Derive from it: a store is durable if it says so."""
-
-    def flush_streams(self, streams: Collection[str]) -> Reply | None:
-        """None: all that was appended to these streams is kept. Else: completed, or failed, as that of ``flush``.
-
-        What follows from a task waits for its stream only. So a store that can keep a small stream while a large record
-        of another one is under way should say so here. By default a stream is kept when everything is.
-
-        A stream that is a part of another one (``actors.tasks.model.task_ids``) counts as kept only with all that was
-        appended before to that one and its parts: records of the one may follow from records of the other.
-        """
-        del streams
-        return self.flush()
-
-    def outline(self, stream: str, start: int = 0) -> Sequence[Event]:
-        """The records as ``read`` gives them, but those that are kept may lack what is large: a ``Dropped`` is there.
-
-        Of a stream that goes on it is at hand, without a query. What may be dropped of a record is decided by
-        ``actors.tasks.journal.dropped.without_large``. By default nothing is.
-        """
-        return self.read(stream, start)
-
-    def fetch(self, stream: str, numbers: Collection[int]) -> Reply:
-        """Read whole records of a stream, by their numbers: completed with a dict of them. Returns at once.
-
-        It fails with a ``DamagedJournalError`` where they cannot be read, with any other ``StoreError`` where nothing
-        is read any more. A store that is away for a while is waited for.
-        """
-        records, found = self.read(stream), Reply()
-        found.complete({number: records[number] for number in numbers})
-        return found
 
     listener: StoreListener | None = None
     """Set by the tree, before it is started."""

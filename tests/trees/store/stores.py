@@ -71,12 +71,16 @@ def opened(url: str, root: str = OWNER, **options: Any) -> Any:
     return open_store(url, root=root, **options)
 
 
+def all_tasks(url: str, root: str = OWNER) -> list[Any]:
+    """The tasks of a store, as another process sees them."""
+    with closing(SqlStore.look(url)) as reader:
+        return list(reader.all_tasks(root))
+
+
 def opened_and_closed(url: str, root: str = OWNER) -> list[Any]:
     """The tasks of a store that nobody has open."""
-    store = opened(url, root)
-    tasks: list[Any] = store.all_tasks()
-    store.close()
-    return tasks
+    opened(url, root).close()
+    return all_tasks(url, root)
 
 
 def refusal(url: str, **options: Any) -> str:
@@ -125,9 +129,6 @@ class Heard:
 
     def committed(self, seconds: float) -> None:
         assert seconds >= 0
-
-    def goes_on(self, owner: str) -> bool:
-        return True
 
     def order(self, order: RemoteCommand) -> None:
         self._note(self.orders, order)
