@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
 from actors.tasks.model.task_errors import StoreError
@@ -116,11 +116,17 @@ class Database:
             yield connection
 
     def read(self, read: Callable[[Connection], T]) -> T:
-        """Read something.
+        """Read something; once more where the connection was cut meanwhile, so a restart of the server goes unnoticed.
 
         Raises:
             StoreError: it failed.
         """
+        try:
+            with self.reading() as connection:
+                return read(connection)
+        except StoreError as error:
+            if not (isinstance(error.__cause__, DBAPIError) and error.__cause__.connection_invalidated):
+                raise
         with self.reading() as connection:
             return read(connection)
 
