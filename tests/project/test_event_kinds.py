@@ -17,7 +17,6 @@ from actors import ChildRestarting, Event
 from actors.model.events import journalled_kind, kinds, metric_of, require_journalled
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model.breaker_events import BreakerChanged
-from actors.tasks.model.write_checks import checked
 from tests.support.event_kinds import OUR_KINDS
 from trees import StoreError, SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from trees.store import MemoryStore, SqlStore
@@ -81,7 +80,6 @@ def test_a_span_that_begins_ends() -> None:
 def test_a_new_kind_is_written_and_read_back_without_a_table() -> None:
     record = ToyTold("root", "t", 1.0, 3)
 
-    assert checked(record) is record
     assert decode(*encode(record)) == record
 
 
@@ -93,7 +91,6 @@ def test_a_kind_that_is_in_no_journal_is_refused_when_it_is_to_be_written(record
 
     refused(require_journalled, record)
     refused(encode, record)
-    refused(checked, record)
     durable = SqlStore(f"sqlite:///{tmp_path / 's.db'}", root="root")
     durable.open()
     try:
