@@ -7,14 +7,14 @@ is found by ``actors.tasks.planning.check``. This module must never import threa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from actors.tasks.model.ladder_record import RecordedLadder
+from actors.tasks.model.policy import LadderField
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
@@ -151,12 +151,6 @@ def _as_metadata(value: object) -> object:
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_metadata)]
 
 
-def _a_list(value: object) -> object:
-    if isinstance(value, (str, bytes, Mapping, BaseModel)):  # going through a model would give its fields
-        return value
-    return list(value) if isinstance(value, Iterable) else value
-
-
 class Subtask(SpecModel, frozen=True, kw_only=False):
     """One node of a plan. ``str(subtask)`` is its instruction."""
 
@@ -168,7 +162,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
     capability: str | None = None
     """An ability that its worker must have."""
-    depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
+    depends_on: Annotated[list[str], Field(strict=False)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
     inputs: Inputs = Field(default_factory=dict)
     """JSON, on top of the task's."""
@@ -186,7 +180,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None
     """Probable usage of one attempt. ``None``: its worker's."""
-    on_failure: RecordedLadder = None
+    on_failure: SkipJsonSchema[LadderField | None] = None
     """The ladder when an attempt fails. ``None``: its task's, its worker's or its supervisor's, the first there is."""
     metadata: Metadata = Field(default_factory=dict)
     """Small JSON, over that of the task: its attempts see it, and its events carry it."""
@@ -200,8 +194,8 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
 class Plan(SpecModel, frozen=True, kw_only=False):
     """Subtasks and what they wait for: a graph without cycles."""
 
-    subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
-    warnings: SkipJsonSchema[Annotated[list[str], BeforeValidator(_a_list)]] = Field(default_factory=list, repr=False)
+    subtasks: Annotated[list[Subtask], Field(strict=False)]
+    warnings: SkipJsonSchema[Annotated[list[str], Field(strict=False)]] = Field(default_factory=list, repr=False)
     """Doubts of its planner, in sentences. The report has them; they refuse nothing."""
 
 
@@ -225,7 +219,7 @@ class Task(SpecModel, frozen=True, kw_only=False):
     """Submitting an id that is known gives its handle, with ``is_known``, and starts nothing. ``None``: a new one."""
     plan: Plan | None = None
     """Plan of its own. ``None``: the planner of its supervisor makes one."""
-    on_failure: RecordedLadder = None
+    on_failure: SkipJsonSchema[LadderField | None] = None
     """The ladder of all its subtasks that have none of their own, whatever their workers have. ``None``: theirs."""
     metadata: Metadata = Field(default_factory=dict)
     """Small JSON, at most 4,096 characters. All its attempts see it, its events carry it, and tasks are found by it."""

@@ -15,8 +15,8 @@ from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME,
 from actors.model.record import record
 from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
-from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
+from actors.tasks.model.policy import LadderPosition
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
 __all__ = [
