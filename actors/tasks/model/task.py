@@ -18,7 +18,7 @@ from actors.tasks.model.policy import LadderField
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
-from actors.validation.json_form import LostInJsonError, NotJsonError, json_form, require_size
+from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
 
@@ -93,21 +93,20 @@ SUCCEEDED: Final = SubtaskStatus.SUCCEEDED
 """Members by names of their own, for what runs for every subtask: a member is found slowly by its class."""
 
 
+_OF_JSON: Final = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
+
+
 def _as_json(value: object) -> object:
-    """Inputs in the form in which they are kept and given to workers."""
-    if not isinstance(value, dict) or not value:
+    """Return inputs in the form in which they are kept and given to workers."""
+    if not isinstance(value, dict):
         return value
     try:
         return json_form(value)
-    except LostInJsonError as error:
-        what = f"hold {not_json_phrase(value, error)} and cannot be kept as JSON"
-        raise validation_error(what, error.hint) from error
     except (ValueError, RecursionError) as error:
-        hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
+        place, hint = getattr(error, "place", ""), getattr(error, "hint", _OF_JSON)
         if isinstance(error, NotJsonError):
-            phrase = not_json_phrase(error.value, error.error)
-            raise validation_error(f"{phrase} cannot be kept as JSON", hint, error.place) from error
-        raise validation_error(f"hold {not_json_phrase(value, error)} and cannot be kept as JSON", hint) from error
+            value, error = error.value, error.error
+        raise validation_error(f"{not_json_phrase(value, error)} cannot be kept as JSON", hint, place) from error
 
 
 def _as_inputs(value: object) -> object:
