@@ -16,7 +16,6 @@ import trees
 from actors import ChildRestarting, Event
 from actors.model.events import journalled_kind, kinds, metric_of, require_journalled
 from actors.tasks.journal.codec import decode, encode
-from actors.tasks.model.breaker_events import BreakerChanged
 from tests.support.event_kinds import OUR_KINDS
 from trees import StoreError, SubtaskEvent, SubtaskProgressed, SubtaskStarted, TaskEvent, TaskJoined
 from trees.store import MemoryStore, SqlStore
@@ -64,11 +63,7 @@ def test_the_table_of_events_names_each_kind_once_and_nothing_else() -> None:
     page = (Path(trees.__path__[0]) / "README.md").read_text(encoding="utf-8")
     table = re.search(r"^## Events\n.*?(^\| of \| events.*?)\n\n", page, re.MULTILINE | re.DOTALL)
     assert table is not None
-    only_kept = {BreakerChanged}  # a count between the turns of a breaker: no subscriber is told
-
-    assert Counter(re.findall(r"`([A-Z]\w+)`", table[1])) == Counter(
-        kind.__name__ for kind in OUR_KINDS if kind not in only_kept
-    )
+    assert Counter(re.findall(r"`([A-Z]\w+)`", table[1])) == Counter(kind.__name__ for kind in OUR_KINDS)
 
 
 def test_a_span_that_begins_ends() -> None:

@@ -8,14 +8,20 @@ since 1970 by the tree's clock. ``SubtaskProgressed`` and ``SubtaskStreamed`` (`
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 from actors.model.errors import Problem
 from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
 from actors.model.record import record
-from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
-from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
+from actors.tasks.model.live_events import (
+    BreakerChanged,
+    BreakerClosed,
+    BreakerHalfOpened,
+    BreakerOpened,
+    SubtaskProgressed,
+    SubtaskStreamed,
+)
 from actors.tasks.model.policy import LadderPosition
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
@@ -43,8 +49,8 @@ __all__ = [
 class TaskSubmitted(TaskEvent):
     """The task is in the journal, and will be looked at."""
 
-    begins: ClassVar[str] = "task"
-    large: ClassVar[str] = "spec"
+    begins = "task"
+    large = "spec"
     spec: Task = field(repr=False)
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970."""
@@ -109,8 +115,8 @@ class TaskEnding(CourseEvent):
 class TaskFinished(TaskEvent):
     """The end; nothing of it happens any more, unless somebody has it tried again."""
 
-    ends: ClassVar[str] = "task"
-    level: ClassVar[str] = "DEBUG"
+    ends = "task"
+    level = "DEBUG"
     status: TaskStatus
     best_effort: bool = False
 
@@ -122,7 +128,7 @@ class TaskFinished(TaskEvent):
 class Planned(CourseEvent):
     """The task, or the team, has a plan."""
 
-    large: ClassVar[str] = "plan"
+    large = "plan"
     plan: Plan = field(repr=False)
     """All of it: also what an earlier plan has done and this one keeps."""
     warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
@@ -139,7 +145,7 @@ class Planned(CourseEvent):
 class PlanRefused(CourseEvent):
     """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     number: int
     problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
     needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
@@ -154,7 +160,7 @@ class PlanRefused(CourseEvent):
 class Replanning(CourseEvent):
     """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     number: int
     failed: tuple[str, ...]
     """Subtasks that failed."""
@@ -174,7 +180,7 @@ class SubtaskQueued(SubtaskEvent):
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker, or a team begins. Recorded before that happens."""
 
-    begins: ClassVar[str] = "attempt"
+    begins = "attempt"
     worker: str  # its id
     attempt: int  # 1 is the first
     act: int
@@ -190,7 +196,7 @@ class SubtaskStarted(SubtaskEvent):
 class SubtaskRequeued(AttemptEvent):
     """An attempt has ended for reasons of others, and will run once more. No attempt is counted."""
 
-    ends: ClassVar[str] = "attempt"
+    ends = "attempt"
     reason: str
     """preempted, withdrawn (it had not begun), lost (with its process) or stopped."""
     worker: str = ""
@@ -202,8 +208,8 @@ class SubtaskRequeued(AttemptEvent):
 class SubtaskStepped(SubtaskEvent):
     """A step of the attempt is done, and this is its result: see ``Context.step``."""
 
-    large: ClassVar[str] = "value"
-    unfolded: ClassVar[bool] = True
+    large = "value"
+    unfolded = True
     worker: str
     attempt: int
     step: str  # its name
@@ -221,7 +227,7 @@ class SubtaskStepped(SubtaskEvent):
 class SubtaskDelegated(SubtaskEvent):
     """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
-    large: ClassVar[str] = "spec"
+    large = "spec"
     parent: str
     """Path of the subtask that asked."""
     spec: Subtask = field(repr=False)
@@ -237,35 +243,42 @@ class SubtaskDelegated(SubtaskEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskRetrying(AttemptEvent):
-    """An attempt failed, or was put off, and there will be another one at ``due``."""
+class FailedAttempt(AttemptEvent):
+    """An attempt has failed."""
 
-    ends: ClassVar[str] = "attempt"
-    level: ClassVar[str] = "WARNING"
+    is_base = True
+    ends = "attempt"
+    level = "WARNING"
     worker: str | None
     attempt: int = field(metadata=out_of("max_attempts"))
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
+    counted: bool = field(default=False, kw_only=True, metadata=UNLOGGED)
+    """The breaker of its worker has counted it, or would have, if it had one."""
+    max_attempts: int = field(default=0, kw_only=True, repr=False, metadata=NO_CONTENT)
+    """Number of the last attempt that the present rung of its ladder allows; 0: unknown."""
+    where: str = field(default="", kw_only=True, repr=False, compare=False, metadata=LOGGED_PLACE)
+    """File and line of the user's code that raised it, if they are known. No journal keeps it."""
+
+
+@record(frozen=True, slots=True)
+class SubtaskRetrying(FailedAttempt):
+    """An attempt failed, or was put off, and there will be another one at ``due``."""
+
     due: float = field(metadata=LOGGED_TIME)
     standing: LadderPosition = field(metadata=UNLOGGED)
     feedback: str = field(default="", repr=False)
-    counted: bool = field(default=False, metadata=UNLOGGED)
-    """The breaker of its worker has counted it, or would have, if it had one. The same below."""
-    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
-    """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
     keeps_steps: bool = field(default=False, metadata=UNLOGGED)
-    """True where it was put off and its steps stand: the next attempt of the same worker goes on after them."""
-    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
-    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
+    """True if it was put off and its steps stand: the next attempt of the same worker goes on after them."""
 
 
 @record(frozen=True, slots=True)
 class SubtaskSucceeded(AttemptEvent):
     """Here is its result."""
 
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "value"
-    unfolded: ClassVar[bool] = True
+    ends = "attempt"
+    large = "value"
+    unfolded = True
     worker: str
     attempt: int
     value: Any = field(repr=False)
@@ -279,20 +292,8 @@ class SubtaskSucceeded(AttemptEvent):
 
 
 @record(frozen=True, slots=True)
-class SubtaskFailed(AttemptEvent):
+class SubtaskFailed(FailedAttempt):
     """Everything on its ladder was tried. Of a reviewer or a synthesizer: ``on_step_failure`` decides what follows."""
-
-    ends: ClassVar[str] = "attempt"
-    level: ClassVar[str] = "WARNING"
-    worker: str | None
-    attempt: int = field(metadata=out_of("max_attempts"))
-    kind: str
-    error: str = field(repr=False, metadata=LOGGED_ERROR)
-    counted: bool = field(default=False, metadata=UNLOGGED)
-    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
-    """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
-    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
-    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
 
 @record(frozen=True, slots=True)
@@ -306,7 +307,7 @@ class SubtaskSkipped(SubtaskEvent):
 class SubtaskCancelled(AttemptEvent):
     """The task ended while its subtask ran, waited or was tried again."""
 
-    ends: ClassVar[str] = "attempt"
+    ends = "attempt"
     reason: str
     unknown: bool
     """True where it may have had its effect."""
@@ -330,11 +331,11 @@ class UsageTold(SubtaskEvent):
 class EscalationRaised(AttemptEvent):
     """A person is asked: see ``handle.questions()``."""
 
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "state"
-    unfolded: ClassVar[bool] = True
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
+    ends = "attempt"
+    large = "state"
+    unfolded = True
+    level = "ERROR"
+    advice = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id
     question: str = field(repr=False)
     error: str = field(repr=False, metadata=LOGGED_ERROR)
@@ -371,7 +372,7 @@ class EscalationRaised(AttemptEvent):
 class EscalationAnswered(SubtaskEvent):
     """A person answered."""
 
-    large: ClassVar[str] = "value"
+    large = "value"
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
@@ -383,7 +384,7 @@ class EscalationAnswered(SubtaskEvent):
 class EscalationExpired(SubtaskEvent):
     """No answer came in time."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     escalation: str
 
 
@@ -394,7 +395,7 @@ class EscalationExpired(SubtaskEvent):
 class Reviewed(CourseEvent):
     """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
-    large: ClassVar[str] = "rerun"
+    large = "rerun"
     iteration: int
     passed: bool
     rerun: dict[str, str] = field(repr=False)
@@ -427,7 +428,7 @@ class Reviewed(CourseEvent):
 class SentBack(CourseEvent):
     """All that was void is undone: these run again with their feedback, and what had used their results."""
 
-    large: ClassVar[str] = "rerun"
+    large = "rerun"
     rerun: dict[str, str] = field(repr=False)
 
 
@@ -435,8 +436,8 @@ class SentBack(CourseEvent):
 class Synthesized(CourseEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
-    large: ClassVar[str] = "output"
-    unfolded: ClassVar[bool] = True
+    large = "output"
+    unfolded = True
     output: Any = field(repr=False)
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
