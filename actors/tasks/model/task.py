@@ -16,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from actors.tasks.model.policy import LadderField
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
+from actors.tasks.model.usage import NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
 from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
@@ -24,7 +24,6 @@ from actors.validation.validation_messages import not_json_phrase, type_phrase, 
 
 __all__ = [
     "METADATA_CHARS",
-    "MOST_TOKENS",
     "NO_USAGE",
     "Budget",
     "Inputs",
