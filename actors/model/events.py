@@ -52,7 +52,7 @@ def _register(cls: type[Event]) -> None:
         _JOURNALLED[cls.__name__] = cls
 
 
-@record(frozen=True, slots=True)
+@record
 class Event(Published):
     """Something that happened at ``path``."""
 
@@ -124,12 +124,12 @@ class Event(Published):
         return to_dict(self, content=content, errors=errors)
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeStarted(Event):
     """Every on_start has succeeded."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeStopped(Event):
     """Nothing of the tree runs any more."""
 
@@ -142,7 +142,7 @@ class TreeStopped(Event):
         return "CRITICAL" if self.gave_up else self.level
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeLeftRunning(Event):
     """The program ends and nobody has stopped the tree: it is stopped now, with a few seconds for all of it."""
 
@@ -150,7 +150,7 @@ class TreeLeftRunning(Event):
     advice: ClassVar[str] = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeFailed(Event):
     """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
 
@@ -158,7 +158,7 @@ class TreeFailed(Event):
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStarted(Event):
     """An incarnation is up."""
 
@@ -166,7 +166,7 @@ class ChildStarted(Event):
     incarnation: int
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildExited(Event):
     """An incarnation ended, or a start failed. Exactly one per end."""
 
@@ -196,7 +196,7 @@ class ChildExited(Event):
         return self.level if self.reason.clean else "WARNING"
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildRestarting(Event):
     """A restart was decided."""
 
@@ -216,7 +216,7 @@ class ChildRestarting(Event):
     """Description of its end, where there is no error to tell."""
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
@@ -226,7 +226,7 @@ class ChildStopAbnormal(Event):
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
@@ -238,7 +238,7 @@ class ChildParked(Event):
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
@@ -248,7 +248,7 @@ class ChildAbandoned(Event):
     """How many of this path there are now."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
@@ -270,7 +270,7 @@ class SupervisorGaveUp(Event):
         return "CRITICAL" if self.root else self.level
 
 
-@record(frozen=True, slots=True)
+@record
 class DeadLetter(Event):
     """A message that nobody will handle."""
 
@@ -280,7 +280,7 @@ class DeadLetter(Event):
     sender: str | None
 
 
-@record(frozen=True, slots=True)
+@record
 class RequestFailed(Event):
     """A handler answered with an error and lives.
 
@@ -300,7 +300,7 @@ class RequestFailed(Event):
         return type(self.error).__name__
 
 
-@record(frozen=True, slots=True)
+@record
 class RecursionRefused(Event):
     """A request whose target waits for it, or an ask, a task or a tell that comes after too many tells."""
 
@@ -312,7 +312,7 @@ class RecursionRefused(Event):
     """The hop limit, where that has refused it; None: its target waits for it."""
 
 
-@record(frozen=True, slots=True)
+@record
 class RecursionSuspected(Event):
     """Many tells have led to each other in a row: ``max_hops`` of them, and at each doubling. This one is delivered."""
 
@@ -325,7 +325,7 @@ class RecursionSuspected(Event):
     max_hops: int
 
 
-@record(frozen=True, slots=True)
+@record
 class LoopBlocked(Event):
     """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``).
 
@@ -341,7 +341,7 @@ class LoopBlocked(Event):
     loop: Literal["tree", "host"] = "tree"
 
 
-@record(frozen=True, slots=True)
+@record
 class PoolNearCap(Event):
     """The pool has almost as many threads as it may have."""
 
@@ -350,7 +350,7 @@ class PoolNearCap(Event):
     max_threads: int
 
 
-@record(frozen=True, slots=True)
+@record
 class SubscriberDropped(Event):
     """A subscriber raised, and gets no more events."""
 
@@ -359,7 +359,7 @@ class SubscriberDropped(Event):
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class CallbackRaised(Event):
     """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
 
@@ -367,7 +367,7 @@ class CallbackRaised(Event):
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
@@ -375,7 +375,7 @@ class EventsLost(Event):
     count: int = field(metadata={MEASURED: "events"})
 
 
-@record(frozen=True, slots=True)
+@record
 class InternalError(Event):
     """A bug of this library. Please report it."""
 

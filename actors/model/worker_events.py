@@ -10,7 +10,7 @@ from actors.model.events import Event
 from actors.model.record import record
 
 
-@record(frozen=True, slots=True)
+@record
 class CommandOutput(Event):
     """A command has written a line."""
 
@@ -23,7 +23,7 @@ class CommandOutput(Event):
     """Text without its end, cut at 8 KiB; what is no UTF-8 is replaced."""
 
 
-@record(frozen=True, slots=True)
+@record
 class CommandOutputLost(Event):
     """A command writes faster than lines are passed on: so many since the last such event stand in none."""
 
@@ -31,7 +31,7 @@ class CommandOutputLost(Event):
     count: int = field(metadata={MEASURED: "lines"})
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStalled(Event):
     """A worker has given no sign of life for too long. It is ended next: its ``ChildExited`` has a ``StalledError``."""
 

@@ -10,7 +10,7 @@ from actors.model.events import Event
 from actors.model.record import record
 
 
-@record(frozen=True, slots=True)
+@record
 class Operated(Event):
     """A person has operated the tree from outside: from the page, through the console or by a command in its store."""
 
@@ -24,7 +24,7 @@ class Operated(Event):
     """Id of the task or of the question; empty: the child at ``path``."""
 
 
-@record(frozen=True, slots=True)
+@record
 class PageFailed(Event):
     """The server of the page has failed, which nothing else of the tree depends on."""
 
@@ -34,7 +34,7 @@ class PageFailed(Event):
     """Seconds until it is started anew; 0: one request has failed, and it goes on."""
 
 
-@record(frozen=True, slots=True)
+@record
 class AlertFailed(Event):
     """The condition of an alert raised, so it does not hold, or it hangs; or whoever is to be told will not be."""
 
@@ -44,7 +44,7 @@ class AlertFailed(Event):
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class AlertChanged(Event):
     """An alert has begun to fire, or does not any more. Whom it tells of that, and how often, is set in the alert."""
 

@@ -33,7 +33,7 @@ class _NoMetadata(dict[str, Any]):
 NO_METADATA: Final = _NoMetadata()
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskEvent(Event):
     """Something that happened to a task; ``path`` is that of the supervisor whose workers do it."""
 
@@ -55,7 +55,7 @@ class TaskEvent(Event):
         return self.task
 
 
-@record(frozen=True, slots=True)
+@record
 class CourseEvent(TaskEvent):
     """Something that happened to the plan, the review or the output of a task, or of a team's part of it."""
 
@@ -70,7 +70,7 @@ class CourseEvent(TaskEvent):
         return bool(self.subtask)
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskEvent(TaskEvent):
     """Something that happened to one subtask, or to a call of a planner, reviewer, synthesizer or undo.
 
@@ -103,7 +103,7 @@ class SubtaskEvent(TaskEvent):
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
 
-@record(frozen=True, slots=True)
+@record
 class AttemptEvent(SubtaskEvent):
     """End of an attempt: how long it took, and what it has used up."""
 

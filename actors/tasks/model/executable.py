@@ -7,7 +7,7 @@ import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from actors.model.child_state import State
@@ -43,9 +43,11 @@ class ToolInfo:
     """True where calling it once more changes nothing further."""
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record
 class Described:
     """Description of a worker, or a team, that can be given work: as it is declared, and as others see it."""
+
+    _: KW_ONLY
 
     type: Type = "tool"
     description: str = ""
@@ -86,9 +88,11 @@ class Executable(Described):
     """Exceptions that say that the request was at fault: its breaker does not count them."""
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record
 class ExecutableInfo(Described):
     """One row of the registry: a worker, pool or team as it is now. A planner's catalogue is a tuple of them."""
+
+    _: KW_ONLY
 
     id: str
     path: str

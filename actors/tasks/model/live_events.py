@@ -31,7 +31,7 @@ def require_kind(kind: Any) -> StreamKind:
     return known
 
 
-@record(frozen=True, slots=True)
+@record
 class LiveEvent(SubtaskEvent):
     """Something that a running attempt tells."""
 
@@ -41,7 +41,7 @@ class LiveEvent(SubtaskEvent):
     """Number of the event among all of both kinds that were told in this process."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskProgressed(LiveEvent):
     """The attempt says how far it is."""
 
@@ -49,7 +49,7 @@ class SubtaskProgressed(LiveEvent):
     text: str = field(repr=False, metadata=NO_CONTENT)
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskStreamed(LiveEvent):
     """The attempt streams: what it has said within some 50 ms, in one piece. See ``context.stream``.
 
@@ -69,7 +69,7 @@ class SubtaskStreamed(LiveEvent):
 # -- breakers ------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class BreakerChanged(Event):
     """The breaker of the worker at ``path`` has turned."""
 
@@ -82,19 +82,19 @@ class BreakerChanged(Event):
     opened_at: float | None = field(metadata=LOGGED_TIME)
 
 
-@record(frozen=True, slots=True)
+@record
 class BreakerOpened(BreakerChanged):
     """A worker failed too often: it gets no work until its cooldown is over."""
 
     level = "WARNING"
 
 
-@record(frozen=True, slots=True)
+@record
 class BreakerHalfOpened(BreakerChanged):
     """One probe is let through."""
 
 
-@record(frozen=True, slots=True)
+@record
 class BreakerClosed(BreakerChanged):
     """The worker works again."""
 
@@ -102,7 +102,7 @@ class BreakerClosed(BreakerChanged):
 # -- stores --------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class StorePaused(Event):
     """The store cannot be written to. It tries again until it can; meanwhile nothing new is begun, and all waits."""
 
@@ -110,7 +110,7 @@ class StorePaused(Event):
     error: StoreError
 
 
-@record(frozen=True, slots=True)
+@record
 class StoreResumed(Event):
     """The store can be written again, and what has waited is kept."""
 
@@ -118,7 +118,7 @@ class StoreResumed(Event):
     after_s: float = field(metadata=SECONDS)
 
 
-@record(frozen=True, slots=True)
+@record
 class JournalDamaged(Event):
     """The journal of a task (of the supervisor at ``path``) cannot be read: it stays as it is, and nothing happens."""
 
@@ -127,7 +127,7 @@ class JournalDamaged(Event):
     error: StoreError
 
 
-@record(frozen=True, slots=True)
+@record
 class OrderDamaged(Event):
     """An order about a task is lost, and nothing follows from it: order it again.
 
@@ -140,7 +140,7 @@ class OrderDamaged(Event):
     error: StoreError
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskStranded(Event):
     """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
 
@@ -148,7 +148,7 @@ class TaskStranded(Event):
     task: str
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskKnownOtherwise(Event):
     """A task was submitted whose id is known, with another goal or other inputs: nothing was started for it.
 

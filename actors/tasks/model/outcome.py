@@ -17,7 +17,7 @@ from actors.tasks.model.usage import NO_USAGE, Usage
 from actors.validation.json_form import made_whole
 
 
-@record(frozen=True, slots=True)
+@record
 class Done:
     """``return Done(value, usage=Usage(tokens=...))``; a bare value means the same without usage."""
 
@@ -82,7 +82,7 @@ UNCOUNTED: Final[frozenset[str]] = frozenset({"later", FailureKind.REJECTED})
 """Ends of attempts that are no failure, and not counted as attempts, where another one follows."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Failure:
     """An attempt that is not done: what the ladder decides about."""
 

@@ -20,7 +20,7 @@ from actors.tasks.model.usage import NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
 from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
-from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
+from actors.validation.validation_messages import not_json_phrase, validation_error
 
 __all__ = [
     "METADATA_CHARS",
@@ -58,10 +58,7 @@ class TaskStatus(StrEnum):
     @property
     def is_final(self) -> bool:
         """True for succeeded, failed and cancelled."""
-        return self in _FINAL
-
-
-_FINAL: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+        return self in {"succeeded", "failed", "cancelled"}
 
 
 class SubtaskStatus(StrEnum):
@@ -103,9 +100,8 @@ def _as_json(value: object) -> object:
         return json_form(value)
     except (ValueError, RecursionError) as error:
         place, hint = getattr(error, "place", ""), getattr(error, "hint", _OF_JSON)
-        if isinstance(error, NotJsonError):
-            value, error = error.value, error.error
-        raise validation_error(f"{not_json_phrase(value, error)} cannot be kept as JSON", hint, place) from error
+        wrong, cause = (error.value, error.error) if isinstance(error, NotJsonError) else (value, error)
+        raise validation_error(f"{not_json_phrase(wrong, cause)} cannot be kept as JSON", hint, place) from error
 
 
 def _as_inputs(value: object) -> object:
@@ -132,15 +128,9 @@ def metadata_size(metadata: object) -> int:
 
 
 def _as_metadata(value: object) -> object:
-    """Small JSON."""
-    if not isinstance(value, dict):
-        raise validation_error(f"expected a dict, got {type_phrase(value)}", "Write {'customer': 7}.")
-    odd = next((key for key in value if not isinstance(key, str)), None)
-    if odd is not None:
-        raise validation_error(f"has {type_phrase(odd)} for a key", "Use texts.")
+    """Metadata in the form in which it is kept, if it is small."""
     found = _as_json(value)
-    size = metadata_size(found)
-    if size > METADATA_CHARS:
+    if isinstance(found, dict) and (size := metadata_size(found)) > METADATA_CHARS:
         what = f"is {size:,} characters of JSON, more than {METADATA_CHARS:,}"
         raise validation_error(what, "It is for small facts to search and to group by; inputs= takes what is large.")
     return found

@@ -45,7 +45,7 @@ __all__ = [
 # -- the task ------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskSubmitted(TaskEvent):
     """The task is in the journal, and will be looked at."""
 
@@ -64,7 +64,7 @@ class TaskSubmitted(TaskEvent):
     """Name of its trace, as W3C's ``traceparent``, where the process that took it traces; else empty."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskJoined(TaskEvent):
     """A worker waits for the end of the task that it had submitted."""
 
@@ -72,14 +72,14 @@ class TaskJoined(TaskEvent):
     lineage: tuple[str, ...] = field(repr=False)
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskPriorityChanged(TaskEvent):
     """The task has another priority now, which counts for what waits and for what runs."""
 
     priority: int
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskRetried(TaskEvent):
     """The task had failed, or was cancelled, and is tried again: what is done is kept, all else begins anew."""
 
@@ -87,7 +87,7 @@ class TaskRetried(TaskEvent):
     """Seconds since 1970."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskEnding(CourseEvent):
     """The task, or a team's part of it, cannot succeed any more.
 
@@ -111,7 +111,7 @@ class TaskEnding(CourseEvent):
         return self.kind not in {"plan", "budget", "deadline", "recursion", "internal"}
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskFinished(TaskEvent):
     """The end; nothing of it happens any more, unless somebody has it tried again."""
 
@@ -124,7 +124,7 @@ class TaskFinished(TaskEvent):
 # -- plans ---------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Planned(CourseEvent):
     """The task, or the team, has a plan."""
 
@@ -141,7 +141,7 @@ class Planned(CourseEvent):
     """Subtasks that are done, and do not run again."""
 
 
-@record(frozen=True, slots=True)
+@record
 class PlanRefused(CourseEvent):
     """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
 
@@ -156,7 +156,7 @@ class PlanRefused(CourseEvent):
     """No other plan is asked for, whatever ``max_plan_attempts`` says."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Replanning(CourseEvent):
     """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
 
@@ -169,14 +169,14 @@ class Replanning(CourseEvent):
 # -- subtasks ------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskQueued(SubtaskEvent):
     """The subtask can run once there is a worker and a slot; ``reason`` says why, where it is not the first time."""
 
     reason: str = ""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker, or a team begins. Recorded before that happens."""
 
@@ -192,7 +192,7 @@ class SubtaskStarted(SubtaskEvent):
     """When the time of a team is up, in seconds since 1970."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskRequeued(AttemptEvent):
     """An attempt has ended for reasons of others, and will run once more. No attempt is counted."""
 
@@ -204,7 +204,7 @@ class SubtaskRequeued(AttemptEvent):
     """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskStepped(SubtaskEvent):
     """A step of the attempt is done, and this is its result: see ``Context.step``."""
 
@@ -223,7 +223,7 @@ class SubtaskStepped(SubtaskEvent):
     usage: Usage = NO_USAGE
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskDelegated(SubtaskEvent):
     """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
@@ -242,7 +242,7 @@ class SubtaskDelegated(SubtaskEvent):
     """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
 
 
-@record(frozen=True, slots=True)
+@record
 class FailedAttempt(AttemptEvent):
     """An attempt has failed."""
 
@@ -261,7 +261,7 @@ class FailedAttempt(AttemptEvent):
     """File and line of the user's code that raised it, if they are known. No journal keeps it."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskRetrying(FailedAttempt):
     """An attempt failed, or was put off, and there will be another one at ``due``."""
 
@@ -272,7 +272,7 @@ class SubtaskRetrying(FailedAttempt):
     """True if it was put off and its steps stand: the next attempt of the same worker goes on after them."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskSucceeded(AttemptEvent):
     """Here is its result."""
 
@@ -291,19 +291,19 @@ class SubtaskSucceeded(AttemptEvent):
     importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskFailed(FailedAttempt):
     """Everything on its ladder was tried. Of a reviewer or a synthesizer: ``on_step_failure`` decides what follows."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskSkipped(SubtaskEvent):
     """The subtask will not run."""
 
     reason: str
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskCancelled(AttemptEvent):
     """The task ended while its subtask ran, waited or was tried again."""
 
@@ -315,7 +315,7 @@ class SubtaskCancelled(AttemptEvent):
     """Worker of the attempt that was ended; empty: none ran."""
 
 
-@record(frozen=True, slots=True)
+@record
 class UsageTold(SubtaskEvent):
     """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 
@@ -327,7 +327,7 @@ class UsageTold(SubtaskEvent):
 # -- people --------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationRaised(AttemptEvent):
     """A person is asked: see ``handle.questions()``."""
 
@@ -368,7 +368,7 @@ class EscalationRaised(AttemptEvent):
         return bool(self.subtasks)
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationAnswered(SubtaskEvent):
     """A person answered."""
 
@@ -380,7 +380,7 @@ class EscalationAnswered(SubtaskEvent):
     """Result of an edit, text of a respond, reason of a reject."""
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationExpired(SubtaskEvent):
     """No answer came in time."""
 
@@ -391,7 +391,7 @@ class EscalationExpired(SubtaskEvent):
 # -- quality -------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Reviewed(CourseEvent):
     """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
@@ -424,7 +424,7 @@ class Reviewed(CourseEvent):
         return bool(self.checks)
 
 
-@record(frozen=True, slots=True)
+@record
 class SentBack(CourseEvent):
     """All that was void is undone: these run again with their feedback, and what had used their results."""
 
@@ -432,7 +432,7 @@ class SentBack(CourseEvent):
     rerun: dict[str, str] = field(repr=False)
 
 
-@record(frozen=True, slots=True)
+@record
 class Synthesized(CourseEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
@@ -446,7 +446,7 @@ class Synthesized(CourseEvent):
 # -- compensation --------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Compensating(SubtaskEvent):
     """An undo is about to be called."""
 
@@ -455,7 +455,7 @@ class Compensating(SubtaskEvent):
     attempt: int
 
 
-@record(frozen=True, slots=True)
+@record
 class Compensated(SubtaskEvent):
     """An undo has ended; with an ``error`` it could not be undone."""
 
