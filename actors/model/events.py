@@ -146,15 +146,15 @@ class TreeStopped(Event):
 class TreeLeftRunning(Event):
     """The program ends and nobody has stopped the tree: it is stopped now, with a few seconds for all of it."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
+    level = "WARNING"
+    advice = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
 
 
 @record
 class TreeFailed(Event):
     """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
 
-    level: ClassVar[str] = "CRITICAL"
+    level = "CRITICAL"
     error: BaseException
 
 
@@ -162,7 +162,7 @@ class TreeFailed(Event):
 class ChildStarted(Event):
     """An incarnation is up."""
 
-    begins: ClassVar[str] = "incarnation"
+    begins = "incarnation"
     incarnation: int
 
 
@@ -170,7 +170,7 @@ class ChildStarted(Event):
 class ChildExited(Event):
     """An incarnation ended, or a start failed. Exactly one per end."""
 
-    ends: ClassVar[str] = "incarnation"
+    ends = "incarnation"
     reason: Reason
     incarnation: int
     """Number of the incarnation that ended; for a start that failed, of the one that it would have been."""
@@ -200,8 +200,8 @@ class ChildExited(Event):
 class ChildRestarting(Event):
     """A restart was decided."""
 
-    level: ClassVar[str] = "WARNING"
-    weighs: ClassVar[bool] = False
+    level = "WARNING"
+    weighs = False
     attempt: int
     """1 for the first of a row of restarts."""
     delay_s: float = field(metadata=SECONDS)
@@ -220,7 +220,7 @@ class ChildRestarting(Event):
 class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     reason: Reason
     detail: str = field(metadata=LOGGED_ERROR)
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
@@ -230,9 +230,9 @@ class ChildStopAbnormal(Event):
 class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "It stays down until somebody starts it: tree.restart_child({path!r})."
-    weighs: ClassVar[bool] = False
+    level = "ERROR"
+    advice = "It stays down until somebody starts it: tree.restart_child({path!r})."
+    weighs = False
     restarts: int
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
@@ -242,8 +242,8 @@ class ChildParked(Event):
 class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "In long code sleep with actors.sleep(seconds), and end when actors.stopping() is true."
+    level = "ERROR"
+    advice = "In long code sleep with actors.sleep(seconds), and end when actors.stopping() is true."
     abandoned: int
     """How many of this path there are now."""
 
@@ -252,9 +252,9 @@ class ChildAbandoned(Event):
 class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
-    level: ClassVar[str] = "ERROR"
-    weighs: ClassVar[bool] = False
-    metric: ClassVar[str] = "Supervisors that had used up their restart limit"
+    level = "ERROR"
+    weighs = False
+    metric = "Supervisors that had used up their restart limit"
     child: str
     restarts: int
     limit: int
@@ -274,7 +274,7 @@ class SupervisorGaveUp(Event):
 class DeadLetter(Event):
     """A message that nobody will handle."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     reason: str
     message_type: str
     sender: str | None
@@ -289,7 +289,7 @@ class RequestFailed(Event):
     raised.
     """
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     error: BaseException
     asked: bool
     """False: it was a tell, and nobody heard the error."""
@@ -304,7 +304,7 @@ class RequestFailed(Event):
 class RecursionRefused(Event):
     """A request whose target waits for it, or an ask, a task or a tell that comes after too many tells."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     chain: tuple[str, ...]
     hops: int = field(metadata=out_of("max_hops"))
     """How many tells and tasks had led to it."""
@@ -316,8 +316,8 @@ class RecursionRefused(Event):
 class RecursionSuspected(Event):
     """Many tells have led to each other in a row: ``max_hops`` of them, and at each doubling. This one is delivered."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "If these workers are meant to tell each other for ever, use tell(..., detached=True)."
+    level = "WARNING"
+    advice = "If these workers are meant to tell each other for ever, use tell(..., detached=True)."
     chain: tuple[str, ...]
     """Addresses of the last tells, the oldest first."""
     hops: int
@@ -333,7 +333,7 @@ class LoopBlocked(Event):
     each line of code, as soon as it is called.
     """
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     blocked_s: float = field(metadata=SECONDS)
     """For how long by then. 0: a call in the host's code begins to wait."""
     stack: str
@@ -345,7 +345,7 @@ class LoopBlocked(Event):
 class PoolNearCap(Event):
     """The pool has almost as many threads as it may have."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     threads: int = field(metadata={MEASURED: "threads"})
     max_threads: int
 
@@ -354,7 +354,7 @@ class PoolNearCap(Event):
 class SubscriberDropped(Event):
     """A subscriber raised, and gets no more events."""
 
-    level: ClassVar[str] = "ERROR"
+    level = "ERROR"
     subscriber: str
     error: BaseException
 
@@ -363,7 +363,7 @@ class SubscriberDropped(Event):
 class CallbackRaised(Event):
     """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
 
-    level: ClassVar[str] = "ERROR"
+    level = "ERROR"
     error: BaseException
 
 
@@ -371,7 +371,7 @@ class CallbackRaised(Event):
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     count: int = field(metadata={MEASURED: "events"})
 
 
@@ -379,7 +379,7 @@ class EventsLost(Event):
 class InternalError(Event):
     """A bug of this library. Please report it."""
 
-    level: ClassVar[str] = "CRITICAL"
+    level = "CRITICAL"
     error: BaseException
 
 
@@ -403,7 +403,7 @@ def require_journalled(record: Event) -> None:
     if _JOURNALLED.get(cls.__name__) is not cls:
         message = (
             f"a {cls.__module__}.{cls.__qualname__} is of no kind that a journal can read back. "
-            "Derive it from a journalled kind, or declare 'journalled: ClassVar[bool] = True' in its class"
+            "Derive it from a journalled kind, or write 'journalled = True' in its class"
         )
         raise TypeError(message)
 

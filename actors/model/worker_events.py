@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from actors.model.event_metadata import MEASURED, SECONDS, UNLOGGED
 from actors.model.events import Event
@@ -14,8 +14,8 @@ from actors.model.record import record
 class CommandOutput(Event):
     """A command has written a line."""
 
-    level: ClassVar[str] = "DEBUG"
-    bulk: ClassVar[str] = "line"
+    level = "DEBUG"
+    bulk = "line"
     at: float = field(metadata=UNLOGGED)
     """When, in seconds since 1970 by the tree's clock."""
     stream: Literal["stdout", "stderr"]
@@ -27,7 +27,7 @@ class CommandOutput(Event):
 class CommandOutputLost(Event):
     """A command writes faster than lines are passed on: so many since the last such event stand in none."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     count: int = field(metadata={MEASURED: "lines"})
 
 
@@ -35,6 +35,6 @@ class CommandOutputLost(Event):
 class ChildStalled(Event):
     """A worker has given no sign of life for too long. It is ended next: its ``ChildExited`` has a ``StalledError``."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "In long code call actors.heartbeat(), or raise stall_s."
+    level = "WARNING"
+    advice = "In long code call actors.heartbeat(), or raise stall_s."
     silent_s: float = field(metadata=SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from actors.model.event_metadata import LOGGED_TIME, SECONDS
 from actors.model.events import Event
@@ -14,7 +14,7 @@ from actors.model.record import record
 class Operated(Event):
     """A person has operated the tree from outside: from the page, through the console or by a command in its store."""
 
-    level: ClassVar[str] = "INFO"
+    level = "INFO"
     act: str
     """restart, terminate, unpark, cancel, priority, remove, approve, edit, respond or reject."""
     by: str
@@ -28,7 +28,7 @@ class Operated(Event):
 class PageFailed(Event):
     """The server of the page has failed, which nothing else of the tree depends on."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     error: BaseException
     again_in_s: float = field(metadata=SECONDS)
     """Seconds until it is started anew; 0: one request has failed, and it goes on."""
@@ -38,7 +38,7 @@ class PageFailed(Event):
 class AlertFailed(Event):
     """The condition of an alert raised, so it does not hold, or it hangs; or whoever is to be told will not be."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     alert: str
     """Name of the alert; empty: what watches and tells all of them has crashed, and goes on."""
     error: BaseException
@@ -48,7 +48,7 @@ class AlertFailed(Event):
 class AlertChanged(Event):
     """An alert has begun to fire, or does not any more. Whom it tells of that, and how often, is set in the alert."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     alert: str
     state: Literal["firing", "resolved"]
     since: float = field(metadata=LOGGED_TIME)
