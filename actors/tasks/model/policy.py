@@ -8,10 +8,8 @@ or Pykka.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
@@ -28,26 +26,10 @@ from actors.validation.validation_messages import listed, nearest, type_phrase, 
 
 
 def _error_types(value: object) -> tuple[type[Exception] | str, ...]:
-    """Exception types, or their names as they are recorded; a name of a type that is loaded becomes that type."""
+    """Exception types, or their recorded names."""
     given = value if isinstance(value, (list, tuple)) else (value,)
-    types = tuple(_loaded(each) if isinstance(each, str) and ":" in each else each for each in given)
-    for each in types:
-        is_type = isinstance(each, type) and issubclass(each, Exception)
-        if not is_type and not (isinstance(each, str) and ":" in each):
-            raise validation_error(
-                f"expected a subclass of Exception, got {type_phrase(each)}",
-                "Give exception types; SystemExit and its like always crash.",
-            )
-    return types
-
-
-def _loaded(name: str) -> Any:
-    """Return the exception type of a recorded name. Nothing is imported: of a type that is not loaded, the name."""
-    module, _, path = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in path.split("."):  # not by getattr: a module may run code of its own for that
-        found = vars(found).get(part) if isinstance(found, (ModuleType, type)) else None
-    return found if isinstance(found, type) and issubclass(found, Exception) else name
+    field_types.exception_types([each for each in given if not (isinstance(each, str) and ":" in each)])
+    return tuple(given)
 
 
 def _names(types: Sequence[type[Exception] | str]) -> list[str]:
@@ -57,7 +39,8 @@ def _names(types: Sequence[type[Exception] | str]) -> list[str]:
 ErrorTypes: TypeAlias = Annotated[
     Sequence[type[Exception] | str], PlainValidator(_error_types), PlainSerializer(_names)
 ]
-"""Types of exceptions. They are recorded as ``module:name``."""
+"""Types of exceptions. They are recorded, and read back, as ``module:name`` of where a class is defined: a process that
+reads a ladder need not have the code."""
 
 # -- rungs of a ladder ---------------------------------------------------------------------------------------
 
