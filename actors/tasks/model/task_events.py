@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from actors.model.errors import Problem
-from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, UNLOGGED, out_of
 from actors.model.record import record
 from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.live_events import (
@@ -60,7 +60,7 @@ class TaskSubmitted(TaskEvent):
     """Instructions that those were given."""
     hops: int = 0
     """How many tells and tasks led to it."""
-    trace: str = field(default="", repr=False, metadata=NO_CONTENT)
+    trace: str = field(default="", metadata=UNLOGGED)
     """Name of its trace, as W3C's ``traceparent``, where the process that took it traces; else empty."""
 
 
@@ -200,7 +200,7 @@ class SubtaskRequeued(AttemptEvent):
     reason: str
     """preempted, withdrawn (it had not begun), lost (with its process) or stopped."""
     worker: str = ""
-    ended_at: float = field(default=0.0, repr=False, metadata=NO_CONTENT)
+    ended_at: float = field(default=0.0, metadata=UNLOGGED)
     """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
@@ -215,10 +215,10 @@ class SubtaskStepped(SubtaskEvent):
     step: str  # its name
     number: int = field(metadata=UNLOGGED)
     """How often the name has come in the attempt, with this one."""
-    fingerprint: str = field(repr=False, metadata=NO_CONTENT)
+    fingerprint: str = field(metadata=UNLOGGED)
     """Fingerprint of its arguments."""
     value: Any = field(repr=False)
-    is_of_subtask: bool = field(default=False, repr=False, metadata=NO_CONTENT)
+    is_of_subtask: bool = field(default=False, metadata=UNLOGGED)
     """True where other attempts of the subtask have it, too."""
     usage: Usage = NO_USAGE
 
@@ -255,7 +255,7 @@ class FailedAttempt(AttemptEvent):
     error: str = field(repr=False, metadata=LOGGED_ERROR)
     counted: bool = field(default=False, kw_only=True, metadata=UNLOGGED)
     """The breaker of its worker has counted it, or would have, if it had one."""
-    max_attempts: int = field(default=0, kw_only=True, repr=False, metadata=NO_CONTENT)
+    max_attempts: int = field(default=0, kw_only=True, metadata=UNLOGGED)
     """Number of the last attempt that the present rung of its ladder allows; 0: unknown."""
     where: str = field(default="", kw_only=True, repr=False, compare=False, metadata=LOGGED_PLACE)
     """File and line of the user's code that raised it, if they are known. No journal keeps it."""
@@ -284,11 +284,11 @@ class SubtaskSucceeded(AttemptEvent):
     value: Any = field(repr=False)
     best_effort: bool = False
     """True where a team has returned its best effort: its review has not passed, or could not be made."""
-    tokens: int | None = field(default=None, repr=False, metadata=NO_CONTENT)
+    tokens: int | None = field(default=None, metadata=UNLOGGED)
     """Tokens of the value, by the user's counter; None: not counted."""
-    summary: str = field(default="", repr=False, metadata=NO_CONTENT)
+    summary: str = field(default="", repr=False)
     """As ``Done(value, summary=...)`` has it."""
-    importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
+    importance: float | None = field(default=None, metadata=UNLOGGED)
 
 
 @record
@@ -311,7 +311,7 @@ class SubtaskCancelled(AttemptEvent):
     reason: str
     unknown: bool
     """True where it may have had its effect."""
-    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    worker: str = field(default="", metadata=UNLOGGED)
     """Worker of the attempt that was ended; empty: none ran."""
 
 
@@ -320,7 +320,7 @@ class UsageTold(SubtaskEvent):
     """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 
     usage: Usage
-    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    worker: str = field(default="", metadata=UNLOGGED)
     """Worker that has used it up; empty: a step of the task."""
 
 
