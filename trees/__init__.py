@@ -8,6 +8,14 @@ from actors import __version__ as __version__
 from actors.model.names import missing as _missing
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
+from actors.tasks.model.live_events import (
+    JournalDamaged,
+    OrderDamaged,
+    StorePaused,
+    StoreResumed,
+    TaskKnownOtherwise,
+    TaskStranded,
+)
 from actors.tasks.model.model_call import offer_models
 from actors.tasks.model.policy import (
     Approve,
@@ -22,14 +30,6 @@ from actors.tasks.model.policy import (
     Verdict,
 )
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.store_events import (
-    JournalDamaged,
-    OrderDamaged,
-    StorePaused,
-    StoreResumed,
-    TaskKnownOtherwise,
-    TaskStranded,
-)
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import (
     AttemptTimeoutError,

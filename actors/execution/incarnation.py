@@ -66,7 +66,7 @@ OVER: Final = IncarnationPhase.OVER
 """Members by names of their own, for what runs with every message: a member is found slowly by its class."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Exit:
     """End of an incarnation."""
 
@@ -106,21 +106,21 @@ _OTHERS: Final = tuple(each.name for each in fields(Exit) if each.name != "lost"
 _others: Final = attrgetter(*_OTHERS)
 
 
-@record(frozen=True, slots=True)
+@record
 class Started:
     """To the owner: this incarnation has started."""
 
     incarnation: Incarnation
 
 
-@record(frozen=True, slots=True)
+@record
 class Stopping:
     """To the owner: this incarnation is in its last hook by itself; give it the limit of a stop."""
 
     incarnation: Incarnation
 
 
-@record(frozen=True, slots=True)
+@record
 class Registered:
     """To the owner: this incarnation is something else for others now than its spec says."""
 
@@ -129,7 +129,7 @@ class Registered:
     """In place of ``ChildSpec.registration``."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Exited:
     """To the owner: this incarnation is over."""
 

@@ -19,9 +19,8 @@
       RestartLimitError      the operator
       ProcessDiedError       the operator                 the process of a worker ended as it should not
 
-Fields go to ``super().__init__`` and the text is made in ``__str__``: so errors pickle, and tests compare
-fields. No error ever shows a payload, only types, sizes and paths. Those that are also Pykka's own errors stand in
-``actors.messaging.message_errors``.
+Errors pickle with all of their fields, without a call of their ``__init__``. No error ever shows a payload, only types,
+sizes and paths. Those that are also Pykka's own errors stand in ``actors.messaging.message_errors``.
 """
 
 from __future__ import annotations
@@ -35,11 +34,21 @@ ChildErrorCode: TypeAlias = Literal[
 ]
 
 
+def _remade(kind: type[BaseException], args: tuple[object, ...]) -> BaseException:
+    """Make an error of its class and ``args`` only: its ``__init__`` may take other arguments than these."""
+    made = kind.__new__(kind, *args)
+    made.args = args
+    return made
+
+
 class ActorsError(Exception):
     """The base of every error that this library raises. Its ``repr`` has its text, not the arguments it is made of."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _remade, (type(self), self.args), vars(self)
 
 
 # -- the author of the tree --------------------------------------------------------------------------------
@@ -338,11 +347,7 @@ class Failed(Signal):
         self.retryable = retryable
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _failed, (type(self), self.args), vars(self)
-
-
-def _failed(kind: type[Failed], args: tuple[object, ...]) -> Failed:
-    return kind.__new__(kind, *args)
+        return _remade, (type(self), self.args), vars(self)
 
 
 class UnknownEffectError(Exception):

@@ -52,7 +52,7 @@ def _register(cls: type[Event]) -> None:
         _JOURNALLED[cls.__name__] = cls
 
 
-@record(frozen=True, slots=True)
+@record
 class Event(Published):
     """Something that happened at ``path``."""
 
@@ -124,12 +124,12 @@ class Event(Published):
         return to_dict(self, content=content, errors=errors)
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeStarted(Event):
     """Every on_start has succeeded."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeStopped(Event):
     """Nothing of the tree runs any more."""
 
@@ -142,35 +142,35 @@ class TreeStopped(Event):
         return "CRITICAL" if self.gave_up else self.level
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeLeftRunning(Event):
     """The program ends and nobody has stopped the tree: it is stopped now, with a few seconds for all of it."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
+    level = "WARNING"
+    advice = "Write 'with start(TREE) as tree:', or call tree.stop(), so that it can end in order."
 
 
-@record(frozen=True, slots=True)
+@record
 class TreeFailed(Event):
     """The tree cannot go on and is being ended, for a reason that is none of its workers': it has lost its store."""
 
-    level: ClassVar[str] = "CRITICAL"
+    level = "CRITICAL"
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStarted(Event):
     """An incarnation is up."""
 
-    begins: ClassVar[str] = "incarnation"
+    begins = "incarnation"
     incarnation: int
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildExited(Event):
     """An incarnation ended, or a start failed. Exactly one per end."""
 
-    ends: ClassVar[str] = "incarnation"
+    ends = "incarnation"
     reason: Reason
     incarnation: int
     """Number of the incarnation that ended; for a start that failed, of the one that it would have been."""
@@ -196,12 +196,12 @@ class ChildExited(Event):
         return self.level if self.reason.clean else "WARNING"
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildRestarting(Event):
     """A restart was decided."""
 
-    level: ClassVar[str] = "WARNING"
-    weighs: ClassVar[bool] = False
+    level = "WARNING"
+    weighs = False
     attempt: int
     """1 for the first of a row of restarts."""
     delay_s: float = field(metadata=SECONDS)
@@ -216,45 +216,45 @@ class ChildRestarting(Event):
     """Description of its end, where there is no error to tell."""
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStopAbnormal(Event):
     """A child that was being stopped ended otherwise than it should, or one of its last hooks raised."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     reason: Reason
     detail: str = field(metadata=LOGGED_ERROR)
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildParked(Event):
     """A child used up its own restart limit and stays down until restart_child."""
 
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "It stays down until somebody starts it: tree.restart_child({path!r})."
-    weighs: ClassVar[bool] = False
+    level = "ERROR"
+    advice = "It stays down until somebody starts it: tree.restart_child({path!r})."
+    weighs = False
     restarts: int
     error: BaseException | None = field(default=None, repr=False, metadata=IN_BRIEF)
     detail: str = field(default="", repr=False, metadata=LOGGED_ERROR)
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildAbandoned(Event):
     """A worker could not be ended in time and was left to itself; its thread counts until it ends."""
 
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "In long code sleep with actors.sleep(seconds), and end when actors.stopping() is true."
+    level = "ERROR"
+    advice = "In long code sleep with actors.sleep(seconds), and end when actors.stopping() is true."
     abandoned: int
     """How many of this path there are now."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SupervisorGaveUp(Event):
     """A supervisor restarted more often than its limit allows, and stops."""
 
-    level: ClassVar[str] = "ERROR"
-    weighs: ClassVar[bool] = False
-    metric: ClassVar[str] = "Supervisors that had used up their restart limit"
+    level = "ERROR"
+    weighs = False
+    metric = "Supervisors that had used up their restart limit"
     child: str
     restarts: int
     limit: int
@@ -270,17 +270,17 @@ class SupervisorGaveUp(Event):
         return "CRITICAL" if self.root else self.level
 
 
-@record(frozen=True, slots=True)
+@record
 class DeadLetter(Event):
     """A message that nobody will handle."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     reason: str
     message_type: str
     sender: str | None
 
 
-@record(frozen=True, slots=True)
+@record
 class RequestFailed(Event):
     """A handler answered with an error and lives.
 
@@ -289,7 +289,7 @@ class RequestFailed(Event):
     raised.
     """
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     error: BaseException
     asked: bool
     """False: it was a tell, and nobody heard the error."""
@@ -300,11 +300,11 @@ class RequestFailed(Event):
         return type(self.error).__name__
 
 
-@record(frozen=True, slots=True)
+@record
 class RecursionRefused(Event):
     """A request whose target waits for it, or an ask, a task or a tell that comes after too many tells."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     chain: tuple[str, ...]
     hops: int = field(metadata=out_of("max_hops"))
     """How many tells and tasks had led to it."""
@@ -312,12 +312,12 @@ class RecursionRefused(Event):
     """The hop limit, where that has refused it; None: its target waits for it."""
 
 
-@record(frozen=True, slots=True)
+@record
 class RecursionSuspected(Event):
     """Many tells have led to each other in a row: ``max_hops`` of them, and at each doubling. This one is delivered."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "If these workers are meant to tell each other for ever, use tell(..., detached=True)."
+    level = "WARNING"
+    advice = "If these workers are meant to tell each other for ever, use tell(..., detached=True)."
     chain: tuple[str, ...]
     """Addresses of the last tells, the oldest first."""
     hops: int
@@ -325,7 +325,7 @@ class RecursionSuspected(Event):
     max_hops: int
 
 
-@record(frozen=True, slots=True)
+@record
 class LoopBlocked(Event):
     """A handler holds up the event loop; or the host does, where async workers run on its (``loop="host"``).
 
@@ -333,7 +333,7 @@ class LoopBlocked(Event):
     each line of code, as soon as it is called.
     """
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     blocked_s: float = field(metadata=SECONDS)
     """For how long by then. 0: a call in the host's code begins to wait."""
     stack: str
@@ -341,45 +341,45 @@ class LoopBlocked(Event):
     loop: Literal["tree", "host"] = "tree"
 
 
-@record(frozen=True, slots=True)
+@record
 class PoolNearCap(Event):
     """The pool has almost as many threads as it may have."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     threads: int = field(metadata={MEASURED: "threads"})
     max_threads: int
 
 
-@record(frozen=True, slots=True)
+@record
 class SubscriberDropped(Event):
     """A subscriber raised, and gets no more events."""
 
-    level: ClassVar[str] = "ERROR"
+    level = "ERROR"
     subscriber: str
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class CallbackRaised(Event):
     """A done callback that somebody had added to a reply of the worker at ``path`` raised."""
 
-    level: ClassVar[str] = "ERROR"
+    level = "ERROR"
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class EventsLost(Event):
     """To a subscriber that is too slow: so many events before this one were lost."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     count: int = field(metadata={MEASURED: "events"})
 
 
-@record(frozen=True, slots=True)
+@record
 class InternalError(Event):
     """A bug of this library. Please report it."""
 
-    level: ClassVar[str] = "CRITICAL"
+    level = "CRITICAL"
     error: BaseException
 
 
@@ -403,7 +403,7 @@ def require_journalled(record: Event) -> None:
     if _JOURNALLED.get(cls.__name__) is not cls:
         message = (
             f"a {cls.__module__}.{cls.__qualname__} is of no kind that a journal can read back. "
-            "Derive it from a journalled kind, or declare 'journalled: ClassVar[bool] = True' in its class"
+            "Derive it from a journalled kind, or write 'journalled = True' in its class"
         )
         raise TypeError(message)
 

@@ -13,29 +13,23 @@ afterwards. An object of a class that is derived without ``record`` is made as u
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar, dataclass_transform
 
 _MARK: Final = "_is_being_made"
 _turn_into: Final = vars(object)["__class__"].__set__
+ClassT = TypeVar("ClassT", bound=type)
 
-if TYPE_CHECKING:
-    from dataclasses import dataclass as record
-else:
-    ClassT = TypeVar("ClassT", bound=type)
 
-    def record(*, frozen: bool, slots: bool, kw_only: bool = False) -> Any:
-        """Make a dataclass of a class, frozen and with slots, as ``dataclass(frozen=True, slots=True)`` does."""
-
-        def make(cls: ClassT) -> ClassT:
-            made = dataclass(frozen=frozen, slots=slots, kw_only=kw_only)(cls)
-            made.__init__ = _quick(made)
-            made.__getstate__, made.__setstate__ = _state, _restore
-            return made
-
-        return make
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: ClassT) -> ClassT:
+    """Make a dataclass of a class, frozen and with slots, as ``dataclass(frozen=True, slots=True)`` does."""
+    made: Any = dataclass(frozen=True, slots=True)(cls)
+    made.__init__ = _quick(made)
+    made.__getstate__, made.__setstate__ = _state, _restore
+    return made  # type: ignore[no-any-return]
 
 
 def _state(of: Any) -> dict[str, Any]:

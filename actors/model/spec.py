@@ -7,7 +7,7 @@ Nothing here runs anything; this module must never import threads, a clock or Py
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -139,9 +139,11 @@ class MailboxLimit:
 UNBOUNDED = MailboxLimit()
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@record
 class ChildSpec:
     """One child as its supervisor sees it. The members of a pool share one."""
+
+    _: KW_ONLY
 
     id: str
     """For a pool the pool's id; its members are ``id#0`` .. ``id#n-1``."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from actors.model.event_metadata import MEASURED, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
 
 
-@record(frozen=True, slots=True)
+@record
 class CommandOutput(Event):
     """A command has written a line."""
 
-    level: ClassVar[str] = "DEBUG"
-    bulk: ClassVar[str] = "line"
+    level = "DEBUG"
+    bulk = "line"
     at: float = field(metadata=UNLOGGED)
     """When, in seconds since 1970 by the tree's clock."""
     stream: Literal["stdout", "stderr"]
@@ -23,18 +23,18 @@ class CommandOutput(Event):
     """Text without its end, cut at 8 KiB; what is no UTF-8 is replaced."""
 
 
-@record(frozen=True, slots=True)
+@record
 class CommandOutputLost(Event):
     """A command writes faster than lines are passed on: so many since the last such event stand in none."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     count: int = field(metadata={MEASURED: "lines"})
 
 
-@record(frozen=True, slots=True)
+@record
 class ChildStalled(Event):
     """A worker has given no sign of life for too long. It is ended next: its ``ChildExited`` has a ``StalledError``."""
 
-    level: ClassVar[str] = "WARNING"
-    advice: ClassVar[str] = "In long code call actors.heartbeat(), or raise stall_s."
+    level = "WARNING"
+    advice = "In long code call actors.heartbeat(), or raise stall_s."
     silent_s: float = field(metadata=SECONDS)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from actors.supervision.supervisor import Supervisor
 
 
-@record(frozen=True, slots=True)
+@record
 class StartChild:
     """Add a child and start it."""
 

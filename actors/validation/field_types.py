@@ -114,7 +114,8 @@ def _kwargs(value: object) -> dict[str, Any]:
     return dict(value)
 
 
-def _expected(value: object) -> tuple[type[Exception], ...]:
+def exception_types(value: object) -> tuple[type[Exception], ...]:
+    """Return one exception type, or several, as a tuple."""
     types = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     hint = "Give exception types; SystemExit and its like always crash."
     wrong = [each for each in types if not (isinstance(each, type) and issubclass(each, Exception))]
@@ -161,7 +162,7 @@ CodeTarget: TypeAlias = Annotated[Callable[..., Any] | str | None, PlainValidato
 LifespanTarget: TypeAlias = Annotated[Callable[[], Any] | str | None, PlainValidator(_a_lifespan)]
 Args: TypeAlias = Annotated[tuple[Any, ...], PlainValidator(_args)]
 Kwargs: TypeAlias = Annotated[dict[str, Any], PlainValidator(_kwargs)]
-Expected: TypeAlias = Annotated[Sequence[type[Exception]], PlainValidator(_expected)]
+Expected: TypeAlias = Annotated[Sequence[type[Exception]], PlainValidator(exception_types)]
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 ExhaustedWord: TypeAlias = Literal["escalate", "park"]

@@ -37,7 +37,7 @@ from opentelemetry import trace
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
 from actors.tasks.journal.view import attempt_end, attempt_facts
-from actors.tasks.model.breaker_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
+from actors.tasks.model.live_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
 from trees.agents import telemetry_names as names

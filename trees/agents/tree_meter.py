@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import actors
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
 from actors.tasks.journal.view import UNCOUNTED, on_commit
-from actors.tasks.model.store_events import StorePaused
+from actors.tasks.model.live_events import StorePaused
 from actors.tasks.model.task import NO_USAGE
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from actors.model.events import (
 )
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
-from actors.tasks.model.store_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
+from actors.tasks.model.live_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import (
     BreakerOpened,

@@ -180,7 +180,7 @@ def require_alone(system: System, store: Store) -> None:
 def busy_here(error: StoreBusyError) -> StoreBusyError | None:
     """Return the refusal in words of this process, where a tree of it has the root; None: another process has it."""
     for runtime in _runtimes():
-        if (runtime.store_name, runtime.system.root_path) == (error.args[0], error.root):
+        if (runtime.store_name, runtime.system.root_path) == (error.store, error.root):
             holder = "another tree of this process, which runs or is still being stopped"
             return StoreBusyError(runtime.store_name, error.root, holder)
     return None

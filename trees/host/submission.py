@@ -29,7 +29,7 @@ from actors.model.clock import monotonic
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
-from actors.tasks.model.store_events import TaskKnownOtherwise
+from actors.tasks.model.live_events import TaskKnownOtherwise
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted

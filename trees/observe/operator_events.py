@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar, Literal
+from typing import Literal
 
 from actors.model.event_metadata import LOGGED_TIME, SECONDS
 from actors.model.events import Event
 from actors.model.record import record
 
 
-@record(frozen=True, slots=True)
+@record
 class Operated(Event):
     """A person has operated the tree from outside: from the page, through the console or by a command in its store."""
 
-    level: ClassVar[str] = "INFO"
+    level = "INFO"
     act: str
     """restart, terminate, unpark, cancel, priority, remove, approve, edit, respond or reject."""
     by: str
@@ -24,31 +24,31 @@ class Operated(Event):
     """Id of the task or of the question; empty: the child at ``path``."""
 
 
-@record(frozen=True, slots=True)
+@record
 class PageFailed(Event):
     """The server of the page has failed, which nothing else of the tree depends on."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     error: BaseException
     again_in_s: float = field(metadata=SECONDS)
     """Seconds until it is started anew; 0: one request has failed, and it goes on."""
 
 
-@record(frozen=True, slots=True)
+@record
 class AlertFailed(Event):
     """The condition of an alert raised, so it does not hold, or it hangs; or whoever is to be told will not be."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     alert: str
     """Name of the alert; empty: what watches and tells all of them has crashed, and goes on."""
     error: BaseException
 
 
-@record(frozen=True, slots=True)
+@record
 class AlertChanged(Event):
     """An alert has begun to fire, or does not any more. Whom it tells of that, and how often, is set in the alert."""
 
-    level: ClassVar[str] = "DEBUG"
+    level = "DEBUG"
     alert: str
     state: Literal["firing", "resolved"]
     since: float = field(metadata=LOGGED_TIME)

@@ -26,7 +26,7 @@ from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, InternalError, require_journalled
 from actors.tasks.journal.codec import encode, to_json
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
-from actors.tasks.model.store_events import JournalDamaged
+from actors.tasks.model.live_events import JournalDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
 from trees.store import records
 from trees.store.database import Database

@@ -34,7 +34,7 @@ from actors.concurrency.thread_state import join_thread, never_waits
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.model.events import InternalError
-from actors.tasks.model.store_events import StorePaused, StoreResumed
+from actors.tasks.model.live_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import LeaseLostError, StoreError
 from trees.store.database_errors import FinalStoreError
 from trees.store.session import WritingSession

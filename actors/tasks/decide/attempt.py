@@ -17,9 +17,8 @@ from actors.tasks.execution.error_facts import NEUTRAL, Neutral
 from actors.tasks.journal.effect import WITHDRAWN
 from actors.tasks.journal.unit import FRESH, STAGES, Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure, FailureKind, PutOff, text_of
-from actors.tasks.model.policy import Escalate, Ladder
+from actors.tasks.model.policy import Escalate, Ladder, LadderPosition
 from actors.tasks.model.task import NO_USAGE, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.settings import ladder_of_teams

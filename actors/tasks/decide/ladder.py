@@ -14,9 +14,17 @@ from dataclasses import replace
 from typing import Final
 
 from actors.model.spec import RandomSource
-from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import Failure
-from actors.tasks.model.policy import AskPerson, Decision, GiveUp, Ladder, NextWorker, RungFacts, TryAgain
+from actors.tasks.model.policy import (
+    AskPerson,
+    Decision,
+    GiveUp,
+    Ladder,
+    LadderPosition,
+    NextWorker,
+    RungFacts,
+    TryAgain,
+)
 
 __all__ = ["MAX_LATERS", "AskPerson", "Decision", "GiveUp", "TryAgain", "asked_for", "climb", "last_attempt"]
 

@@ -98,7 +98,7 @@ def who_can(own: Scope, to: str, attempt: Attempt) -> tuple[Scope, list[Registry
             return scope, found
         scope = scope.above
     known = [name for each in own.workers for name in (each.id, *sorted(each.executable.capabilities))]
-    raise own_error(NoCapableWorkerError(attempt.task, (to,), tuple(known)))
+    raise own_error(NoCapableWorkerError(to, known, task=attempt.task))
 
 
 def ask(own: Scope, attempt: Attempt, work: AskedWork, limit: float | None) -> Reply:

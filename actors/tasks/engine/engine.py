@@ -41,7 +41,7 @@ from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.unit import LOST, STAGES, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.store_events import JournalDamaged
+from actors.tasks.model.live_events import JournalDamaged
 from actors.tasks.model.task import QUEUED, RUNNING, SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import StoreError
 

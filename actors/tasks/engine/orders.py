@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.reply import Reply
-from actors.tasks.model.store_events import OrderDamaged
+from actors.tasks.model.live_events import OrderDamaged
 from actors.tasks.model.task_errors import StoreError
 
 if TYPE_CHECKING:

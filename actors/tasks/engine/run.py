@@ -17,7 +17,6 @@ from actors.tasks.decide.drafts import Draft
 from actors.tasks.journal.unit import LOST, Unit
 from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.task_events import SubtaskFailed, SubtaskRequeued, SubtaskRetrying
-from actors.tasks.model.write_checks import checked
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -98,7 +97,7 @@ class Run:
         more["seq"] = state.events + 1
         if state.has_metadata:
             more["metadata"] = state.metadata_of(unit.subject)
-        event = checked(made(*head, *fields, **more))
+        event = made(*head, *fields, **more)
         state.apply(event)
         self._batch.append(event)
         engine.dirty[self.id] = self

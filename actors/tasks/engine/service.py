@@ -31,8 +31,8 @@ from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
+from actors.tasks.model.live_events import TaskStranded
 from actors.tasks.model.report import Report
-from actors.tasks.model.store_events import TaskStranded
 from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
 from actors.tasks.planning.settings import Tasks

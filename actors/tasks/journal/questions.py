@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from actors.tasks.model.ladder_position import LadderPosition
+from actors.tasks.model.policy import LadderPosition
 from actors.tasks.model.task_events import EscalationRaised
 
 

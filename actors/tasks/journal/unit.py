@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.tasks.journal.effect import Effect
 from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
-from actors.tasks.model.ladder_position import LadderPosition
 from actors.tasks.model.outcome import FailureKind
-from actors.tasks.model.policy import Answer, answer_of
+from actors.tasks.model.policy import Answer, LadderPosition, answer_of
 from actors.tasks.model.task import (
     NO_USAGE,
     PENDING,

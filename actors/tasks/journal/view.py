@@ -81,7 +81,7 @@ _Reasons: TypeAlias = "dict[LaneKey, tuple[str, float | None]]"
 """Why subtasks wait, by the lane that they wait in: the reason is the same for all of a lane."""
 
 
-@record(frozen=True, slots=True)
+@record
 class UnitView(SubtaskReport):
     """One subtask, at one moment. ``queued_s`` and ``running_s`` include the time that goes on now."""
 

@@ -15,8 +15,6 @@ from actors.model.errors import ConfigError, Problem
 _FENCE: Final = re.compile(r"```[a-zA-Z]*[^\S\n]*\n(.*?)```", re.DOTALL)
 _BEGINS: Final = re.compile(r"[{\[]")
 _BRACKET_OR_STRING: Final = re.compile(r'[{\[]|[}\]]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-_MOST_BEGINNINGS: Final = 200
-"""Brackets at which JSON is looked for, at most: prose has a few."""
 
 
 _MOST_SHOWN: Final = 40
@@ -47,7 +45,7 @@ def answer_data(answer: object, at: str, hint: str) -> object:
 
 
 def json_in(text: str | bytes | bytearray) -> object:
-    """Return the JSON of a text: all of it, or what stands in a fence, or the longest object or list among prose.
+    """Return the JSON of a text: all of it, or what is in a fence, or the longest object or list among prose.
 
     Raises:
         ValueError: it holds none; the error is of the text, or of the fence.
@@ -57,38 +55,28 @@ def json_in(text: str | bytes | bytearray) -> object:
     try:
         found: object = json.loads(fenced.group(1) if fenced else said)
     except RecursionError:
-        message = "nested too deeply"
-        raise ValueError(message) from None
+        raise ValueError("nested too deeply") from None
     except ValueError:
-        among = _among_prose(said)
-        if among is None:
+        found = _among_prose(said)
+        if found is None:
             raise
-        return among
     return found
 
 
-def _among_prose(text: str) -> dict[str, object] | list[object] | None:
-    best: dict[str, object] | list[object] | None = None
-    longest = end = 0
+def _among_prose(text: str) -> object:
+    best: object = None
+    longest = at = 0
     decode = json.JSONDecoder().raw_decode
-    for tried, begins in enumerate(_BEGINS.finditer(text)):
-        at = begins.start()
-        if tried >= _MOST_BEGINNINGS:
-            break
-        if at < end:
-            continue  # within what was read
+    while begins := _BEGINS.search(text, at):
+        start = begins.start()
         try:
-            value, after = decode(text, at)
-        except json.JSONDecodeError as error:
-            if text[at + 1 : error.pos].strip():  # else it is a bracket of the prose
-                end = _end_of_broken(text, at)
-            continue
-        except RecursionError:
-            end = _end_of_broken(text, at)
-            continue
-        end = after
-        if after - at > longest:
-            best, longest = value, after - at
+            value, at = decode(text, start)
+        except (json.JSONDecodeError, RecursionError) as error:
+            is_prose = not text[start + 1 : getattr(error, "pos", len(text))].strip()
+            at = start + 1 if is_prose else _end_of_broken(text, start)
+        else:
+            if at - start > longest:
+                best, longest = value, at - start
     return best
 
 

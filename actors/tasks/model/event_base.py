@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from actors.model.event_metadata import KEPT, NO_CONTENT, SECONDS, UNLOGGED
 from actors.model.events import Event
@@ -22,9 +21,6 @@ ROLES: Final[dict[str, str]] = {
 """Who uses up what a unit of this role uses up; an undo is the work of workers, too."""
 
 
-_ASKED: Final = re.compile(r"/@[0-9]+(?=/|$)")
-
-
 class _NoMetadata(dict[str, Any]):
     """Metadata of all tasks that have none: one for all their events, so nothing is put in."""
 
@@ -37,12 +33,12 @@ class _NoMetadata(dict[str, Any]):
 NO_METADATA: Final = _NoMetadata()
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskEvent(Event):
     """Something that happened to a task; ``path`` is that of the supervisor whose workers do it."""
 
-    is_base: ClassVar[bool] = True
-    journalled: ClassVar[bool] = True
+    is_base = True
+    journalled = True
 
     task: str  # its id
     at: float = field(metadata=UNLOGGED)
@@ -59,11 +55,11 @@ class TaskEvent(Event):
         return self.task
 
 
-@record(frozen=True, slots=True)
+@record
 class CourseEvent(TaskEvent):
     """Something that happened to the plan, the review or the output of a task, or of a team's part of it."""
 
-    is_base: ClassVar[bool] = True
+    is_base = True
 
     subtask: str = field(default="", kw_only=True)
     """Path of the team in the task. Empty: the task itself."""
@@ -74,14 +70,14 @@ class CourseEvent(TaskEvent):
         return bool(self.subtask)
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskEvent(TaskEvent):
     """Something that happened to one subtask, or to a call of a planner, reviewer, synthesizer or undo.
 
     Whoever wants those of subtasks only looks for ``role == "work"``.
     """
 
-    is_base: ClassVar[bool] = True
+    is_base = True
 
     subtask: str
     """Path of the subtask in the task: ``research``; of a team's member ``team/research``; of what ``research`` has
@@ -97,9 +93,9 @@ class SubtaskEvent(TaskEvent):
 
     @property
     def is_deep(self) -> bool:
-        """True where it happened inside a team."""
-        inside = _ASKED.sub("", self.subtask)
-        return "/" in inside or (bool(inside) and self.role in {"plan", "review", "combine"})
+        """True if it happened inside a team. A call of a planner, reviewer or synthesizer has the path of its team."""
+        places = [part for part in self.subtask.split("/") if part and part[0] != "@"]
+        return len(places) > (self.role in {"work", "undo"})
 
     @property
     def has_question(self) -> bool:
@@ -107,18 +103,14 @@ class SubtaskEvent(TaskEvent):
         return getattr(self, "kind", "") in {"escalated", "unanswered", "denied"}
 
 
-@record(frozen=True, slots=True)
+@record
 class AttemptEvent(SubtaskEvent):
     """End of an attempt: how long it took, and what it has used up."""
 
-    is_base: ClassVar[bool] = True
+    is_base = True
 
     usage: Usage = field(default=NO_USAGE, kw_only=True)
     queued_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
     """Seconds for which the subtask stood in line before this attempt."""
     ran_s: float = field(default=0.0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | SECONDS)
     """Seconds from giving the attempt to a worker to its end. 0: no attempt ran, a person gave the result."""
-
-
-give_seq: Final[Callable[[TaskEvent, int], None]] = vars(TaskEvent)["seq"].__set__
-"""``give_seq(event, number)`` gives a record its number. For whoever records it alone."""

@@ -7,7 +7,7 @@ import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from actors.model.child_state import State
@@ -43,54 +43,59 @@ class ToolInfo:
     """True where calling it once more changes nothing further."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executable:
-    """Declaration of a worker, or a team, that can be given work."""
+@record
+class Described:
+    """Description of a worker, or a team, that can be given work: as it is declared, and as others see it."""
+
+    _: KW_ONLY
 
     type: Type = "tool"
     description: str = ""
     capabilities: frozenset[str] = frozenset()
-    output: Any = None
-    """Type that its result is checked against (anything pydantic has a schema for); None: nothing."""
     input_schema: dict[str, Any] | None = None
     """JSON schema of what its code says that it takes; None: it says nothing."""
     output_schema: dict[str, Any] | None = None
+    backup: str | None = None
+    """The id of a sibling."""
+    estimate: Any = None
+    """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
+    consumes: frozenset[str] = frozenset()
+    """Kinds of data that it needs: ``CapabilityPlanner`` lets it depend on workers that produce them."""
+    produces: frozenset[str] = frozenset()
+    """Kinds of data that its results are."""
+    members: tuple[MemberInfo, ...] = ()
+    """What the members of a team say of themselves."""
+    is_async: bool = False
+    """True if it waits without a thread: more of it could overlap."""
+    tools: tuple[ToolInfo, ...] | None = None
+    """Tools that a subtask may name, which are among its capabilities; None: it has none, or they are not known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executable(Described):
+    """Declaration of a worker, or a team, that can be given work."""
+
+    output: Any = None
+    """Type that its result is checked against (anything pydantic has a schema for); None: nothing."""
     timeout_s: float | None = None
     idle_timeout_s: float | None = None
     on_failure: Ladder | None = None
     """None: that of its supervisor."""
     breaker: Breaker | None = field(default_factory=Breaker)
-    backup: str | None = None
-    """The id of a sibling."""
     undo: Any = None
     """``undo(task, result, context)``, or the id of a sibling."""
-    estimate: Any = None
-    """Tokens, a ``Budget``, or a callable of the subtask that gives one of them."""
     expected: Errors = ()
     """Exceptions that say that the request was at fault: its breaker does not count them."""
-    consumes: frozenset[str] = frozenset()
-    """Words for what it needs of others."""
-    produces: frozenset[str] = frozenset()
-    """Words for what its results are."""
-    members: tuple[MemberInfo, ...] = ()
-    """Words of the members of a team about themselves."""
-    is_async: bool = False
-    """True where it waits without a thread: more of it could overlap."""
-    tools: tuple[ToolInfo, ...] | None = None
-    """Tools, which are among its capabilities; None: it has none, or they are known when it is up."""
 
 
-@record(frozen=True, slots=True, kw_only=True)
-class ExecutableInfo:
-    """One row of the registry: a worker, pool or team as it stands now. A planner's catalogue is a tuple of them."""
+@record
+class ExecutableInfo(Described):
+    """One row of the registry: a worker, pool or team as it is now. A planner's catalogue is a tuple of them."""
+
+    _: KW_ONLY
 
     id: str
     path: str
-    type: Type
-    description: str
-    capabilities: frozenset[str]
-    input_schema: dict[str, Any] | None
-    output_schema: dict[str, Any] | None
     state: State
     """running, restarting, stopped or parked; of a pool the best of its members."""
     breaker: BreakerWord | None
@@ -99,19 +104,8 @@ class ExecutableInfo:
     """Attempts that it has now."""
     size: int
     """Attempts that it can have at once."""
-    backup: str | None
-    estimate: Any = None
-    consumes: frozenset[str] = frozenset()
-    """Words for what it needs of others: a planner for capabilities has it wait for those who produce them."""
-    produces: frozenset[str] = frozenset()
-    members: tuple[MemberInfo, ...] = ()
-    """Words of the members of a team about themselves."""
-    is_async: bool = False
-    """True where it waits without a thread: more of it could overlap."""
     is_only: bool = False
-    """True where its supervisor has no other one that can be given work, whether available or not."""
-    tools: tuple[ToolInfo, ...] | None = None
-    """Tools that a subtask may name; None: it has none, or they are not known yet."""
+    """True if its supervisor has no other one that can be given work, whether available or not."""
     is_missing: bool = False
     """True for a worker that is not required, and that has not come up yet."""
 

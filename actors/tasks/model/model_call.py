@@ -25,7 +25,6 @@ Schema: TypeAlias = dict[str, Any]
 Use: TypeAlias = Callable[[Usage], object]
 
 _USE: Final[ContextVar[Use | None]] = ContextVar("use_of_a_step", default=None)
-_PAIR: Final = 2
 
 
 # -- models of frameworks --------------------------------------------------------------------------------------
@@ -35,27 +34,24 @@ _OFFERED: Final[list[Callable[[object], Callable[..., Any] | None]]] = []
 
 def offer_models(recognise: Callable[[object], Callable[..., Any] | None]) -> None:
     """Have a room above say which objects it can make a call of; it returns None for all others."""
-    if recognise not in _OFFERED:
-        _OFFERED.append(recognise)
+    _OFFERED.append(recognise)
 
 
 def recognised_model(model: object) -> Callable[..., Any] | None:
     """Return the call of a model, its name, or an agent of a framework; None: it is nothing of the kind."""
-    found = (recognise(model) for recognise in _OFFERED)
-    return next((call for call in found if call is not None), None)
+    return next((call for recognise in _OFFERED if (call := recognise(model)) is not None), None)
 
 
 def as_call(model: Any) -> Any:
     """Return the call of a model or an agent; anything else as it is: a declaration is checked later."""
-    found = recognised_model(model)
-    return model if found is None else found
+    return recognised_model(model) or model
 
 
 # -- calling one -----------------------------------------------------------------------------------------------
 
 
 def ask_for_words(call: Callable[..., Any], prompt: str) -> Any:
-    """Call a model whose answer may be anything: without a schema, or with None where it has to be given one."""
+    """Call a model whose answer may be anything: without a schema, or with None if it has to be given one."""
     signature = signature_of(call)
     return call(prompt) if signature is None or binds(signature, prompt) else ask(call, prompt, None)
 
@@ -66,15 +62,16 @@ def ask(call: Callable[..., Any], prompt: str, schema: Schema | None) -> Any:
 
 
 def takes_schema_by_name(call: Callable[..., Any]) -> bool:
-    """True where the schema has to be given by its name."""
+    """True if the schema has to be given by its name."""
     signature = signature_of(call)
     return signature is not None and not binds(signature, "", {}) and binds(signature, "", schema={})
 
 
 def with_usage(said: Any) -> Any:
     """Return what came back, with ``(answer, Usage)`` as a ``Done``."""
-    if type(said) is tuple and len(said) == _PAIR and isinstance(said[1], Usage):
-        return Done(said[0], said[1])
+    match said:
+        case (answer, Usage() as usage) if type(said) is tuple:
+            return Done(answer, usage)
     return said
 
 

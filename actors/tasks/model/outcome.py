@@ -17,7 +17,7 @@ from actors.tasks.model.usage import NO_USAGE, Usage
 from actors.validation.json_form import made_whole
 
 
-@record(frozen=True, slots=True)
+@record
 class Done:
     """``return Done(value, usage=Usage(tokens=...))``; a bare value means the same without usage."""
 
@@ -70,26 +70,19 @@ class InvalidResultError(Failed):
 
 MOST_CHARS: Final = 2000
 """Limit of an error's text that is told, in characters."""
-UNKNOWN: Final = frozenset(
-    each.value
-    for each in (
-        FailureKind.CRASHED,
-        FailureKind.IN_DOUBT,
-        FailureKind.TIMEOUT,
-        FailureKind.INVALID,
-        FailureKind.LOST,
-    )
+UNKNOWN: Final[frozenset[str]] = frozenset(
+    {FailureKind.CRASHED, FailureKind.IN_DOUBT, FailureKind.TIMEOUT, FailureKind.INVALID, FailureKind.LOST}
 )
 """Ends after which an attempt may have had its effect, so that an undo must be called for it."""
 
 FOR_GOOD: Final = frozenset({FailureKind.RECURSION, FailureKind.DENIED, FailureKind.IN_DOUBT})
 """Ends after which nobody does it again: neither its own ladder, nor that of a team or an attempt that needs it."""
 
-UNCOUNTED = frozenset({"later", FailureKind.REJECTED.value})
+UNCOUNTED: Final[frozenset[str]] = frozenset({"later", FailureKind.REJECTED})
 """Ends of attempts that are no failure, and not counted as attempts, where another one follows."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Failure:
     """An attempt that is not done: what the ladder decides about."""
 
@@ -124,36 +117,38 @@ class Failure:
 
 
 def text_of(error: BaseException) -> str:
-    """Type and text of what user code raised. That has any length, and what makes the text may raise, too."""
-    name = name_of(error)
+    """Type and text of an error, cut to ``MOST_CHARS``."""
     said = plain_text(error, otherwise="its text cannot be told")
     if len(said) > MOST_CHARS:
         said = f"{said[:MOST_CHARS]} ... ({len(said)} characters)"
-    return f"{name}: {said}".rstrip(": ")
+    return f"{name_of(error)}: {said}".rstrip(": ")
 
 
 def name_of(value: object) -> str:
-    """The name of its type, which no metaclass of a user has a say in."""
-    return str(type.__dict__["__name__"].__get__(type(value)))
+    """Name of the type of a value."""
+    return type(value).__name__
 
 
 def plain_text(value: object, *, otherwise: str = "") -> str:
-    """A value of user code as a plain str, which has no methods of the user's; ``otherwise`` where there is none.
+    """Return the text of a value of user code; ``otherwise`` if its ``__str__`` raises.
 
     Raises:
-        InvalidResultError: there is none, and nothing is given for that.
+        InvalidResultError: it raises, and nothing is given for that.
     """
     try:
-        return made_whole(str.__str__(value if isinstance(value, str) else str(value)))
-    except BaseException as broken:  # noqa: BLE001 - it is the user's code, and a text is all that is wanted of it
+        return made_whole(str(value))
+    except Exception as broken:  # noqa: BLE001 - it is the code of a user
         if not otherwise:
             raise InvalidResultError(f"the text of a {name_of(value)} cannot be told ({name_of(broken)})") from None
         return f"{otherwise} ({name_of(broken)})"
 
 
-def is_one_of(error: type[BaseException], named: Iterable[type[BaseException]]) -> bool:
-    """True where a declaration names this error. A metaclass of the user's may be asked; one that raises says no."""
-    try:
-        return issubclass(error, tuple(named))
-    except BaseException:  # noqa: BLE001 - see above
-        return False
+def recorded_name(error: type) -> str:
+    """Name of a type of errors as it is recorded: ``module:name``."""
+    return f"{error.__module__}:{error.__qualname__}"
+
+
+def is_one_of(error: type[BaseException], named: Iterable[type[BaseException] | str]) -> bool:
+    """True if a declaration names this type of errors, or a base of it: the type itself, or its recorded name."""
+    names = [recorded_name(each) for each in error.__mro__]
+    return any(each in names if isinstance(each, str) else issubclass(error, each) for each in named)

@@ -2,40 +2,77 @@
 
 Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
 which rung is asked is decided in ``actors.tasks.decide.ladder``. What follows from the rest is decided in
-``actors.tasks.scheduling.circuit_breaker`` and ``actors.tasks.results.review``. This module must never import threads,
-a clock or Pykka.
+``actors.tasks.scheduling.circuit_breaker`` and ``actors.tasks.decide``. This module must never import threads, a clock
+or Pykka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
-from actors.model.errors import Problem
+from actors.model.errors import ConfigError, Problem
 from actors.model.spec import Backoff, RandomSource
-from actors.tasks.model.ladder_position import LadderPosition
-from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind, is_one_of
+from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind, is_one_of, recorded_name
 from actors.validation import field_types
 from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest
 from actors.validation.spec_model import SpecModel
-from actors.validation.validation_messages import type_phrase, validation_error
+from actors.validation.validation_messages import listed, nearest, type_phrase, validation_error, validation_errors
+
+# -- types of errors that a rung names -------------------------------------------------------------------------
+
+
+def _error_types(value: object) -> tuple[type[Exception] | str, ...]:
+    """Exception types, or their recorded names."""
+    given = value if isinstance(value, (list, tuple)) else (value,)
+    field_types.exception_types([each for each in given if not (isinstance(each, str) and ":" in each)])
+    return tuple(given)
+
+
+def _names(types: Sequence[type[Exception] | str]) -> list[str]:
+    return [each if isinstance(each, str) else recorded_name(each) for each in types]
+
+
+ErrorTypes: TypeAlias = Annotated[
+    Sequence[type[Exception] | str], PlainValidator(_error_types), PlainSerializer(_names)
+]
+"""Types of exceptions. They are recorded, and read back, as ``module:name`` of where a class is defined: a process that
+reads a ladder need not have the code."""
 
 # -- rungs of a ladder ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class TryAgain:
+class LadderPosition:
+    """Position of a subtask on its ladder; what the next attempt needs to know."""
+
+    rung: int = 0
+    tries: int = 0
+    """Attempts with the present rung and worker."""
+    target: str | None = None
+    """The worker that it failed over to."""
+    tried: tuple[str, ...] = ()
+    """Workers that have used up their tries."""
+    rejected: tuple[str, ...] = ()
+    """Workers that said it is not theirs."""
+    laters: int = 0
+    last_chance: bool = False
+    """A person let it run once more: if that fails too it is the next rung's turn."""
+    questions: int = 0
+    """Questions that the present rung has asked a person."""
+
+
+class TryAgain(NamedTuple):
     """Another attempt, after ``delay_s``."""
 
     delay_s: float
     standing: LadderPosition
 
 
-@dataclass(frozen=True, slots=True)
-class AskPerson:
+class AskPerson(NamedTuple):
     """A question to a person; without an answer it goes on from ``standing``."""
 
     question: str
@@ -43,7 +80,6 @@ class AskPerson:
     standing: LadderPosition
 
 
-@dataclass(frozen=True, slots=True)
 class GiveUp:
     """Nothing is left to try."""
 
@@ -53,44 +89,39 @@ NextWorker: TypeAlias = Callable[[tuple[str, ...]], str | None]
 """Given workers that are out of the question, another one that can do it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RungFacts:
-    """Facts that a rung may know besides where the subtask stands and how it failed."""
+class RungFacts(NamedTuple):
+    """Facts that a rung may know besides the position of the subtask and how it failed."""
 
     worker: str | None
-    """Worker that had the attempt; None: nobody had it."""
+    """Worker that had the attempt; None: no worker had it."""
     next_worker: NextWorker
     uniform: RandomSource
 
 
 class Rung(SpecModel, frozen=True, kw_only=False):
-    """Base of all rungs: a new one is a class of this with ``next``. Pure: it decides, and others act."""
+    """Base of all rungs. Pure: a rung decides, and others act."""
 
-    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:  # noqa: ARG002 - a rung's
+    def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
         """Decide what follows from a failed attempt.
 
         Args:
-            position: where the subtask stands: ``position.rung`` is the number of this rung, ``position.tries`` how
-                many attempts have failed on it, before this one.
+            position: of the subtask: ``position.rung`` is the number of this rung, ``position.tries`` how many attempts
+                have failed on it, before this one.
             failure: of the attempt.
             facts: who had it, who else could, and a source of randomness.
 
         Returns:
             What is to be done, and from where it goes on then; None: it is the next rung's turn.
         """
-        return None
+        raise NotImplementedError
 
     def ask(self, position: LadderPosition, question: str) -> AskPerson | None:  # noqa: ARG002 - of a rung that asks
-        """Ask a person because the worker itself wants it, or an undo failed; None: this rung asks nobody."""
-        return None
-
-    def undo_again_s(self, number: int, failure: Failure, uniform: RandomSource) -> float | None:  # noqa: ARG002 - the same
-        """Seconds until an undo that has failed ``number`` times is called again; None: this rung does not."""
+        """Ask a person because the worker itself wants it; None: this rung asks no person."""
         return None
 
 
 _NEVER: Final = FOR_GOOD | {FailureKind.NOBODY, FailureKind.REJECTED}
-"""Nothing else comes of trying these again."""
+"""Trying these again leads to the same."""
 
 
 class Retry(Rung, frozen=True, kw_only=False):
@@ -106,9 +137,9 @@ class Retry(Rung, frozen=True, kw_only=False):
     """Seconds. No delay is longer, jitter apart. Not given: at least ``initial_s``."""
     jitter: field_types.Share = 0.2
     """0 to 1. Up to this share of the delay is added at random."""
-    retry_on: field_types.Expected = (Exception,)
+    retry_on: ErrorTypes = (Exception,)
     """Only errors of these types are tried again."""
-    give_up_on: field_types.Expected = ()
+    give_up_on: ErrorTypes = ()
     """Errors of these types are not tried again, also where ``retry_on`` names them."""
 
     @model_validator(mode="before")
@@ -127,11 +158,6 @@ class Retry(Rung, frozen=True, kw_only=False):
             return None
         return TryAgain(self.delay_s(tries, facts.uniform), replace(position, tries=tries))
 
-    def undo_again_s(self, number: int, failure: Failure, uniform: RandomSource) -> float | None:
-        """Seconds until an undo is called again; None: it is not, such as one that asks a person."""
-        may_again = number < self.max_attempts and failure.retryable and failure.kind is not FailureKind.ESCALATED
-        return self.delay_s(number, uniform) if may_again else None
-
     def delay_s(self, tries: int, uniform: RandomSource) -> float:
         """Seconds before the next attempt, when ``tries`` have failed."""
         return Backoff(self.initial_s, self.factor, self.max_s, self.jitter).delay_s(tries, uniform)
@@ -139,23 +165,17 @@ class Retry(Rung, frozen=True, kw_only=False):
     def _may_retry(self, failure: Failure) -> bool:
         if failure.over_budget or not failure.retryable or failure.kind in _NEVER:
             return False
-        types = [each for each in failure.types or _types(failure.error) if issubclass(each, Exception)]
-        # What is no ``Exception`` (SystemExit and its like) can be named by nobody: it goes with everything else.
-        wanted = any(is_one_of(each, self.retry_on) for each in types) or (not types and Exception in self.retry_on)
+        # SystemExit and its like are named by no rung: they count as an Exception.
+        types = [each if issubclass(each, Exception) else Exception for each in failure.types or (type(failure.error),)]
+        wanted = any(is_one_of(each, self.retry_on) for each in types)
         return wanted and not any(is_one_of(each, self.give_up_on) for each in types)
-
-
-def _types(error: BaseException) -> tuple[type[BaseException], ...]:
-    """Type of an error of ours, and that of the error that it has come from."""
-    inner = getattr(error, "error", None)
-    return (type(error), type(inner)) if isinstance(inner, BaseException) else (type(error),)
 
 
 class Failover(Rung, frozen=True, kw_only=False):
     """Rung: go on with another worker that can do it, then with the worker's ``backup``, each with fresh tries."""
 
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
-        """Begin the ladder anew with another worker, where there is one for which it would not fail all the same."""
+        """Begin the ladder anew with another worker, if there is one for which it would not fail all the same."""
         if failure.over_budget or failure.kind in FOR_GOOD:
             return None
         worker, tried = facts.worker, position.tried
@@ -187,23 +207,40 @@ class Escalate(Rung, frozen=True, kw_only=False):
         return AskPerson(self.question or question, self.timeout_s, standing)
 
 
+# -- ladders -------------------------------------------------------------------------------------------------
+
 Ladder: TypeAlias = tuple[Rung, ...]
+_RUNGS: Final[dict[str, type[Rung]]] = {cls.__name__: cls for cls in (Retry, Failover, Escalate)}
+_HINT: Final = "Write [Retry(), Failover(), Escalate()]."
 
 
-def _a_ladder(value: object) -> Ladder:
+def _ladder(value: object) -> Ladder:
     if not isinstance(value, (list, tuple)):
-        raise validation_error(
-            f"expected a list of rungs, got {type_phrase(value)}", "Write [Retry(), Failover(), Escalate()]."
-        )
-    wrong = next((rung for rung in value if not isinstance(rung, Rung)), None)
-    if wrong is not None:
-        raise validation_error(
-            f"expected a rung, got {type_phrase(wrong)}", "Use Retry(...), Failover() and Escalate(...)."
-        )
-    return tuple(value)
+        raise validation_error(f"expected a list of rungs, got {type_phrase(value)}", _HINT)
+    return tuple(_rung(each, f"[{at}]") for at, each in enumerate(value))
 
 
-LadderField = Annotated[Sequence[Rung], PlainValidator(_a_ladder)]
+def _rung(value: object, at: str) -> Rung:
+    """Return a rung; also one as it is recorded, by its name and the fields that were given."""
+    if isinstance(value, Rung):
+        return value
+    if not isinstance(value, Mapping):
+        raise validation_error(f"expected a rung, got {type_phrase(value)}", _HINT, at)
+    fields = {str(name): each for name, each in value.items()}
+    word = str(fields.pop("rung", ""))
+    if word not in _RUNGS:
+        raise validation_error("names no rung", f"{nearest(word, _RUNGS)}Use {listed(_RUNGS)}.", at)
+    try:
+        return _RUNGS[word](**fields)
+    except ConfigError as error:
+        raise validation_errors([(f"{at}: {one.path}", one.what, one.hint) for one in error.problems]) from None
+
+
+def _recorded(ladder: Sequence[Rung]) -> list[dict[str, Any]]:
+    return [{"rung": type(rung).__name__} | rung.model_dump(exclude_unset=True) for rung in ladder]
+
+
+LadderField = Annotated[Sequence[Rung], PlainValidator(_ladder), PlainSerializer(_recorded)]
 """A list of rungs, tried one after the other; kept as a tuple."""
 
 # -- breakers ------------------------------------------------------------------------------------------------
@@ -284,12 +321,8 @@ class Check(SpecModel, frozen=True, kw_only=False):
     """Criterion that it is about, where there are several. It stands before the feedback."""
 
 
-def _a_list(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
-
-
 class Verdict(SpecModel, frozen=True, kw_only=False):
     """Judgement of a reviewer on all results. Only subtasks whose check has not passed run again."""
 
     passed: bool
-    checks: Annotated[list[Check], BeforeValidator(_a_list)] = Field(default_factory=list)
+    checks: Annotated[list[Check], Field(strict=False)] = Field(default_factory=list)

@@ -20,7 +20,7 @@ _SHORT: Final = Repr()
 _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 10, 80, 80, 80
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskReport:
     """One line of the graph of a run."""
 
@@ -41,7 +41,7 @@ class SubtaskReport:
     ended_at: float = 0.0
 
 
-@record(frozen=True, slots=True)
+@record
 class Report:
     """Report: how a task has ended."""
 

@@ -7,7 +7,6 @@ look. This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 SMALL_NODES: Final = 1_000
@@ -19,28 +18,19 @@ _ATOMS: Final = frozenset({int, float, bool, type(None)})
 
 
 def copied(value: Any) -> Any:
-    """A JSON value for somebody who may change it: what is shared stays as it was.
-
-    Only dicts and lists are copied: nothing else in it can be changed.
-    """
-    if type(value) not in _CONTAINERS:
-        return value
-    copied = value.copy()
-    left = [copied]
-    while left:
-        each = left.pop()
-        entries = each.items() if type(each) is dict else enumerate(each)
-        for key, inner in [entry for entry in entries if type(entry[1]) in _CONTAINERS]:
-            each[key] = inner.copy()
-            left.append(each[key])
-    return copied
+    """Copy a JSON value for code that may change it. Only dicts and lists are copied: nothing else can be changed."""
+    if type(value) is dict:
+        return {key: copied(each) if type(each) in _CONTAINERS else each for key, each in value.items()}
+    if type(value) is list:
+        return [copied(each) if type(each) in _CONTAINERS else each for each in value]
+    return value
 
 
-def is_small(value: object, *, of_json: bool = True) -> bool:  # noqa: C901 - the hot path, in one piece
-    """True where a value is so small that what is done with all of it holds up nobody. Looks at no more than that.
+def is_small(value: object, *, of_json: bool = True) -> bool:
+    """Return whether a value is so small that work on all of it takes a moment. Looks at no more than that.
 
     Args:
-        value: any; what is no JSON is never small, because nobody knows what it does when it is looked at.
+        value: any; what is no JSON is never small, because looking at it may run the code of a user.
         of_json: the value is JSON for sure, so that only its size matters.
     """
     nodes, chars = 1, 0
@@ -48,27 +38,17 @@ def is_small(value: object, *, of_json: bool = True) -> bool:  # noqa: C901 - th
     while left:
         each = left.pop()
         kind = type(each)
-        if kind is dict:
-            nodes += 2 * len(each)
-            inner: Iterable[Any] = each.values()
-        elif kind is list:
+        if kind is str:
+            chars += len(each)
+        elif kind in _CONTAINERS:
             nodes += len(each)
-            inner = each
-        elif kind is str or kind in _ATOMS:
-            inner = (each,)
-        elif of_json:
-            continue
-        else:
+            if nodes > SMALL_NODES:
+                return False
+            left += each
+            if kind is dict:
+                left += each.values()
+        elif kind not in _ATOMS and not of_json:
             return False
-        if nodes > SMALL_NODES:
-            return False
-        if kind is dict:
-            chars += sum(map(len, map(str, each)))
-        for one in inner:
-            if type(one) is str:
-                chars += len(one)
-            elif type(one) not in _ATOMS:
-                left.append(one)
         if chars > SMALL_CHARS:
             return False
     return True

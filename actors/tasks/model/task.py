@@ -7,24 +7,23 @@ is found by ``actors.tasks.planning.check``. This module must never import threa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from actors.tasks.model.ladder_record import RecordedLadder
+from actors.tasks.model.policy import LadderField
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.usage import MOST_TOKENS, NO_USAGE, Budget, Usage, usage_of
+from actors.tasks.model.usage import NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
-from actors.validation.json_form import LostInJsonError, NotJsonError, json_form, require_size
+from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
-from actors.validation.validation_messages import not_json_phrase, type_phrase, validation_error
+from actors.validation.validation_messages import not_json_phrase, validation_error
 
 __all__ = [
     "METADATA_CHARS",
-    "MOST_TOKENS",
     "NO_USAGE",
     "Budget",
     "Inputs",
@@ -59,10 +58,7 @@ class TaskStatus(StrEnum):
     @property
     def is_final(self) -> bool:
         """True for succeeded, failed and cancelled."""
-        return self in _FINAL
-
-
-_FINAL: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+        return self in {"succeeded", "failed", "cancelled"}
 
 
 class SubtaskStatus(StrEnum):
@@ -93,21 +89,19 @@ SUCCEEDED: Final = SubtaskStatus.SUCCEEDED
 """Members by names of their own, for what runs for every subtask: a member is found slowly by its class."""
 
 
+_OF_JSON: Final = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
+
+
 def _as_json(value: object) -> object:
-    """Inputs in the form in which they are kept and given to workers."""
-    if not isinstance(value, dict) or not value:
+    """Return inputs in the form in which they are kept and given to workers."""
+    if not isinstance(value, dict):
         return value
     try:
         return json_form(value)
-    except LostInJsonError as error:
-        what = f"hold {not_json_phrase(value, error)} and cannot be kept as JSON"
-        raise validation_error(what, error.hint) from error
     except (ValueError, RecursionError) as error:
-        hint = "Use dicts, lists, str, numbers, dates, models: what JSON can be made of."
-        if isinstance(error, NotJsonError):
-            phrase = not_json_phrase(error.value, error.error)
-            raise validation_error(f"{phrase} cannot be kept as JSON", hint, error.place) from error
-        raise validation_error(f"hold {not_json_phrase(value, error)} and cannot be kept as JSON", hint) from error
+        place, hint = getattr(error, "place", ""), getattr(error, "hint", _OF_JSON)
+        wrong, cause = (error.value, error.error) if isinstance(error, NotJsonError) else (value, error)
+        raise validation_error(f"{not_json_phrase(wrong, cause)} cannot be kept as JSON", hint, place) from error
 
 
 def _as_inputs(value: object) -> object:
@@ -134,27 +128,15 @@ def metadata_size(metadata: object) -> int:
 
 
 def _as_metadata(value: object) -> object:
-    """Small JSON."""
-    if not isinstance(value, dict):
-        raise validation_error(f"expected a dict, got {type_phrase(value)}", "Write {'customer': 7}.")
-    odd = next((key for key in value if not isinstance(key, str)), None)
-    if odd is not None:
-        raise validation_error(f"has {type_phrase(odd)} for a key", "Use texts.")
+    """Metadata in the form in which it is kept, if it is small."""
     found = _as_json(value)
-    size = metadata_size(found)
-    if size > METADATA_CHARS:
+    if isinstance(found, dict) and (size := metadata_size(found)) > METADATA_CHARS:
         what = f"is {size:,} characters of JSON, more than {METADATA_CHARS:,}"
         raise validation_error(what, "It is for small facts to search and to group by; inputs= takes what is large.")
     return found
 
 
 Metadata: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_as_metadata)]
-
-
-def _a_list(value: object) -> object:
-    if isinstance(value, (str, bytes, Mapping, BaseModel)):  # going through a model would give its fields
-        return value
-    return list(value) if isinstance(value, Iterable) else value
 
 
 class Subtask(SpecModel, frozen=True, kw_only=False):
@@ -168,7 +150,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """The id of its worker. Without this and ``capability``: the worker that is called like the subtask."""
     capability: str | None = None
     """An ability that its worker must have."""
-    depends_on: Annotated[list[str], BeforeValidator(_a_list)] = Field(default_factory=list)
+    depends_on: Annotated[list[str], Field(strict=False)] = Field(default_factory=list)
     """Ids of subtasks whose results it needs."""
     inputs: Inputs = Field(default_factory=dict)
     """JSON, on top of the task's."""
@@ -186,7 +168,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None
     """Probable usage of one attempt. ``None``: its worker's."""
-    on_failure: RecordedLadder = None
+    on_failure: SkipJsonSchema[LadderField | None] = None
     """The ladder when an attempt fails. ``None``: its task's, its worker's or its supervisor's, the first there is."""
     metadata: Metadata = Field(default_factory=dict)
     """Small JSON, over that of the task: its attempts see it, and its events carry it."""
@@ -200,8 +182,8 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
 class Plan(SpecModel, frozen=True, kw_only=False):
     """Subtasks and what they wait for: a graph without cycles."""
 
-    subtasks: Annotated[list[Subtask], BeforeValidator(_a_list)]
-    warnings: SkipJsonSchema[Annotated[list[str], BeforeValidator(_a_list)]] = Field(default_factory=list, repr=False)
+    subtasks: Annotated[list[Subtask], Field(strict=False)]
+    warnings: SkipJsonSchema[Annotated[list[str], Field(strict=False)]] = Field(default_factory=list, repr=False)
     """Doubts of its planner, in sentences. The report has them; they refuse nothing."""
 
 
@@ -225,7 +207,7 @@ class Task(SpecModel, frozen=True, kw_only=False):
     """Submitting an id that is known gives its handle, with ``is_known``, and starts nothing. ``None``: a new one."""
     plan: Plan | None = None
     """Plan of its own. ``None``: the planner of its supervisor makes one."""
-    on_failure: RecordedLadder = None
+    on_failure: SkipJsonSchema[LadderField | None] = None
     """The ladder of all its subtasks that have none of their own, whatever their workers have. ``None``: theirs."""
     metadata: Metadata = Field(default_factory=dict)
     """Small JSON, at most 4,096 characters. All its attempts see it, its events carry it, and tasks are found by it."""

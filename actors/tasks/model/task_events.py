@@ -8,15 +8,21 @@ since 1970 by the tree's clock. ``SubtaskProgressed`` and ``SubtaskStreamed`` (`
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 from actors.model.errors import Problem
-from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, NO_CONTENT, UNLOGGED, out_of
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, UNLOGGED, out_of
 from actors.model.record import record
-from actors.tasks.model.breaker_events import BreakerChanged, BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
-from actors.tasks.model.ladder_position import LadderPosition
-from actors.tasks.model.live_events import SubtaskProgressed, SubtaskStreamed
+from actors.tasks.model.live_events import (
+    BreakerChanged,
+    BreakerClosed,
+    BreakerHalfOpened,
+    BreakerOpened,
+    SubtaskProgressed,
+    SubtaskStreamed,
+)
+from actors.tasks.model.policy import LadderPosition
 from actors.tasks.model.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
 
 __all__ = [
@@ -39,12 +45,12 @@ __all__ = [
 # -- the task ------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskSubmitted(TaskEvent):
     """The task is in the journal, and will be looked at."""
 
-    begins: ClassVar[str] = "task"
-    large: ClassVar[str] = "spec"
+    begins = "task"
+    large = "spec"
     spec: Task = field(repr=False)
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970."""
@@ -54,11 +60,11 @@ class TaskSubmitted(TaskEvent):
     """Instructions that those were given."""
     hops: int = 0
     """How many tells and tasks led to it."""
-    trace: str = field(default="", repr=False, metadata=NO_CONTENT)
+    trace: str = field(default="", metadata=UNLOGGED)
     """Name of its trace, as W3C's ``traceparent``, where the process that took it traces; else empty."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskJoined(TaskEvent):
     """A worker waits for the end of the task that it had submitted."""
 
@@ -66,14 +72,14 @@ class TaskJoined(TaskEvent):
     lineage: tuple[str, ...] = field(repr=False)
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskPriorityChanged(TaskEvent):
     """The task has another priority now, which counts for what waits and for what runs."""
 
     priority: int
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskRetried(TaskEvent):
     """The task had failed, or was cancelled, and is tried again: what is done is kept, all else begins anew."""
 
@@ -81,7 +87,7 @@ class TaskRetried(TaskEvent):
     """Seconds since 1970."""
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskEnding(CourseEvent):
     """The task, or a team's part of it, cannot succeed any more.
 
@@ -105,12 +111,12 @@ class TaskEnding(CourseEvent):
         return self.kind not in {"plan", "budget", "deadline", "recursion", "internal"}
 
 
-@record(frozen=True, slots=True)
+@record
 class TaskFinished(TaskEvent):
     """The end; nothing of it happens any more, unless somebody has it tried again."""
 
-    ends: ClassVar[str] = "task"
-    level: ClassVar[str] = "DEBUG"
+    ends = "task"
+    level = "DEBUG"
     status: TaskStatus
     best_effort: bool = False
 
@@ -118,11 +124,11 @@ class TaskFinished(TaskEvent):
 # -- plans ---------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Planned(CourseEvent):
     """The task, or the team, has a plan."""
 
-    large: ClassVar[str] = "plan"
+    large = "plan"
     plan: Plan = field(repr=False)
     """All of it: also what an earlier plan has done and this one keeps."""
     warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
@@ -135,11 +141,11 @@ class Planned(CourseEvent):
     """Subtasks that are done, and do not run again."""
 
 
-@record(frozen=True, slots=True)
+@record
 class PlanRefused(CourseEvent):
     """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     number: int
     problems: tuple[Problem, ...] = field(metadata=LOGGED_ERROR)
     needed: tuple[str, ...] | None = field(default=None, metadata=LOGGED_ERROR)
@@ -150,11 +156,11 @@ class PlanRefused(CourseEvent):
     """No other plan is asked for, whatever ``max_plan_attempts`` says."""
 
 
-@record(frozen=True, slots=True)
+@record
 class Replanning(CourseEvent):
     """Required subtasks have failed for good; the planner is called again with what is done and what failed."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     number: int
     failed: tuple[str, ...]
     """Subtasks that failed."""
@@ -163,18 +169,18 @@ class Replanning(CourseEvent):
 # -- subtasks ------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskQueued(SubtaskEvent):
     """The subtask can run once there is a worker and a slot; ``reason`` says why, where it is not the first time."""
 
     reason: str = ""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskStarted(SubtaskEvent):
     """An attempt is about to be given to a worker, or a team begins. Recorded before that happens."""
 
-    begins: ClassVar[str] = "attempt"
+    begins = "attempt"
     worker: str  # its id
     attempt: int  # 1 is the first
     act: int
@@ -186,42 +192,42 @@ class SubtaskStarted(SubtaskEvent):
     """When the time of a team is up, in seconds since 1970."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskRequeued(AttemptEvent):
     """An attempt has ended for reasons of others, and will run once more. No attempt is counted."""
 
-    ends: ClassVar[str] = "attempt"
+    ends = "attempt"
     reason: str
     """preempted, withdrawn (it had not begun), lost (with its process) or stopped."""
     worker: str = ""
-    ended_at: float = field(default=0.0, repr=False, metadata=NO_CONTENT)
+    ended_at: float = field(default=0.0, metadata=UNLOGGED)
     """When its process was last heard of, in seconds since 1970, where it was lost with that; else 0."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskStepped(SubtaskEvent):
     """A step of the attempt is done, and this is its result: see ``Context.step``."""
 
-    large: ClassVar[str] = "value"
-    unfolded: ClassVar[bool] = True
+    large = "value"
+    unfolded = True
     worker: str
     attempt: int
     step: str  # its name
     number: int = field(metadata=UNLOGGED)
     """How often the name has come in the attempt, with this one."""
-    fingerprint: str = field(repr=False, metadata=NO_CONTENT)
+    fingerprint: str = field(metadata=UNLOGGED)
     """Fingerprint of its arguments."""
     value: Any = field(repr=False)
-    is_of_subtask: bool = field(default=False, repr=False, metadata=NO_CONTENT)
+    is_of_subtask: bool = field(default=False, metadata=UNLOGGED)
     """True where other attempts of the subtask have it, too."""
     usage: Usage = NO_USAGE
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskDelegated(SubtaskEvent):
     """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
-    large: ClassVar[str] = "spec"
+    large = "spec"
     parent: str
     """Path of the subtask that asked."""
     spec: Subtask = field(repr=False)
@@ -236,103 +242,98 @@ class SubtaskDelegated(SubtaskEvent):
     """True where it had failed, or was cut short, for an earlier attempt: it is tried anew, under its old key."""
 
 
-@record(frozen=True, slots=True)
-class SubtaskRetrying(AttemptEvent):
-    """An attempt failed, or was put off, and there will be another one at ``due``."""
+@record
+class FailedAttempt(AttemptEvent):
+    """An attempt has failed."""
 
-    ends: ClassVar[str] = "attempt"
-    level: ClassVar[str] = "WARNING"
+    is_base = True
+    ends = "attempt"
+    level = "WARNING"
     worker: str | None
     attempt: int = field(metadata=out_of("max_attempts"))
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
+    counted: bool = field(default=False, kw_only=True, metadata=UNLOGGED)
+    """The breaker of its worker has counted it, or would have, if it had one."""
+    max_attempts: int = field(default=0, kw_only=True, metadata=UNLOGGED)
+    """Number of the last attempt that the present rung of its ladder allows; 0: unknown."""
+    where: str = field(default="", kw_only=True, repr=False, compare=False, metadata=LOGGED_PLACE)
+    """File and line of the user's code that raised it, if they are known. No journal keeps it."""
+
+
+@record
+class SubtaskRetrying(FailedAttempt):
+    """An attempt failed, or was put off, and there will be another one at ``due``."""
+
     due: float = field(metadata=LOGGED_TIME)
     standing: LadderPosition = field(metadata=UNLOGGED)
     feedback: str = field(default="", repr=False)
-    counted: bool = field(default=False, metadata=UNLOGGED)
-    """The breaker of its worker has counted it, or would have, if it had one. The same below."""
-    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
-    """Number of the last attempt that the present rung of its ladder allows; 0: nothing is known of it."""
     keeps_steps: bool = field(default=False, metadata=UNLOGGED)
-    """True where it was put off and its steps stand: the next attempt of the same worker goes on after them."""
-    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
-    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
+    """True if it was put off and its steps stand: the next attempt of the same worker goes on after them."""
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskSucceeded(AttemptEvent):
     """Here is its result."""
 
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "value"
-    unfolded: ClassVar[bool] = True
+    ends = "attempt"
+    large = "value"
+    unfolded = True
     worker: str
     attempt: int
     value: Any = field(repr=False)
     best_effort: bool = False
     """True where a team has returned its best effort: its review has not passed, or could not be made."""
-    summary: str = field(default="", repr=False, metadata=NO_CONTENT)
+    summary: str = field(default="", repr=False)
     """As ``Done(value, summary=...)`` has it."""
-    importance: float | None = field(default=None, repr=False, metadata=NO_CONTENT)
+    importance: float | None = field(default=None, metadata=UNLOGGED)
 
 
-@record(frozen=True, slots=True)
-class SubtaskFailed(AttemptEvent):
+@record
+class SubtaskFailed(FailedAttempt):
     """Everything on its ladder was tried. Of a reviewer or a synthesizer: ``on_step_failure`` decides what follows."""
 
-    ends: ClassVar[str] = "attempt"
-    level: ClassVar[str] = "WARNING"
-    worker: str | None
-    attempt: int = field(metadata=out_of("max_attempts"))
-    kind: str
-    error: str = field(repr=False, metadata=LOGGED_ERROR)
-    counted: bool = field(default=False, metadata=UNLOGGED)
-    max_attempts: int = field(default=0, repr=False, metadata=NO_CONTENT)
-    """Number of the last attempt that the last rung of its ladder would have allowed; 0: nothing is known of it."""
-    where: str = field(default="", repr=False, compare=False, metadata=LOGGED_PLACE)
-    """File and line of the user's code that raised it, where it is known. No journal keeps it."""
 
-
-@record(frozen=True, slots=True)
+@record
 class SubtaskSkipped(SubtaskEvent):
     """The subtask will not run."""
 
     reason: str
 
 
-@record(frozen=True, slots=True)
+@record
 class SubtaskCancelled(AttemptEvent):
     """The task ended while its subtask ran, waited or was tried again."""
 
-    ends: ClassVar[str] = "attempt"
+    ends = "attempt"
     reason: str
     unknown: bool
     """True where it may have had its effect."""
-    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    worker: str = field(default="", metadata=UNLOGGED)
     """Worker of the attempt that was ended; empty: none ran."""
 
 
-@record(frozen=True, slots=True)
+@record
 class UsageTold(SubtaskEvent):
     """Something was used up, by an attempt that goes on, or by one of whose end there is no other record."""
 
     usage: Usage
-    worker: str = field(default="", repr=False, metadata=NO_CONTENT)
+    worker: str = field(default="", metadata=UNLOGGED)
     """Worker that has used it up; empty: a step of the task."""
 
 
 # -- people --------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationRaised(AttemptEvent):
     """A person is asked: see ``handle.questions()``."""
 
-    ends: ClassVar[str] = "attempt"
-    large: ClassVar[str] = "state"
-    unfolded: ClassVar[bool] = True
-    level: ClassVar[str] = "ERROR"
-    advice: ClassVar[str] = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
+    ends = "attempt"
+    large = "state"
+    unfolded = True
+    level = "ERROR"
+    advice = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id
     question: str = field(repr=False)
     error: str = field(repr=False, metadata=LOGGED_ERROR)
@@ -365,11 +366,11 @@ class EscalationRaised(AttemptEvent):
         return bool(self.subtasks)
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationAnswered(SubtaskEvent):
     """A person answered."""
 
-    large: ClassVar[str] = "value"
+    large = "value"
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
@@ -377,22 +378,22 @@ class EscalationAnswered(SubtaskEvent):
     """Result of an edit, text of a respond, reason of a reject."""
 
 
-@record(frozen=True, slots=True)
+@record
 class EscalationExpired(SubtaskEvent):
     """No answer came in time."""
 
-    level: ClassVar[str] = "WARNING"
+    level = "WARNING"
     escalation: str
 
 
 # -- quality -------------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Reviewed(CourseEvent):
     """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
-    large: ClassVar[str] = "rerun"
+    large = "rerun"
     iteration: int
     passed: bool
     rerun: dict[str, str] = field(repr=False)
@@ -421,20 +422,20 @@ class Reviewed(CourseEvent):
         return bool(self.checks)
 
 
-@record(frozen=True, slots=True)
+@record
 class SentBack(CourseEvent):
     """All that was void is undone: these run again with their feedback, and what had used their results."""
 
-    large: ClassVar[str] = "rerun"
+    large = "rerun"
     rerun: dict[str, str] = field(repr=False)
 
 
-@record(frozen=True, slots=True)
+@record
 class Synthesized(CourseEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
-    large: ClassVar[str] = "output"
-    unfolded: ClassVar[bool] = True
+    large = "output"
+    unfolded = True
     output: Any = field(repr=False)
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
@@ -443,7 +444,7 @@ class Synthesized(CourseEvent):
 # -- compensation --------------------------------------------------------------------------------------------
 
 
-@record(frozen=True, slots=True)
+@record
 class Compensating(SubtaskEvent):
     """An undo is about to be called."""
 
@@ -452,7 +453,7 @@ class Compensating(SubtaskEvent):
     attempt: int
 
 
-@record(frozen=True, slots=True)
+@record
 class Compensated(SubtaskEvent):
     """An undo has ended; with an ``error`` it could not be undone."""
 

@@ -6,7 +6,7 @@ import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -15,8 +15,6 @@ from actors.validation.spec_model import SpecModel, copy_with
 
 MOST_TOKENS: Final = 10**18
 """More is no count of tokens. Sums of legal values end here, so that every sum is legal as well."""
-
-_ROUNDED: Final = 1e-10
 
 
 class Usage(SpecModel, frozen=True, kw_only=False):
@@ -37,10 +35,8 @@ class Usage(SpecModel, frozen=True, kw_only=False):
         return usage_of(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
 
     def __sub__(self, other: Usage) -> Usage:
-        """The difference, and never less than nothing. What sums are rounded by is nothing."""
-        tokens, cost, seconds = self.tokens - other.tokens, self.cost - other.cost, self.seconds - other.seconds
-        cost, seconds = (0.0 if each < _ROUNDED else each for each in (cost, seconds))
-        return usage_of(tokens, cost, seconds) if tokens > 0 or cost or seconds else NO_USAGE
+        """The difference, and never less than nothing."""
+        return usage_of(self.tokens - other.tokens, self.cost - other.cost, self.seconds - other.seconds)
 
 
 def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
@@ -68,23 +64,12 @@ class Budget(SpecModel, frozen=True, kw_only=False):
 
     def left(self, usage: Usage) -> Budget:
         """Return what is left of it."""
-        tokens = None if self.tokens is None else max(0, self.tokens - usage.tokens)
-        cost = None if self.cost is None else max(0.0, self.cost - usage.cost)
-        seconds = None if self.seconds is None else max(0.0, self.seconds - usage.seconds)
-        return Budget(tokens=tokens, cost=cost, seconds=seconds)
-
-    def within(self, other: Budget) -> Budget:
-        """The narrower of the two, each part by itself."""
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("tokens", "cost", "seconds")}
-        return Budget(
-            **{name: min((each for each in pair if each is not None), default=None) for name, pair in pairs.items()}
-        )
+        return Budget(**{name: max(0, limit - getattr(usage, name)) for name, limit in self._limits()})
 
     def exceeded_by(self, usage: Usage) -> str:
         """Say what of it is used up and how far, or nothing: ``tokens 120 of 100``."""
-        parts = [
-            f"{name} {used:g} of {limit:g}"
-            for name in ("tokens", "cost", "seconds")
-            if (limit := getattr(self, name)) is not None and (used := getattr(usage, name)) > limit
-        ]
-        return ", ".join(parts)
+        used = [(name, getattr(usage, name), limit) for name, limit in self._limits()]
+        return ", ".join(f"{name} {amount:g} of {limit:g}" for name, amount, limit in used if amount > limit)
+
+    def _limits(self) -> list[tuple[str, Any]]:
+        return [(name, limit) for name, limit in vars(self).items() if limit is not None]

@@ -46,13 +46,6 @@ class Work(str):  # noqa: SLOT000 - it has a dict, so that it costs one copy of 
     @classmethod
     def of(cls, subtask: Subtask) -> Self:
         """Return a subtask as work."""
-        return cls._with(subtask.instruction, vars(subtask))
-
-    @classmethod
-    def _with(cls, instruction: str, fields: dict[str, Any]) -> Self:
-        work = super().__new__(cls, instruction)
-        vars(work).update(fields)
+        work = super().__new__(cls, subtask.instruction)
+        vars(work).update(vars(subtask))
         return work
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._with, (str.__str__(self), vars(self))

@@ -22,7 +22,7 @@ from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 
-_NOBODY: Final = Failure(FailureKind.NOBODY, NoCapableWorkerError("", (), ()))
+_NOBODY: Final = Failure(FailureKind.NOBODY, NoCapableWorkerError())
 
 
 def chain_of(state: TaskState, unit: Unit) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def test_a_goal_that_nobody_can_serve_is_refused_at_once_with_what_is_known(plan
 
 def test_a_users_planner_may_say_that_nobody_can_do_it() -> None:
     def planner(task: Task, catalogue: Any, feedback: str) -> Plan:
-        raise NoCapableWorkerError(task.id or "", ("fly",), ("read",))
+        raise NoCapableWorkerError("fly", ("read",), task=task.id or "")
 
     caught = refused(planner)
 

@@ -78,7 +78,7 @@ PROBLEM = Problem("task t", "is wrong", "Mend it.")
 ERRORS = [
     TaskFailedError("t", "why"),
     PlanError("t", (PROBLEM, PROBLEM), 3),
-    NoCapableWorkerError("t", ("fly",), ("read",)),
+    NoCapableWorkerError("fly", ("read",), task="t"),
     BudgetExceededError("t", "tokens 3 of 2"),
     TaskDeadlineError("t", "late"),
     TaskCancelledError("t", "not wanted"),

@@ -115,9 +115,7 @@ def test_the_ladders_of_a_task_and_its_subtasks_survive_a_resume(tmp_path: Path)
 @pytest.mark.parametrize(
     "name", ["os:system", "sys:modules", "builtins:SystemExit", "trees:no_such", "json:loads", ":"]
 )
-def test_reading_a_ladder_runs_nothing_and_finds_nothing_but_exceptions(name: str) -> None:
+def test_reading_a_ladder_runs_nothing_and_looks_nothing_up(name: str) -> None:
     task = Task("go", on_failure=[{"rung": "Retry", "retry_on": [name]}])
-    (named,) = task.on_failure[0].retry_on
 
-    assert issubclass(named, Exception)
-    assert not issubclass(OSError, named)
+    assert task.on_failure[0].retry_on == (name,)

@@ -89,7 +89,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"timeout_s": 0}, "timeout_s", "0 is out of range"),
     ({"idle_timeout_s": "1"}, "idle_timeout_s", "expected a number of seconds, got '1'"),
     ({"on_failure": Retry()}, "on_failure", "expected a list of rungs, got a Retry"),
-    ({"on_failure": [Retry]}, "on_failure", "expected a rung, got the class Retry"),
+    ({"on_failure": [Retry]}, "on_failure[0]", "expected a rung, got the class Retry"),
     ({"breaker": 5}, "breaker", "expected Breaker(...), got 5"),
     ({"backup": "a b"}, "backup", "expected an id, got 'a b'"),
     ({"undo": 5}, "undo", "an int cannot be called"),

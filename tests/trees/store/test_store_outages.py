@@ -75,7 +75,7 @@ def test_a_file_that_another_process_locks_pauses_it_until_that_lets_go(sqlite_u
 
 DISK_FULL = """
 import resource, sys
-from actors.tasks.model.store_events import StorePaused, StoreResumed
+from actors.tasks.model.live_events import StorePaused, StoreResumed
 from tests.trees.store.stores import Heard, kept, submitted, succeeded
 from trees.store import open_store
 store = open_store(sys.argv[1], root="p")
