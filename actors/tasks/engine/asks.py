@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.context import AskedWork
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 BACKSTOP_S: Final = 5.0

@@ -211,7 +211,7 @@ class Attempts:
         attempt = Attempt(attempt_spec(self._engine, run, unit, scope, entry))
         box = entry.assign(attempt.key)
         if box is not None:
-            attempt.goes_to(box)
+            attempt.target = box
         row = self._hold(Row(attempt, scope, entry, unit.path, rank))
         self._engine.asks.refuse_joined(attempt)
         if _is_suspect(unit, scope):

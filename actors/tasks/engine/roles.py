@@ -29,10 +29,9 @@ from actors.tasks.engine.role_code import RoleCode, code_of
 from actors.tasks.engine.undo_code import Undoer, undo_code
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import AttemptSpec, Role
-from actors.tasks.execution.context import ContextValues
+from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, work_of
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.error_facts import NEUTRAL
-from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.execution.run_attempt import validated
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.codec import from_json, to_json
@@ -557,7 +556,7 @@ class Roles:
             engine.limits.watch_limits(attempt, scope.settings.step_timeout_s, None)
         running = (box for path, box in entry.boxes.items() if entry.members.get(path) == "running")
         box: Any = next(iter(entry.free), None) or next(running, None) or next(iter(entry.boxes.values()))
-        attempt.goes_to(box)
+        attempt.target = box
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
         if refusal is not None:
             attempt.fail(engine.system.stopped_error(box.path, refusal))

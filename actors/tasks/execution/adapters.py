@@ -172,14 +172,15 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
 def execute_of(worker: Any) -> Callable[..., Any]:
     """Return the ``execute`` of a worker object, which takes the work and its context."""
     execute: Callable[..., Any] = worker.execute
-    model = _model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
+    model = model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
     if model is None:
         return execute
     return _with_inputs(execute, functools.partial(_validated, model, type(worker).__name__), is_async(execute))
 
 
 @functools.lru_cache(maxsize=256)
-def _model_of_class(cls: type[Any]) -> type[BaseModel] | None:
+def model_of_class(cls: type[Any]) -> type[BaseModel] | None:
+    """Return the model that ``execute`` of this class takes in place of the work; None: it takes the work."""
     code = getattr(cls, "execute", None)
     return None if code is None else _model(first_hint(code, is_unbound(cls)))
 

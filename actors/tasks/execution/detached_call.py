@@ -23,13 +23,12 @@ from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.detached_incarnation import detached_incarnation
-from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.off_loop import detached_incarnation, off_loop
 from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
+    from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import CallHost
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -38,7 +37,7 @@ GRACE_S = 0.5
 class DetachedCall:
     """Runs one attempt in an incarnation of its own."""
 
-    def __init__(self, host: CallHost, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
+    def __init__(self, host: Scope, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
         self._host = host
         self._attempt = attempt
         self._begun = False
@@ -46,7 +45,7 @@ class DetachedCall:
         self.incarnation = detached_incarnation(
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
-        attempt.runs_as(self)
+        attempt.call = self
         host.detached_calls.add(self)
 
     def start(self) -> bool:
@@ -88,15 +87,10 @@ class DetachedCall:
         self._host.detached_calls.discard(self)
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
-    def _enter(self) -> CurrentMessage:
-        """Set its ancestry, those who wait for it, until it ends."""
+    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
         current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext), self._attempt)
         CURRENT.set(current)
         current.borrow()
-        return current
-
-    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
-        current = self._enter()
         try:
             result = run_attempt(call, self._attempt)
             result = await result if hasattr(type(result), "__await__") else result
