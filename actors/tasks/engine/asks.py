@@ -410,7 +410,7 @@ class Asks:
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
         for open_ask in list(self._engine.service.asks.values()):
-            if open_ask.attempt.owner.port is self._engine.port and not open_ask.task:  # type: ignore[attr-defined]
+            if open_ask.attempt.owner.port is self._engine.port and not open_ask.task:
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(self._engine.port.down())
 

@@ -419,7 +419,8 @@ class TaskService:
         tracer = tracer_of(self.system)
         if tracer is None:
             return nullcontext()
-        return tracer.stage(state.id, path, role, self.variables_of(state, unit))
+        stage: AbstractContextManager[object] = tracer.stage(state.id, path, role, self.variables_of(state, unit))
+        return stage
 
     # -- attempts ------------------------------------------------------------------------------------------
 

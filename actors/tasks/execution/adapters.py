@@ -24,6 +24,7 @@ from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.off_loop import called_beside
 from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.execution.stored_form import wrong_in
 from actors.tasks.model.task import Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
@@ -234,9 +235,7 @@ def _validated(model: type[BaseModel], name: str, _work: Any, context: Any) -> B
     try:
         return model.model_validate(context.inputs)
     except ValidationError as error:
-        what = "; ".join(
-            f"{'.'.join(map(str, one['loc'])) or 'inputs'}: {one['msg']}" for one in error.errors(include_url=False)
-        )
+        what = wrong_in(error, "inputs")
         said = f"{name} takes {model.__name__}, and the inputs of the task do not fit: {what}. Mend inputs="
         raise Failed(said, retryable=False) from None
 

@@ -46,9 +46,9 @@ class Attempt(Reply, SystemMessage):
         "overdue", "owner", "priority", "progress", "spec", "started", "stream", "subtask", "task", "trace",
         "unrecorded", "used", "was_given", "was_refused",
     )  # fmt: skip
-    error: BaseException | None = Reply._error  # type: ignore[assignment]  # noqa: SLF001 - the same slot
+    error: BaseException | None = Reply._error  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """Error that it failed with."""
-    value: Any = Reply._value  # noqa: SLF001 - the same slot
+    value: Any = Reply._value  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """The ``Done`` that it was completed with."""
 
     def __init__(self, spec: AttemptSpec) -> None:
@@ -178,8 +178,8 @@ class Attempt(Reply, SystemMessage):
 
     def handle(self, worker: Any) -> Any:
         """Have the worker do it whose mailbox it came from; see ``actors.tasks.execution.run_attempt``."""
-        call = worker.execute if model_of_class(type(worker)) is None else execute_of(worker)
-        return run_attempt(call, self)
+        model = model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
+        return run_attempt(worker.execute if model is None else execute_of(worker), self)
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""

@@ -262,7 +262,7 @@ class AttemptSteps:
             kept.get()
         return copied(value)
 
-    def _numbered(self, name: str, function: object, args: Any, kwargs: Any, keep: Keep) -> StepCall:
+    def _numbered(self, name: Any, function: object, args: Any, kwargs: Any, keep: Keep) -> StepCall:
         """Give a call its number.
 
         Raises:

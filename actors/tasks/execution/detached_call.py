@@ -12,7 +12,7 @@ is decided in ``actors.tasks.engine.roles``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.off_loop import detached_incarnation, off_loop
+from actors.tasks.execution.off_loop import called, detached_incarnation
 from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class DetachedCall:
         self._host = host
         self._attempt = attempt
         self._begun = False
-        code = call if is_async else _off_loop(call)
+        code = call if is_async else partial(called, call)
         self.incarnation = detached_incarnation(
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
@@ -105,13 +105,3 @@ class DetachedCall:
         finally:
             current.end()
         self._attempt.complete(result)
-
-
-def _off_loop(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
-    """Sync code as a coroutine. An awaitable that it returns is awaited on the loop."""
-
-    async def code(subtask: Any, context: Any) -> Any:
-        result = await off_loop(partial(call, subtask, context))
-        return await result if hasattr(type(result), "__await__") else result
-
-    return code

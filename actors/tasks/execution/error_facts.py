@@ -105,7 +105,7 @@ def _escalated(error: Escalated) -> Failure:
         if type(broken) in {ValueError, LostInJsonError}:
             what = f"Escalated(state=...) cannot be kept: {broken}"
         return Failure(FailureKind.FAILED, Failed(what, retryable=False), retryable=False)
-    said = "" if error.question is None else plain_text(error.question)
+    said = plain_text(error.question or "")
     return Failure(
         FailureKind.ESCALATED, error, question=said, state=state, resumes=state is not None and bool(error.resumes)
     )
@@ -119,7 +119,8 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
 
 
 def _later(error: Later) -> Later | Failure:
-    after_s, why, cause = error.after_s, plain_text(error.why), error.__cause__
+    after_s: object = error.after_s
+    why, cause = plain_text(error.why), error.__cause__
     if isinstance(after_s, bool) or not isinstance(after_s, (int, float)) or not after_s <= MAX_SECONDS:
         said = Failed("Later(after_s) takes a number of seconds", retryable=False)
         return Failure(FailureKind.FAILED, said, retryable=False)

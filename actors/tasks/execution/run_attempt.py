@@ -26,7 +26,7 @@ from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context
 from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.off_loop import limited, off_loop
-from actors.tasks.execution.stored_form import RESULTS_CLASS, is_plain, of_size, stored_form
+from actors.tasks.execution.stored_form import RESULTS_CLASS, is_plain, of_size, stored_form, wrong_in
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import MOST_CHARS, Done, InvalidResultError
 from actors.tasks.model.policy import Rung
@@ -170,7 +170,9 @@ def _done_of(attempt: Attempt, result: Any) -> Done:
         )
     if not isinstance(result, Done):
         return Done(result)
-    usage, summary, importance = result.usage, result.summary, result.importance
+    usage: object = result.usage
+    summary: object = result.summary
+    importance: object = result.importance
     if not isinstance(usage, Usage):
         raise InvalidResultError(
             f"Done.usage is {type_phrase(usage)}. Give Usage(tokens=..., cost=...), or leave it out."
@@ -196,10 +198,6 @@ def validated(adapter: TypeAdapter[Any], result: Any) -> Any:
     try:
         return json_form_as(adapter, adapter.validate_python(result))
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in detail['loc']) or 'result'}: {detail['msg']}"
-            for detail in error.errors(include_input=False, include_url=False)
-        )
-        raise InvalidResultError(f"the result does not fit {error.title}: {wrong}") from error
+        raise InvalidResultError(f"the result does not fit {error.title}: {wrong_in(error, 'result')}") from error
     except (PydanticSerializationError, LostInJsonError, RecursionError) as error:
         raise InvalidResultError(f"{not_json_phrase(result, error)} cannot be stored as JSON") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from actors.tasks.model.outcome import InvalidResultError
 from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.validation.json_form import is_whole, json_form, require_size
@@ -33,6 +35,12 @@ def of_size(value: Any, what: str) -> Any:
         except ValueError as error:
             raise InvalidResultError(f"{what} cannot be kept: {error}", retryable=False) from None
     return value
+
+
+def wrong_in(error: ValidationError, whole: str) -> str:
+    """Say where a value does not fit its type, and why; ``whole``: name of the value itself."""
+    details = error.errors(include_input=False, include_url=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in details)
 
 
 def stored_form(result: Any) -> Any:
