@@ -190,7 +190,7 @@ def _tokens_of(value: Any, count: Callable[[str], int]) -> int | None:
     """Return how many tokens a result is worth, by the user's counter; None if it fails."""
     try:
         return max(0, int(tokens_of(value, count)))
-    except Exception:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
+    except BaseException:  # noqa: BLE001 - it is the user's code, and only how much is held depends on it
         return None
 
 
