@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.context import AskedWork
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 LOOK_S: Final = 0.5
@@ -413,7 +413,7 @@ class Asks:
     def close(self) -> None:
         """All is being stopped: nobody will do what is asked for, so nobody is held up by waiting for it."""
         for open_ask in list(self._engine.service.asks.values()):
-            if open_ask.attempt.owner.port is self._engine.port and not open_ask.task:  # type: ignore[attr-defined]
+            if open_ask.attempt.owner.port is self._engine.port and not open_ask.task:
                 open_ask.attempt.end_for(STOP)
                 open_ask.reply.fail(self._engine.port.down())
 

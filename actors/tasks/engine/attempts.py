@@ -315,7 +315,7 @@ class Attempts:
     def drop_stale(self) -> None:
         """Forget attempts of an engine before of which all is recorded, and that nobody waits for."""
         for key, attempt in list(self._engine.service.attempts.items()):
-            if key not in self.rows and attempt.owner.port is self._engine.port:  # type: ignore[attr-defined]
+            if key not in self.rows and attempt.owner.port is self._engine.port:
                 self._engine.service.forget(attempt)
                 if not attempt.done:
                     self._engine.limits.end(attempt, STOP)

@@ -150,7 +150,7 @@ class Dispatch:
             attempt = Attempt(attempt_of_work(engine, run, unit, scope, served))
             box = served.assign(attempt.key)
             assert box is not None  # noqa: S101 - only a team has none
-            attempt.goes_to(box)
+            attempt.target = box
             row = Row(attempt, scope, served, self.queue.present_priority(ticket, engine.system.now()))
             row.token = engine.attempts.breakers.begin(served)
             engine.attempts.hold(row)

@@ -134,7 +134,7 @@ class Limits:
         if attempt.ended_by is None and incarnation is not None and getattr(incarnation, "task", None) is not None:
             incarnation.cancel_current(why)
             at_once = False
-            path, most = attempt.owner.path, attempt.owner.settings.max_abandoned  # type: ignore[attr-defined]
+            path, most = attempt.owner.path, attempt.owner.settings.max_abandoned
             self._engine.at(
                 self._engine.now + GRACE_S,
                 lambda engine: engine.limits.look_at_threads(incarnation, path, most),
@@ -152,7 +152,7 @@ class Limits:
     def replace(self, attempt: Attempt) -> None:
         """Replace the incarnation of an attempt that does not end. This counts in no restart window."""
         if not attempt.done and attempt.incarnation is not None:
-            most = attempt.owner.settings.max_abandoned  # type: ignore[attr-defined]
+            most = attempt.owner.settings.max_abandoned
             self._order(attempt.owner.path, ReplaceChild(attempt.incarnation, most))
 
     def look_at_threads(self, incarnation: Any, path: str, most: int) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
-from actors.tasks.execution.context import ContextValues
+from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, work_of
 from actors.tasks.execution.packing import NO_NOTES, Note, Notes
-from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import SUCCEEDED, Subtask, instructed

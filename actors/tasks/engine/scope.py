@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from actors.tasks.engine.stream_relay import StreamRelay
     from actors.tasks.engine.task_waits import WaitTable
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import AskedWork
     from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ExecutableInfo, ToolInfo
     from actors.tasks.planning.settings import Tasks

@@ -382,7 +382,7 @@ class TaskService:
 
     def variables_of(self, state: TaskState, unit: Unit | None = None) -> Variables | None:
         """Return the contextvars that all attempts below a unit see; a task that is resumed has its span only."""
-        tracer = tracer_of(self.system)
+        tracer: Any = self.system.tracer
         if tracer is None:
             return self.variables.get((state.id, ""))
         if not tracer.has_task(state.id):
@@ -419,7 +419,8 @@ class TaskService:
         tracer = tracer_of(self.system)
         if tracer is None:
             return nullcontext()
-        return tracer.stage(state.id, path, role, self.variables_of(state, unit))
+        stage: AbstractContextManager[object] = tracer.stage(state.id, path, role, self.variables_of(state, unit))
+        return stage
 
     # -- attempts ------------------------------------------------------------------------------------------
 

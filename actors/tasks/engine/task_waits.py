@@ -185,7 +185,7 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> TaskWait | None:
         key = f"{attempt.key}>{attempt.spec.start_number}.{next(attempt.numbers)}"
         reply = TaskWait(scope, task, asker, key)
         service.open_ask(OpenAsk(key, reply, attempt, None, task=task))
-        own = attempt.owner.port  # type: ignore[attr-defined]
+        own = attempt.owner.port
         reply.when_done(partial(service.close_ask, key))
         reply.when_done(lambda: own.post(lambda engine: engine.asks.closed(key, attempt)))
         own.post(lambda engine: engine.asks.waits(attempt))

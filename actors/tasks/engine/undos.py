@@ -15,8 +15,8 @@ from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.classify import NEUTRAL, as_failure, classify
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
 from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.context import NO_REVISION, Revision, work_of
 from actors.tasks.execution.detached_call import DetachedCall
-from actors.tasks.execution.revision import NO_REVISION, Revision, work_of
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.effect import Effect
 from actors.tasks.journal.unit import Unit
@@ -104,7 +104,7 @@ class Undos:
             DetachedCall(scope, attempt, by, is_async=is_async(by.args[0]))
         else:
             entry = by
-            attempt.goes_to(by.any_box())
+            attempt.target = by.any_box()
         engine.attempts.hold(Row(attempt, scope, entry, run.state.task.priority))
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)

@@ -24,6 +24,7 @@ from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.off_loop import called_beside
 from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.execution.stored_form import wrong_in
 from actors.tasks.model.task import Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
@@ -172,14 +173,15 @@ def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | N
 def execute_of(worker: Any) -> Callable[..., Any]:
     """Return the ``execute`` of a worker object, which takes the work and its context."""
     execute: Callable[..., Any] = worker.execute
-    model = _model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
+    model = model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
     if model is None:
         return execute
     return _with_inputs(execute, functools.partial(_validated, model, type(worker).__name__), is_async(execute))
 
 
 @functools.lru_cache(maxsize=256)
-def _model_of_class(cls: type[Any]) -> type[BaseModel] | None:
+def model_of_class(cls: type[Any]) -> type[BaseModel] | None:
+    """Return the model that ``execute`` of this class takes in place of the work; None: it takes the work."""
     code = getattr(cls, "execute", None)
     return None if code is None else _model(first_hint(code, is_unbound(cls)))
 
@@ -233,9 +235,7 @@ def _validated(model: type[BaseModel], name: str, _work: Any, context: Any) -> B
     try:
         return model.model_validate(context.inputs)
     except ValidationError as error:
-        what = "; ".join(
-            f"{'.'.join(map(str, one['loc'])) or 'inputs'}: {one['msg']}" for one in error.errors(include_url=False)
-        )
+        what = wrong_in(error, "inputs")
         said = f"{name} takes {model.__name__}, and the inputs of the task do not fit: {what}. Mend inputs="
         raise Failed(said, retryable=False) from None
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from decimal import Decimal
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from actors.tasks.model.outcome import Done, InvalidResultError
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 
 _COUNTS: Final = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
-"""Names that frameworks give to their counts of tokens."""
+"""Names that frameworks give to their counts of tokens: of all, and of two halves, by either of two pairs of names."""
 _NO_CLASS_OF_A_FRAMEWORK: Final = frozenset({"builtins", "datetime", "decimal", "enum", "pathlib", "uuid"})
 """Modules of types that are not looked at any further."""
 
@@ -42,22 +43,24 @@ def unwrap_returned(value: Any) -> Any:
     if kind.__module__ in _NO_CLASS_OF_A_FRAMEWORK:
         return value
     if kind is Done:
-        return _unwrapped_in(value)
+        found = unwrap_returned(value.value)
+        if found is value.value:
+            return value
+        if type(found) is not Done:
+            return replace(value, value=found)
+        return replace(value, value=found.value, usage=found.usage if value.usage == NO_USAGE else value.usage)
     read = _reader_of(kind)  # type: ignore[arg-type]  # a type is hashable
     return value if read is None else read(value)
 
 
 def usage_told(usage: Any) -> Usage:
-    """Tokens and cost of a record of usage, which may be a method that gives it; none where it does not say."""
+    """Tokens and cost of a record of usage, which may be a method that gives it; none if it does not say."""
     if callable(usage) and not any(hasattr(usage, name) for name in _COUNTS):  # a record may be callable, too
-        try:
-            usage = usage()
-        except Exception:  # noqa: BLE001 - the answer is there; what it took cannot be told
-            return NO_USAGE
-    tokens = _count(usage, "total_tokens")
-    tokens = tokens or _count(usage, "input_tokens") + _count(usage, "output_tokens")
-    tokens = tokens or _count(usage, "request_tokens") + _count(usage, "response_tokens")
-    cost = _cost(usage)
+        usage = usage()
+    told = usage.get if isinstance(usage, Mapping) else partial(getattr, usage)
+    total, *parts = (found if isinstance(found := told(name, 0), int) and found > 0 else 0 for name in _COUNTS)
+    tokens, cost = total or sum(parts[:2]) or sum(parts[2:]), told("cost", 0.0)
+    cost = float(cost) if isinstance(cost, (int, float, Decimal)) and cost > 0 else 0.0
     return usage_of(tokens, cost, 0.0) if tokens or cost else NO_USAGE
 
 
@@ -66,34 +69,7 @@ def _done(value: Any, told: Any) -> Any:
     return value if usage is NO_USAGE else Done(value, usage)
 
 
-def _count(usage: Any, name: str) -> int:
-    found = _told(usage, name)
-    return found if isinstance(found, int) and found > 0 else 0
-
-
-def _cost(usage: Any) -> float:
-    try:
-        found = float(_told(usage, "cost") or 0.0)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
-    return found if found > 0 else 0.0
-
-
-def _told(usage: Any, name: str) -> Any:
-    return usage.get(name) if isinstance(usage, Mapping) else getattr(usage, name, None)
-
-
 # -- results that a function returns ----------------------------------------------------------------------------
-
-
-def _unwrapped_in(done: Done) -> Done:
-    found = unwrap_returned(done.value)
-    if found is done.value:
-        return done
-    if type(found) is not Done:
-        return replace(done, value=found)
-    says_nothing = type(done.usage) is Usage and done.usage == NO_USAGE  # another object where it came from a process
-    return replace(done, value=found.value, usage=found.usage if says_nothing else done.usage)
 
 
 def _of_run(result: Any) -> Any:

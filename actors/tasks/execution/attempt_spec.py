@@ -1,4 +1,4 @@
-"""Facts about an attempt that are settled before it begins, and what left the worker's code at its end. Both frozen."""
+"""Facts about an attempt that are settled before it begins, and what left the worker's code at its end. All frozen."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
-    from actors.tasks.execution.attempt_owner import AttemptOwner
+    from actors.tasks.engine.scope import Scope
 
 Role: TypeAlias = Literal["work", "undo", "plan", "review", "combine"]
 
 
 class AttemptSpec(NamedTuple):
-    """Specification of one attempt. Made by whoever has decided on it, and never changed."""
+    """Specification of one attempt."""
 
     key: str
     """Unique in its tree, and in every engine the same."""
-    owner: AttemptOwner
+    owner: Scope
     """Scope that it belongs to."""
     task: str
     """Id of its task."""
@@ -76,7 +76,7 @@ class AttemptOutcome(NamedTuple):
     caught: BaseException | None = None
     """Exception that left the worker's code."""
     crashed: bool = False
-    """True where that was a crash of the worker."""
+    """True if that was a crash of the worker."""
     said: Any = None
     """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
 

@@ -9,34 +9,95 @@ feedback and the answers that the team was given, beside their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.messaging.reply import Reply
-from actors.tasks.execution.attempt_owner import AskedWork
-from actors.tasks.execution.attempt_steps import AttemptSteps, Keep, StepHost
-from actors.tasks.execution.given_results import GivenResults, GivenValues
-from actors.tasks.execution.limited_code import LimitedCode
+from actors.tasks.execution.attempt_steps import AttemptStepHost, AttemptSteps, Keep
+from actors.tasks.execution.off_loop import limited
 from actors.tasks.execution.packing import NO_NOTES, Notes
-from actors.tasks.execution.revision import NO_REVISION, Revision
-from actors.tasks.execution.step_host import AttemptStepHost
-from actors.tasks.execution.work_elsewhere import WorkElsewhere
 from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import StreamKind, require_kind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
-from actors.tasks.model.task import Usage
+from actors.tasks.model.task import Subtask, Usage, same_instruction
 from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
-from actors.validation.validation_messages import fraction_of, require_seconds, type_phrase
+from actors.validation.validation_messages import fraction_of, listed, nearest, require_seconds, type_phrase
 
 if TYPE_CHECKING:
-    from actors.messaging.envelope import SystemMessage
+    from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
+    from actors.tasks.execution.work_elsewhere import WorkElsewhere
     from actors.tasks.model.executable import ToolInfo
+
+
+class Revision(NamedTuple):
+    """Facts about a subtask that was done, or asked about, before."""
+
+    number: int = 0
+    """How often it was sent back, or what it needs was."""
+    feedback: str = ""
+    history: tuple[str, ...] = ()
+    """Feedbacks before that, the oldest first."""
+    work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    """Last result of the subtask, as JSON, under the name ``previous``, and under ``state`` what its worker has asked
+    a person with; nothing: it has none."""
+    answers: tuple[Answer, ...] = ()
+    """Answers of people to the questions about it, the oldest first."""
+    answer: Answer | None = None
+    """The one among them to the question that came with ``state``; None: that has no answer."""
+
+    @property
+    def previous(self) -> Any:
+        """Last result of the subtask, as JSON; None: it has none."""
+        return self.work.get("previous")
+
+    @property
+    def state(self) -> Any:
+        """State that its worker has asked a person with, as JSON; None: it has asked with none."""
+        return self.work.get("state")
+
+
+def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
+    """Return the work that a revision begins with: this result, and this state of a question, if there is one."""
+    found = {"previous": previous, "state": state}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+NO_REVISION: Final = Revision()
+
+
+class AskedWork(NamedTuple):
+    """Work that an attempt asks somebody else for (``context.ask``)."""
+
+    to: str
+    """A capability, or the id of a worker or team."""
+    instruction: str
+    inputs: dict[str, Any]
+    tool: str | None = None
+    """Tool of a worker that has several."""
+
+    @property
+    def words(self) -> str:
+        """Key that two requests share that ask for the same thing."""
+        words = same_instruction(self.instruction, self.inputs)
+        return words if self.tool is None else f"{words} tool={self.tool}"
+
+    def subtask(self, id_: str, *, is_worker: bool) -> Subtask:
+        """Return it as a subtask; ``is_worker``: its target is the id of a worker, and no capability."""
+        return Subtask(
+            id=id_,
+            instruction=self.instruction,
+            worker=self.to if is_worker else None,
+            capability=None if is_worker else self.to,
+            tool=self.tool,
+            inputs=self.inputs,
+            required=False,
+        )
 
 
 class ContextValues(NamedTuple):
@@ -56,14 +117,12 @@ class ContextValues(NamedTuple):
 
     @property
     def is_light(self) -> bool:
-        """True where copying them for the worker's code takes no time to speak of."""
-        inputs, results, work = self.inputs, self.results, self.revision.work
-        is_light = (not inputs or is_small(inputs)) and (not results or is_small(results))
-        return is_light and (not work or is_small(work))
+        """True if copying them for the worker's code takes no time to speak of."""
+        return all(not values or is_small(values) for values in self.dicts)
 
     @property
     def dicts(self) -> tuple[dict[str, Any], ...]:
-        """Dicts with all that may be large. A value that is in the store only is put there before anybody looks."""
+        """Dicts with all that may be large."""
         return self.inputs, self.results, self.revision.work
 
 
@@ -71,14 +130,39 @@ NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
 """Values of an attempt that were not given yet."""
 
 
-class Context(GivenValues):
+class MissingResultError(KeyError):
+    """An attempt looked up the result of a subtask that it does not depend on, or an input that does not exist."""
+
+    def __init__(self, name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> None:
+        super().__init__(name, tuple(sorted(results)), tuple(sorted(inputs)))
+
+    def __str__(self) -> str:
+        name, results, inputs = self.args
+        there = f"It has those of {listed(results, 'and')}" if results else "It has none"
+        if inputs:
+            there = f"{there}, and the inputs {listed(inputs, 'and')}"
+        hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
+        what = f"no result of {name!r} is given to this attempt"
+        return f"{what}. {there}. {hint}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...])."
+
+
+class GivenResults(dict[str, Any]):
+    """Results by id: a dict like any other, but for the error of a missing one."""
+
+    def __missing__(self, id_: str) -> Any:
+        raise MissingResultError(id_, self)
+
+
+class Context(Mapping[str, Any]):
     """Given to ``execute(task, context)`` and ``undo(task, result, context)``. May be used from any thread.
 
     It is a read-only mapping as well: ``context["draft"]`` is the result of the subtask ``draft``, where this one
-    depends on it, else the input of that name.
+    depends on it, else the input of that name. It is always true.
     """
 
     __slots__ = ("_attempt", "_own", "_values", "attempt", "goal", "idempotency_key")
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(self, attempt: Attempt, values: ContextValues) -> None:
         self._attempt = attempt
@@ -93,16 +177,33 @@ class Context(GivenValues):
         """Key of one effect: it stays the same however often that has to be tried."""
 
     def __repr__(self) -> str:
-        return f"<Context of {self._attempt.key}>"
+        return f"<Context of {self.idempotency_key}>"
 
-    def _regrow_crossing(self, task: Any) -> tuple[SystemMessage, StepHost, Callable[[], str | None]]:
+    def __getitem__(self, name: str) -> Any:
+        for values in (self.results, self.inputs):
+            if name in values:
+                return values[name]
+        raise MissingResultError(name, self.results, self.inputs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.results, **self.inputs})
+
+    def __len__(self) -> int:
+        return len(self.results.keys() | self.inputs.keys())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, AttemptStepHost, Callable[[], str | None]]:
         """Return the work as it crosses to a worker in another process, its steps, and what tells why it was ended."""
-        attempt, steps = self._attempt, AttemptStepHost(self._attempt)
-        return WorkElsewhere(task, self, steps.known), steps, lambda: attempt.ended_by
+        from actors.tasks.execution.work_elsewhere import WorkElsewhere, crossing  # noqa: PLC0415 - it needs Context
 
-    def _regrow_limited(self, what: str) -> LimitedCode:
+        attempt = self._attempt
+        return WorkElsewhere(task, crossing(self, attempt)), AttemptStepHost(attempt), lambda: attempt.ended_by
+
+    def _regrow_limited(self, what: str) -> AbstractContextManager[None]:
         """Return the context for a call of the user's code beside the work: a prompt, say."""
-        return LimitedCode(self._attempt, what)
+        return limited(self._attempt, what)
 
     @property
     def part(self) -> str:
@@ -132,10 +233,7 @@ class Context(GivenValues):
     @property
     def results(self) -> dict[str, Any]:
         """Results of the subtasks that this one depends on, by id, as JSON; in a team also those that the team got."""
-        found = self._own.get("results")
-        if found is None:
-            found = self._own.setdefault("results", GivenResults(copied(self._values.results)))
-        owned: dict[str, Any] = found
+        owned: dict[str, Any] = self._owned("results", self._values.results, GivenResults)
         return owned
 
     @property
@@ -201,10 +299,11 @@ class Context(GivenValues):
         """True where all it sees is so small that it is copied and made a text in no time to speak of."""
         return self._values.is_light
 
-    def _owned(self, name: str, shared: Any) -> Any:
+    def _owned(self, name: str, shared: Any, kind: Callable[[Any], Any] | None = None) -> Any:
         found = self._own.get(name)
         if found is None:
-            found = self._own.setdefault(name, copied(shared))  # one step of C: of two threads one wins
+            own = copied(shared)
+            found = self._own.setdefault(name, own if kind is None else kind(own))  # of two threads one wins
         return found
 
     @property
@@ -228,23 +327,19 @@ class Context(GivenValues):
     @property
     def remaining_s(self) -> float | None:
         """Seconds that this attempt has left, on the tree's clock; None: no limit."""
-        attempt = self._attempt
-        limits = [limit for limit in (attempt.spec.deadline, self._runs_until) if limit is not None]
+        attempt, spec = self._attempt, self._attempt.spec
+        limits = [] if spec.deadline is None else [spec.deadline]
+        if spec.timeout_s is not None and attempt.started is not None:
+            limits.append(attempt.started + spec.timeout_s)
         return max(0.0, min(limits) - attempt.owner.system.now()) if limits else None
-
-    @property
-    def _runs_until(self) -> float | None:
-        attempt, timeout_s = self._attempt, self._attempt.spec.timeout_s
-        return None if timeout_s is None or attempt.started is None else attempt.started + timeout_s
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1, and what it does; also a sign of life."""
         attempt, share = self._attempt, fraction_of(fraction)
-        said = text if type(text) is str else plain_text(text, otherwise="its text cannot be told")
         if attempt.stream is not None:
             attempt.stream.flush()  # what was said before comes before
-        attempt.shows_life(attempt.owner.system.now())
-        attempt.owner.streams.tell_progress(attempt, share, said)
+        attempt.shows_life()
+        attempt.owner.streams.tell_progress(attempt, share, plain_text(text))
 
     def stream(self, text: str, kind: StreamKind = "text") -> None:
         """Show what it is just saying or doing, as it comes; also a sign of life. For ``handle.stream()`` and events.
@@ -265,13 +360,13 @@ class Context(GivenValues):
             require_kind(kind)
         if not isinstance(text, str):
             raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
-        attempt.shows_life(attempt.owner.system.now())
+        attempt.shows_life()
         if text:
-            (attempt.stream or attempt.open_stream()).add(kind, str.__str__(text))
+            (attempt.stream or attempt.open_stream()).add(kind, str(text))
 
     def heartbeat(self) -> None:
         """A sign of life: ``idle_timeout_s`` counts from here."""
-        self._attempt.shows_life(self._attempt.owner.system.now())
+        self._attempt.shows_life()
 
     def use(self, tokens: int = 0, cost: float = 0.0) -> None:
         """Say what was used up; it counts for the budgets of the subtask, the task and the team.
@@ -328,10 +423,11 @@ class Context(GivenValues):
 
     @property
     def _steps(self) -> AttemptSteps:
-        steps: AttemptSteps | None = self._own.get("steps")
-        if steps is None:
-            steps = self._own.setdefault("steps", AttemptSteps(AttemptStepHost(self._attempt), self.idempotency_key))
+        steps: AttemptSteps = self._owned("steps", self._attempt, self._made_steps)
         return steps
+
+    def _made_steps(self, attempt: Attempt) -> AttemptSteps:
+        return AttemptSteps(AttemptStepHost(attempt), self.idempotency_key)
 
     async def ask(
         self,
@@ -362,7 +458,7 @@ class Context(GivenValues):
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
         finally:
-            self._waits_no_longer(to, reply)
+            self._ends(to, reply)
 
     def ask_sync(
         self,
@@ -381,7 +477,7 @@ class Context(GivenValues):
         except ReplyTimeoutError as error:
             raise self._too_late(to, error) from error
         finally:
-            self._waits_no_longer(to, reply)
+            self._ends(to, reply)
 
     def tools(self, of: str) -> tuple[ToolInfo, ...]:
         """Return the tools of a worker that has several, such as an MCP server; it is looked up as ``ask`` does.
@@ -401,18 +497,19 @@ class Context(GivenValues):
                 raise TypeError(f"context.ask: {name} is {type_phrase(said)}. Give {what}")
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
-        asked = AskedWork(to, instruction, dict(inputs or {}), tool)
+        return self._sent(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
+
+    def _sent(self, asked: AskedWork, limit: float | None) -> Reply:
         return self._attempt.owner.delegate(self._attempt, asked, limit)
 
-    def _waits_no_longer(self, to: str, reply: Reply) -> None:
-        """See to it that what was asked for ends where its asker was cancelled, and takes its slot again."""
+    def _ends(self, to: str, reply: Reply) -> None:
+        """If its asker was cancelled, end what was asked for, and take the slot of the asker again."""
         if not reply.done:
-            reply.fail(SubtaskFailedError(self._attempt.task, to, "nobody waits for it"))
+            reply.fail(SubtaskFailedError(self.task_id, to, "nobody waits for it"))
 
     def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
-        return own_error(SubtaskFailedError(self._attempt.task, to, f"no result in {error.timeout_s:.3g} s"))
+        return own_error(SubtaskFailedError(self.task_id, to, f"no result in {error.timeout_s:.3g} s"))
 
-
-def unpack(context: Context) -> None:
-    """Make the copies for the worker's code now, on this thread."""
-    _ = context.inputs, context.results, context.previous, context.state
+    def _regrow_unpack(self) -> None:
+        """Make the copies for the worker's code now, on this thread."""
+        _ = self.inputs, self.results, self.previous, self.state

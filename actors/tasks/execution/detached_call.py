@@ -12,7 +12,7 @@ is decided in ``actors.tasks.engine.roles``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,12 @@ from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.detached_incarnation import detached_incarnation
-from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.off_loop import called, detached_incarnation
 from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
+    from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_owner import CallHost
 
 GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
@@ -38,15 +37,15 @@ GRACE_S = 0.5
 class DetachedCall:
     """Runs one attempt in an incarnation of its own."""
 
-    def __init__(self, host: CallHost, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
+    def __init__(self, host: Scope, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
         self._host = host
         self._attempt = attempt
         self._begun = False
-        code = call if is_async else _off_loop(call)
+        code = call if is_async else partial(called, call)
         self.incarnation = detached_incarnation(
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
-        attempt.runs_as(self)
+        attempt.call = self
         host.detached_calls.add(self)
 
     def start(self) -> bool:
@@ -88,15 +87,10 @@ class DetachedCall:
         self._host.detached_calls.discard(self)
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
-    def _enter(self) -> CurrentMessage:
-        """Set its ancestry, those who wait for it, until it ends."""
+    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
         current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext), self._attempt)
         CURRENT.set(current)
         current.borrow()
-        return current
-
-    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
-        current = self._enter()
         try:
             result = run_attempt(call, self._attempt)
             result = await result if hasattr(type(result), "__await__") else result
@@ -111,13 +105,3 @@ class DetachedCall:
         finally:
             current.end()
         self._attempt.complete(result)
-
-
-def _off_loop(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
-    """Sync code as a coroutine. An awaitable that it returns is awaited on the loop."""
-
-    async def code(subtask: Any, context: Any) -> Any:
-        result = await off_loop(partial(call, subtask, context))
-        return await result if hasattr(type(result), "__await__") else result
-
-    return code

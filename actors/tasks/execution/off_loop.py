@@ -1,30 +1,59 @@
 """Calls of user code by a coroutine on the event loop: on the pool, each in an incarnation of its own.
 
 Validators, sync planners, reviewers and undos, copies and checks of large values: whatever they do,
-and however long it takes, the loop goes on. The call is in the same crash boundary as every worker, and whoever waits
-for it is its owner: where that is cancelled, because its time is up or nobody wants it any more, the call is killed.
-A thread that does not return is then left to itself and stays in the books.
+and however long it takes, the loop goes on. If whoever waits is cancelled, because its time is up or nobody wants it
+any more, the call is killed. A thread that does not return is then left to itself and stays in the books.
+
+Code beside the work of an attempt (prompts and validators) has ``step_timeout_s`` of the supervisor's
+``Tasks`` (``limited``). If it takes longer the engine ends the attempt, as one whose own time is up: that is the only
+way in which code that hangs lets go of its slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exited
+from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
 from actors.messaging.envelope import CURRENT, CurrentMessage
+from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import waiting_for
 from actors.model.process_errors import for_asker
-from actors.model.spec import DispatcherKind
-from actors.tasks.execution.detached_incarnation import detached_incarnation
+from actors.model.spec import ChildSpec, DispatcherKind
 from actors.validation.introspection import is_async
+from actors.worker import body_recipe
+
+if TYPE_CHECKING:
+    from actors.tasks.execution.attempt import Attempt
 
 ResultT = TypeVar("ResultT")
+
+
+def detached_incarnation(
+    system: IncarnationHost,
+    path: str,
+    name: str,
+    run: Callable[..., Any],
+    code: object,
+    where: DispatcherKind,
+    owner: IncarnationOwner,
+) -> WorkerIncarnation:
+    """Make an incarnation of code that belongs to no worker: it runs ``run(code)`` once it is started.
+
+    It has the crash boundary of every worker, and a mailbox that takes nothing. ``path`` is where its code is said to
+    run, in dumps and errors. An exception of ``run`` ends only this incarnation, and ``owner`` hears of its end; it is
+    never restarted.
+    """
+    recipe = body_recipe(run, (code,), {}, where=where, expected=(Exception,))
+    box = Mailbox(path)
+    box.close(Refusal.BODY)
+    return WorkerIncarnation(system, ChildSpec(id=name, recipe=recipe), box, owner)
 
 
 async def off_loop(code: Callable[[], ResultT]) -> ResultT:
@@ -46,7 +75,8 @@ async def off_loop(code: Callable[[], ResultT]) -> ResultT:
         try:
             result: ResultT = await call.reply
         except BaseException:
-            call.end()
+            if not call.reply.done:
+                call.incarnation.kill()  # nothing waits for it any more: a thread that has it is abandoned
             raise
     return result
 
@@ -55,8 +85,7 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of the user's that may be sync or async, and return its result.
 
     An async one is awaited here; a sync one is called off the loop, and what it returns is awaited here if it can be.
-    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called. That of
-    somebody whom it asks is not its own, and comes as a ``WorkerCrashedError``.
+    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called.
     """
     if is_async(function):
         return await function(*args)
@@ -67,7 +96,7 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
 
 
 async def called_beside(context: Any, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """As ``called``, for code beside the work of an attempt, whose time is limited (``LimitedCode``).
+    """As ``called``, for code beside the work of an attempt, whose time is limited (``limited``).
 
     Args:
         context: of the attempt; any other has no limit.
@@ -75,9 +104,33 @@ async def called_beside(context: Any, what: str, function: Callable[..., Any], *
         function: sync or async.
         args: its arguments.
     """
-    limited = getattr(context, "_regrow_limited", None)
-    with limited(what) if limited is not None else nullcontext():
+    limit = getattr(context, "_regrow_limited", nullcontext)
+    with limit(what):
         return await called(function, *args)
+
+
+@contextmanager
+def limited(attempt: Attempt, what: str) -> Iterator[None]:
+    """Run code of the user's beside the work of an attempt: the attempt ends if it takes too long.
+
+    ``what`` names the code, as the user has declared it (``output=``), or is ``RESULTS_CLASS``. If the code returns
+    just when its time is up, the attempt may be ended although the code has returned.
+    """
+    limit_s = attempt.owner.step_timeout_s
+    if limit_s is None:
+        yield
+        return
+
+    def expires() -> None:
+        attempt.overdue = what, limit_s
+        attempt.owner.tell_overdue(attempt)
+
+    system = attempt.owner.system
+    timer = system.timers.call_at(system.now() + limit_s, expires)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _result_or_end(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
@@ -94,33 +147,28 @@ class _OffLoopCall:
     """One call, and the owner of its incarnation."""
 
     def __init__(self, code: Callable[[], Any], current: CurrentMessage) -> None:
-        self._caller = current
-        path = current.incarnation.mailbox.path
+        self._origin = current.origin
+        self._path = current.incarnation.mailbox.path
         system = cast("WorkerIncarnation", current.incarnation).system
-        self.incarnation = detached_incarnation(system, path, "aside", self._run, code, DispatcherKind.POOL, self)
+        self.incarnation = detached_incarnation(system, self._path, "aside", self._run, code, DispatcherKind.POOL, self)
         self.reply = Reply(self.incarnation.mailbox)
         """With a target: whoever is asked for it knows that the caller waits."""
 
     def _run(self, code: Callable[[], Any]) -> None:
-        current = CurrentMessage(self.incarnation, self._caller.origin, self.reply)
+        current = CurrentMessage(self.incarnation, self._origin, self.reply)
         CURRENT.set(current)
         current.borrow()
         try:
             result = code()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             current.end()
-            self.reply.fail(for_asker(self.incarnation.mailbox.path, error))
+            self.reply.fail(for_asker(self._path, error))
         else:
             current.end()
             self.reply.complete(result)
 
-    def end(self) -> None:
-        """End it: nothing waits for it any more. A thread that has it is abandoned."""
-        if not self.reply.done:
-            self.incarnation.kill()
-
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
         """Receive a report of its incarnation."""
         if isinstance(message, Exited):
-            self.reply.fail(ActorStoppedError(self.incarnation.mailbox.path, "was ended"))
+            self.reply.fail(ActorStoppedError(self._path, "was ended"))
         return True

@@ -1,14 +1,26 @@
-"""Form in which a result is kept where nothing is declared of it: JSON, or an error that says why it has none."""
+"""Form in which a result is kept if nothing is declared of it: JSON, or an error that says why it has none."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from actors.tasks.model.outcome import InvalidResultError
-from actors.tasks.model.shared_values import is_small
-from actors.validation.json_form import json_form, require_size
+from actors.tasks.model.shared_values import SMALL_CHARS, is_small
+from actors.validation.json_form import is_whole, json_form, require_size
 from actors.validation.validation_messages import not_json_phrase
+
+RESULTS_CLASS: Final = "result's class"
+"""Names the code that makes JSON of a result: serializers of its class."""
+_PLAIN: Final = frozenset({int, bool, type(None)})
+
+
+def is_plain(value: Any) -> bool:
+    """True for a number, nothing or a short text, which is its own JSON, as a moment shows."""
+    kind = type(value)
+    return kind in _PLAIN or (kind is str and len(value) <= SMALL_CHARS and is_whole(value))
 
 
 def of_size(value: Any, what: str) -> Any:
@@ -23,6 +35,12 @@ def of_size(value: Any, what: str) -> Any:
         except ValueError as error:
             raise InvalidResultError(f"{what} cannot be kept: {error}", retryable=False) from None
     return value
+
+
+def wrong_in(error: ValidationError, whole: str) -> str:
+    """Say where a value does not fit its type, and why; ``whole``: name of the value itself."""
+    details = error.errors(include_input=False, include_url=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in details)
 
 
 def stored_form(result: Any) -> Any:
