@@ -29,12 +29,11 @@ from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Final
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from actors.messaging.batch_request import give_item, give_item_async
 from actors.messaging.envelope import own_error
 from actors.messaging.mailbox import Mailbox
-from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
@@ -44,16 +43,15 @@ from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import join_task
 from actors.tasks.engine.waits_across_trees import waiting
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
-from actors.tasks.model.task_ids import MARK, require_own
+from actors.tasks.model.task_ids import MARK
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import TASK_ID, require_callback, require_seconds, value_phrase
-from trees.host.bulk import own_copy
-from trees.host.submission import Submission
-from trees.host.task_api import TaskApi
+from trees.host.submission import Submission, own_task, scope_at
 
 MESSAGE_S: Final = 10.0
 """Seconds that a message may take: longer than for an ask, because a worker that takes longer is replaced."""
@@ -79,18 +77,28 @@ class GivenItem:
     """Completed when the item has ended."""
     result: Callable[[], Any]
     """Return the item's result, or raise its error. Call this when it has ended."""
-    leave: Callable[[], object]
+    leave: Callable[[], object] = lambda: None
     """Note that the batch does not want the item any more."""
-    expires: float = math.inf
+    expires: float | None = None
     """When to call ``give_up``, as ``monotonic`` counts. Items of one batch expire in the order they were given."""
     give_up: Callable[[], None] = lambda: None
     """End the item as an error, because its time is up."""
 
 
+def failed_item(item: Any, error: Exception) -> GivenItem:
+    """Return an item that could not be given: it has ended with this error."""
+    reply = Reply()
+    reply.fail(error)
+    return GivenItem(item, reply, reply.outcome)
+
+
 def target_of(
-    api: TaskApi, to: str, timeout_s: float | None, max_in_flight: int | None, key: Key | None = None
+    system: System, to: str, timeout_s: float | None, max_in_flight: int | None, key: Key | None = None
 ) -> MessageTarget | TaskTarget:
     """Find the target that a path or a capability names.
+
+    A path of a worker with ``execute=`` comes first, then a supervisor (whose planner makes the plans), a path of what
+    takes messages, and last a capability.
 
     Raises:
         UnknownPathError: nothing of this path is listed now, and no worker has such a capability.
@@ -98,7 +106,6 @@ def target_of(
         TypeError: ``to`` is no text, ``key`` is no function, or the target takes messages and there is a key.
         ValueError: a number is wrong.
     """
-    system = api.system
     if not isinstance(to, str):
         what = f"map: to={value_phrase(to)} is not a path"
         raise TypeError(f"{what}. Give the path, or a capability, of a worker as a text")
@@ -107,74 +114,43 @@ def target_of(
         raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is not a number of items. Give 1 or more")
     if key is not None:
         require_callback("map: key:", key, "Give a function of an item that returns a text")
-    found = _tasks_at(api, to)
-    if found is not None:
-        port, worker = found
-        plan = None if worker is None else Plan([_subtask(port, worker, timeout_s)])
-        return TaskTarget(api, port, plan, max_in_flight, key)
-    if to not in system.boxes:
-        words = {word for port in api.runtime.scopes.values() for word in _names(port)}
-        raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
-    if key is not None:
-        what = f"map: key= makes the id of a task, and {to} takes messages, which are recorded nowhere"
-        raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
-    return MessageTarget(system, to, timeout_s, max_in_flight)
-
-
-def _tasks_at(api: TaskApi, to: str) -> tuple[Scope, str | None] | None:
-    """Return the supervisor that gives tasks to ``to``, and the worker or capability in it; None: no task goes there.
-
-    A path of a worker comes first, then a supervisor (whose planner makes the plans), a path of what takes messages,
-    and last a capability.
-    """
-    ports = api.runtime.scopes
+    scopes = service_of(system).scopes
     owner, _, name = to.rpartition("/")
     child = name.partition("#")[0]
-    if owner in ports and any(row.id == child for row in ports[owner].registry()):
-        return ports[owner], child
-    if to in api.system.supervisors:
-        return api.port(to), None
-    able = [] if to in api.system.boxes else [port for port in ports.values() if to in _names(port)]
-    return (able[0], to) if able else None
+    if owner in scopes and any(row.id == child for row in scopes[owner].registry()):
+        return TaskTarget(scopes[owner], _plan(scopes[owner], child, timeout_s), max_in_flight, key)
+    if to in system.supervisors:
+        return TaskTarget(scope_at(system, to), None, max_in_flight, key)
+    if to in system.boxes:
+        if key is not None:
+            what = f"map: key= makes the id of a task, and {to} takes messages, which are recorded nowhere"
+            raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
+        return MessageTarget(system, to, timeout_s, max_in_flight)
+    words = list[str]()
+    for scope in scopes.values():
+        words += [word for row in scope.registry() for word in (row.id, *row.capabilities)]
+        if to in words:
+            return TaskTarget(scope, _plan(scope, to, timeout_s), max_in_flight, key)
+    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
 
 
-def _names(port: Scope) -> set[str]:
-    """Return the ids and the capabilities of the workers of a supervisor."""
-    return {word for row in port.registry() for word in (row.id, *row.capabilities)}
-
-
-def _subtask(port: Scope, to: str, timeout_s: float | None) -> Subtask:
-    """Make the one subtask of an item: for a worker by its id, else for all that have the capability."""
-    able = [row.id for row in port.registry() if to == row.id or to in row.capabilities]
+def _plan(scope: Scope, to: str, timeout_s: float | None) -> Plan:
+    """Make the plan of an item: one subtask for a worker by its id, else for all that have the capability."""
+    able = [row.id for row in scope.registry() if to == row.id or to in row.capabilities]
     if timeout_s is None:
-        entries = [port.workers.get(id_) for id_ in able]
+        entries = [scope.workers.get(id_) for id_ in able]
         declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
         timeout_s = None if declared else TASK_S
     limit = None if timeout_s == math.inf else timeout_s
-    return Subtask(ITEM, worker=to, timeout_s=limit) if to in able else Subtask(ITEM, capability=to, timeout_s=limit)
+    named = {"worker" if to in able else "capability": to}
+    return Plan([Subtask(ITEM, timeout_s=limit, **named)])
 
 
-class _InTree:
-    """What both kinds of targets can tell of their tree."""
-
-    path: str
-    _system: System
-
-    def down(self) -> ActorStoppedError | None:
-        """Return why nothing more can be given; None while the tree is up."""
-        return self._system.down_error(self.path) if self._system.is_down else None
-
-    def progress_raised(self, error: Exception) -> None:
-        """Report it."""
-        self._system.reports.callback_raised(self.path, error)
-
-
-class MessageTarget(_InTree):
+class MessageTarget:
     """A worker or a pool that takes messages."""
 
     def __init__(self, system: System, path: str, timeout_s: float | None, max_in_flight: int | None) -> None:
-        self.path = path
-        self._system = system
+        self.path, self.system = path, system
         self._ref = ref_of(system, path)
         self._timeout_s = MESSAGE_S if timeout_s is None else timeout_s
         self._most = max_in_flight
@@ -182,15 +158,12 @@ class MessageTarget(_InTree):
     @property
     def limit(self) -> int:
         """Items to give at a time: as many as are handled at once, and fit into the mailbox."""
-        box = self._system.boxes.get(self.path)
+        box = self.system.boxes.get(self.path)
         members = len(box.members) if isinstance(box, PoolAddress) else 1
         room = box.bounds.capacity if isinstance(box, (PoolAddress, Mailbox)) else None
         return max(1, min(each for each in (members, room, self._most) if each is not None))
 
-    def id_of(self, _item: Any) -> None:
-        """Messages have no id."""
-
-    def prepared(self, item: Any, _id: str | None) -> Any:
+    def prepared(self, item: Any) -> Any:
         """Return what is given for an item: the item itself."""
         return item
 
@@ -205,7 +178,8 @@ class MessageTarget(_InTree):
     def _given(self, item: Any, reply: Reply, leave: Callable[[], None]) -> GivenItem:
         until = math.inf if reply.expires is None else reply.expires  # the end of the request that the batch is part of
         expires = min(until, monotonic() + self._timeout_s)
-        return GivenItem(item, reply, reply.outcome, leave, expires, partial(_give_up, reply, self._timeout_s))
+        give_up = partial(_give_up, reply, self._timeout_s)
+        return GivenItem(item, reply, reply.outcome, leave, None if expires == math.inf else expires, give_up)
 
 
 def _give_up(reply: Reply, limit_s: float) -> None:
@@ -218,55 +192,31 @@ def _give_up(reply: Reply, limit_s: float) -> None:
         incarnation.owner.post(ReplaceChild(incarnation, MAX_HUNG, reply))
 
 
-class TaskTarget(_InTree):
+class TaskTarget:
     """A supervisor with ``tasks=``, and the plan of each item; without a plan its planner makes one.
 
     With a ``key`` the ids of the tasks are made of keys, and what was given goes on when its batch is left.
     """
 
-    def __init__(
-        self, api: TaskApi, port: Scope, plan: Plan | None, max_in_flight: int | None, key: Key | None
-    ) -> None:
-        self.path = port.path
-        self._api = api
-        self._port = port
-        self._system = port.system
+    def __init__(self, scope: Scope, plan: Plan | None, max_in_flight: int | None, key: Key | None) -> None:
+        self.path, self.system = scope.path, scope.system
+        self._scope = scope
         self._plan = plan
         self._key = key
-        self.limit = AHEAD * port.settings.max_parallel if max_in_flight is None else max_in_flight
+        self.limit = AHEAD * scope.settings.max_parallel if max_in_flight is None else max_in_flight
 
-    def id_of(self, item: Any) -> str | None:
-        """Return the id of an item's task: its key, or a text made of a key that cannot be an id. None: no key.
-
-        Raises:
-            TypeError: the key is no text.
-            ValueError: the key is empty.
-        """
-        if self._key is None:
-            return None
-        key = self._key(item)
-        if not isinstance(key, str):
-            what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
-            raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
-        if not key:
-            raise ValueError(f"map: key: the text for the item {value_phrase(item)} is empty. Give each item a key")
-        if re.fullmatch(TASK_ID, key) and MARK not in key:
-            return key
-        words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
-        return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-
-    def prepared(self, item: Any, id_: str | None) -> Task:
+    def prepared(self, item: Any) -> Task:
         """Make a task of an item, with an id, so that it may be submitted again and starts nothing twice.
 
         Raises:
             ConfigError: no JSON can be made of the item.
+            Exception: the key is wrong.
         """
+        id_ = None if self._key is None else _id_of(self._key(item), item)
         if isinstance(item, Task):
-            require_own(item.id)
-            own = own_copy(item)
-            if id_ is not None:
-                own = copy_with(own, id=id_)
-            return own if own.plan is not None or self._plan is None else copy_with(own, plan=self._plan)
+            own = own_task(item)
+            plan = own.plan if own.plan is not None else self._plan
+            return copy_with(own, id=id_ or own.id, plan=plan)
         inputs = {ITEM: item}
         if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
             inputs.update(item)
@@ -274,32 +224,29 @@ class TaskTarget(_InTree):
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
-        submission = self._api.submission_of([prepared], self.path, joined=True)
+        submission = Submission(self._scope, [prepared], joined=True)
         with waiting(submission.across):
-            return self._given(item, prepared, submission, submission.run())
+            return self._given(item, prepared, submission.run())
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
-        submission = self._api.submission_of([prepared], self.path, joined=True)
+        submission = Submission(self._scope, [prepared], joined=True)
         with waiting(submission.across):
-            return self._given(item, prepared, submission, await submission.arun())
+            return self._given(item, prepared, await submission.arun())
 
-    def _given(self, item: Any, task: Task, submission: Submission, new: Mapping[str, Reply]) -> GivenItem:
-        id_, port, goes_on = str(task.id), self._port, self._key is not None
-        self._require_same(task, submission)
-        done = new[id_] if id_ in new else port.service.waiting(id_)
+    def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
+        id_, scope = str(task.id), self._scope
+        if id_ in submission.known and self._key is not None:
+            _require_same_aims(task, submission.known[id_], self.path)
+        done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
         if submission.across is not None:
             done.when_done(submission.across.enter())
 
-        def drop() -> None:
-            if not done.done and not goes_on:
-                port.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
-
         try:
-            wait, leave_wait = join_task(port, id_, done)
+            wait, leave_wait = join_task(scope, id_, done)
         except RecursionDetectedError:
-            if id_ in new:
-                drop()
+            if id_ in submission.new:
+                self._drop(id_, done)
             raise
 
         def result() -> Any:
@@ -308,25 +255,36 @@ class TaskTarget(_InTree):
             report = done.outcome()
             if report.error is not None:
                 raise own_error(report.error.with_traceback(None))
-            return report.output if task.plan is not self._plan or self._plan is None else report.results[ITEM]
+            return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
 
         def leave() -> None:
             leave_wait()
-            drop()
+            self._drop(id_, done)
 
         return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
 
-    def _require_same(self, task: Task, submission: Submission) -> None:
-        """Refuse the result of other work: the key of an item is the id of a task for other workers.
+    def _drop(self, id_: str, done: Reply) -> None:
+        if not done.done and self._key is None:
+            self._scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
 
-        Raises:
-            TaskError: it is.
-        """
-        known = None if self._key is None else submission.known.get(str(task.id))
-        if known is not None and _aims_of(known) != _aims_of(task):
-            had = " ".join(_aims_of(known)) or self.path
-            what = f"map: task {task.id!r} was given to {had} before, so it cannot be the key of an item here"
-            raise TaskError(f"{what}. Give each step keys of its own: key=lambda item: f'summary-{{item}}'")
+
+def _id_of(key: object, item: object) -> str:
+    """Return the id of an item's task: its key, or a text made of a key that cannot be an id."""
+    if not isinstance(key, str) or not key:
+        what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
+        raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
+    if re.fullmatch(TASK_ID, key) and MARK not in key:
+        return key
+    words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
+    return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _require_same_aims(task: Task, known: Task, path: str) -> None:
+    """Refuse the result of other work: the key of an item is the id of a task for other workers."""
+    if _aims_of(known) != _aims_of(task):
+        had = " ".join(_aims_of(known)) or path
+        what = f"map: task {task.id!r} was given to {had} before, so it cannot be the key of an item here"
+        raise TaskError(f"{what}. Give each step keys of its own: key=lambda item: f'summary-{{item}}'")
 
 
 def _aims_of(task: Task) -> tuple[str, ...]:
@@ -347,5 +305,5 @@ def _words(item: Any) -> str:
         return item or '""'
     try:
         return json.dumps(to_jsonable_python(item), ensure_ascii=False)
-    except (PydanticSerializationError, ValueError, RecursionError):
-        return type(item).__name__  # the task says what is wrong with it
+    except Exception:  # noqa: BLE001 - of any kind, from the item: the task says what is wrong with it
+        return type(item).__name__

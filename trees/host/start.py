@@ -28,7 +28,7 @@ from actors.runtime.handle import system_of
 from actors.runtime.system import System
 from actors.tasks.engine.service import attach
 from actors.tasks.journal.store import Store
-from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors.tasks.model.task_errors import StoreError
 from trees.declaration.build import build
 from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec
@@ -37,7 +37,7 @@ from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
 from trees.host.start_options import LoopOwner, Options
-from trees.host.store_binding import bind, busy_here, close_store, require_alone
+from trees.host.store_binding import bind, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -241,11 +241,8 @@ class _Launch:
             self._store = open_store(
                 options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
             )
-        except BaseException as error:
+        except BaseException:
             self.close()
-            ours = busy_here(error) if isinstance(error, StoreBusyError) else None
-            if ours is not None:
-                raise ours from error
             raise
         return self._store
 

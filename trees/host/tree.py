@@ -20,7 +20,6 @@ from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.signals import SIGUSR1, on_signal
-from trees.host.task_api import TaskApi
 from trees.host.tree_children import TreeChildren
 from trees.host.tree_health import TreeHealth
 from trees.host.tree_page import TreePage
@@ -58,7 +57,6 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
         """The declaration that it was started from."""
         self._system = system
         self._leadership = leadership
-        self._tasks = TaskApi(leadership)
         self._pages, self._notifiers = [], []
         self._closing = []
         """Ends of what shows the tree; each may be called again."""
