@@ -6,11 +6,8 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -24,7 +21,6 @@ from actors.model.errors import ActorsError
 from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
-from actors.runtime.handle import system_of
 from actors.runtime.system import System
 from actors.tasks.engine.service import attach
 from actors.tasks.journal.store import Store
@@ -41,7 +37,7 @@ from trees.host.store_binding import bind, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
-from trees.store import Keep, MemoryStore, open_store
+from trees.store import Keep, open_store
 from trees.store.retention import Durability
 
 OPEN_S: Final = 5.0
@@ -139,7 +135,8 @@ def start_async(
 class _Launch:
     """A tree on its way up, and what is to be closed if it does not get there.
 
-    Its console is open from the beginning: it shows what a start waits for.
+    Its console is open from the beginning: it shows what a start waits for. The store is opened on a thread of its own,
+    which neither Ctrl-C nor a cancel interrupts: a store that is half open stays locked.
     """
 
     begin: Callable[[], Reply]
@@ -156,126 +153,100 @@ class _Launch:
         self._options = options
         self._store: Store | None = None
         self._console: Console | None = None
+        self._system: System | None = None
         self._tree: Tree | None = None
-        """The tree, once everything it needs is open."""
+        self._has_begun = False
+        self._opened = Reply()
 
     def run(self) -> Tree:
-        """Start the tree on a thread of its own, and wait until it is up.
-
-        Ctrl-C may interrupt this thread anywhere, also half-way through a step, and a store that is half open stays
-        locked. So the steps are done on the other thread, and an interrupted start stops what they have begun.
-        """
-        made = Reply()
-
-        def make() -> Reply:
-            self.tree(self.open())
-            return self.begin()
-
-        def undo() -> None:
-            if not made.wait(OPEN_S):
-                made.when_done(self._stop)
-            elif (ended := self._stop()) is not None:
-                ended.wait(None)
-
-        with self.undone_by(undo):
-            in_background(f"{self._spec.id}-start", partial(_answer, made, make))
-            begun: Reply = made.get()
-            begun.get()
-        assert self._tree is not None  # noqa: S101 - it is up
-        return self._tree
-
-    async def arun(self) -> Tree:
-        """Start the tree on an event loop, which its store does not hold up while it opens."""
-        tree = self.tree(await self._opened() if self._owns_store else self.open())
-        stop = system_of(tree).stop
-        with self.undone_by(stop):
-            try:
-                await self.begin()
-            except asyncio.CancelledError:
-                # As Ctrl-C in ``run``: a host that ends its program now would cut off what is still being stopped.
-                # Cancelled once more, nobody waits, and the stop goes on.
-                await stop()
-                raise
+        """Start the tree, and wait until it is up."""
+        try:
+            in_background(f"{self._spec.id}-store", self._open)
+            tree = self._make(self._opened.get())
+            self.begin().get()
+        except BaseException as error:
+            self._opened.wait(OPEN_S)
+            self._undo(error).wait(None)
+            raise
         return tree
 
-    async def _opened(self) -> Store:
-        """Open the store on a thread of its own."""
-        opened = Reply()
-        in_background(f"{self._spec.id}-store", partial(_answer, opened, self.open))
+    async def arun(self) -> Tree:
+        """Do this on an event loop, without holding it up."""
         try:
-            store: Store = await opened
-        except BaseException:  # cancelled: what is opened nevertheless is closed again
-            opened.when_done(self.close)
+            in_background(f"{self._spec.id}-store", self._open)
+            tree = self._make(await self._opened)
+            await self.begin()
+        except BaseException as error:
+            # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
+            # waits, and the stop goes on.
+            await self._undo(error)
             raise
-        return store
+        return tree
 
-    def _stop(self) -> Reply | None:
-        """Stop the tree; completed when nothing of it runs any more. None: there is none, and nothing is open."""
-        return None if self._tree is None else system_of(self._tree).stop()
-
-    @contextmanager
-    def undone_by(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Leave nothing of a start that fails, or is interrupted by Ctrl-C or cancelled."""
-        try:
-            yield
-        except ActorsError:
-            self._stop_showing()
-            raise
-        except BaseException:
-            stop()
-            raise
-
-    @property
-    def _owns_store(self) -> bool:
-        """True if the store is opened here, which may take a while, and is closed with the tree."""
-        return isinstance(self._options.store, str)
-
-    def open(self) -> Store:
-        """Open its console, and its store."""
+    def _open(self) -> None:
+        """Open the console and the store."""
         options, root = self._options, self._spec.id
-        if options.console:
-            self._console = Console(root)
-        if options.store is None:
-            return MemoryStore(options.keep)
         try:
+            if options.console:
+                self._console = Console(root)
             self._store = open_store(
                 options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
             )
-        except BaseException:
-            self.close()
-            raise
-        return self._store
+        except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+            self._opened.fail(error)
+        else:
+            self._opened.complete(self._store)
 
-    def tree(self, store: Store) -> Tree:
-        """Build the tree on an open store; from here on its end closes what is open."""
-        options, system = self._options, None
-        try:
-            system = System(
-                self._built,
-                clock=options.clock,
-                seed=options.seed,
-                max_threads=options.max_threads,
-                max_hops=options.max_hops,
-                refuse_tells=options.refuse_tells,
-                log_errors=options.log_errors,
-                on_host_loop=options.loop == "host",
-                loop_stall_s=options.loop_stall_s,
-            )
-            attach(system, store)
-            require_alone(system, store)
-            tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
-            if options.web is not None:
-                page = tree.serve_page(options.web)
-                print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
-            if options.alerts:
-                tree.watch_alerts(options.alerts)
-        except BaseException:
+    def _make(self, store: Store) -> Tree:
+        """Build the tree on an open store; once it has begun its end closes the store."""
+        options = self._options
+        system = self._system = System(
+            self._built,
+            clock=options.clock,
+            seed=options.seed,
+            max_threads=options.max_threads,
+            max_hops=options.max_hops,
+            refuse_tells=options.refuse_tells,
+            log_errors=options.log_errors,
+            on_host_loop=options.loop == "host",
+            loop_stall_s=options.loop_stall_s,
+        )
+        attach(system, store)
+        require_alone(system, store)
+        tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
+        if options.web is not None:
+            page = tree.serve_page(options.web)
+            print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
+        if options.alerts:
+            tree.watch_alerts(options.alerts)
+        self._has_begun = True
+        return tree
+
+    def _undo(self, error: BaseException) -> Reply:
+        """Leave nothing of a start that has failed, or was interrupted; completed when nothing of it runs any more."""
+        undone, system = Reply(), self._system
+        if self._tree is not None:
+            self._tree._close()  # noqa: SLF001 - of the same room
+        if not self._has_begun:
             if system is not None:
                 living_trees.LIVING.discard(system)
-            self.close()
-            self._tree = None
-            raise
-        return tree
+            self._opened.when_done(self._close)
+        elif system is not None and not isinstance(error, ActorsError):
+            return system.stop()
+        undone.complete()
+        return undone
+
+    def _close(self) -> None:
+        """Let go of what is open: there will be no tree."""
+        if self._console is not None:
+            self._console.close()
+        if self._store is not None and self._owns_store:
+            close_store(self._store)
+
+    @property
+    def _owns_store(self) -> bool:
+        """True if the store is opened here, and is closed with the tree."""
+        return isinstance(self._options.store, str)
 
     def _leadership(self, system: System, store: Store) -> Leadership:
         """Bring system and store together: at once, or once this process leads."""
@@ -292,19 +263,6 @@ class _Launch:
         self.begin = keeper.start
         return Leadership(system, keeper)
 
-    def _stop_showing(self) -> None:
-        """End what shows the tree to people."""
-        if self._tree is not None:
-            self._tree._close()  # noqa: SLF001 - of the same room
-        if self._console is not None:
-            self._console.close()
-
-    def close(self) -> None:
-        """Let go of everything: there will be no tree."""
-        self._stop_showing()
-        if self._store is not None and self._owns_store:
-            close_store(self._store)
-
 
 def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
     """Yield the paths of all workers that run in processes."""
@@ -315,14 +273,6 @@ def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
         return
     for child in recipe.children:
         yield from _in_processes(child, f"{path}/{child.id}")
-
-
-def _answer(reply: Reply, function: Callable[[], object]) -> None:
-    """Complete a reply with what a function returns or raises."""
-    try:
-        reply.complete(function())
-    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
-        reply.fail(error)
 
 
 class Starting:

@@ -5,7 +5,7 @@ Comes in: what a host wrote. Goes out: a frozen record, or one ``ConfigError`` w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -26,27 +26,28 @@ LoopOwner: TypeAlias = Literal["tree", "host"]
 """Owner of the event loop on which async workers run."""
 
 
-def _methods(protocol: type) -> tuple[str, ...]:
-    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))
+def _made_as(protocol: type, what: str, hint: str) -> Callable[[object], object]:
+    """Return a validator for an object that has all methods of a protocol; None is fine, too."""
+    names = [name for name in vars(protocol) if not name.startswith("_")]
+
+    def checked(value: object) -> object:
+        if value is not None and not all(hasattr(value, name) for name in names):
+            raise validation_error(f"expected a {what}, got {type_phrase(value)}", hint)
+        return value
+
+    return checked
 
 
-_CLOCK, _STORE = _methods(Clock), _methods(Store)
-
-
-def _a_clock(value: object) -> object:
-    if value is not None and not all(hasattr(value, name) for name in _CLOCK):
-        hint = "Leave it out, or give a ManualClock() in a test."
-        raise validation_error(f"expected a clock, got {type_phrase(value)}", hint)
-    return value
+_a_clock = _made_as(Clock, "clock", "Leave it out, or give a ManualClock() in a test.")
+_made_store = _made_as(
+    Store,
+    "store",
+    "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory.",
+)
 
 
 def _a_store(value: object) -> object:
-    if isinstance(value, Path):
-        return str(value)
-    if value is None or isinstance(value, str) or all(hasattr(value, name) for name in _STORE):
-        return value
-    hint = "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory."
-    raise validation_error(f"expected a store, got {type_phrase(value)}", hint)
+    return str(value) if isinstance(value, (str, Path)) else _made_store(value)
 
 
 class Options(SpecModel, frozen=True, kw_only=False):

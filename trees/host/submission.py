@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.message_errors import ReplyTimeoutError
@@ -29,11 +29,13 @@ from actors.tasks.engine.task_waits import waiting_chain
 from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.dropped import Dropped
+from actors.tasks.model.shared_values import copied
 from actors.tasks.model.store_events import TaskKnownOtherwise
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted
 from actors.tasks.model.task_ids import require_own
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import require_path, type_phrase
 
 STORE_WAIT_S: Final = 10.0
@@ -58,7 +60,7 @@ def scope_at(system: System, path: str | None) -> Scope:
 
 
 def own_task(given: object) -> Task:
-    """Return a task with an id, made of a goal or a copy of the task: later changes by the caller have no effect.
+    """Return a task with an id: of a goal, or a copy, so that later changes of inputs and metadata have no effect.
 
     Raises:
         ConfigError: this is no task, or something in it is wrong.
@@ -66,10 +68,8 @@ def own_task(given: object) -> Task:
     if not isinstance(given, Task):
         return Task(goal=given, id=token_hex(6))  # type: ignore[arg-type]  # a wrong one is named
     require_own(given.id)
-    own: dict[str, Any] = {"id": given.id or token_hex(6), "inputs": given.inputs, "metadata": given.metadata}
-    if given.plan is not None:
-        own["plan"] = given.plan.model_copy(deep=True)
-    return given.model_copy(update=own)
+    own = {name: copied(getattr(given, name)) for name in ("inputs", "metadata")}
+    return copy_with(given, id=given.id or token_hex(6), **own)
 
 
 def own_tasks(tasks: object) -> list[Task]:
@@ -164,7 +164,7 @@ class Submission:
             await asyncio.to_thread(self._compare_known)
         return self
 
-    def _steps(self) -> Iterator[Any]:
+    def _steps(self) -> Iterator[Reply]:
         """Yields each reply that is to be waited for, and looks afterwards whether it came in time."""
         while (other := self._service.removing.look(self._take)) is not None:
             yield other
