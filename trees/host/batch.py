@@ -1,4 +1,4 @@
-"""``Batch``: what ``tree.map`` returns, an iterator, sync or async, of ``(item, result or error)``.
+"""``Batch``: what ``tree.map`` returns, an iterator, sync or async, of ``(item, result or error)``; and its targets.
 
 A batch has no thread of its own. Everything is done when its consumer asks for the next result: an item that has ended
 is handed out, the first that ended first; else, if there is room, the next item is taken and given; else the consumer
@@ -6,43 +6,334 @@ waits. So at most as many items as the limit are in memory, and the source may h
 
 A batch has one consumer at a time. Other threads only append to ``_ended`` and then complete ``_signal``. The consumer
 renews the signal before it looks at ``_ended``, so it misses nothing.
+
+A worker that takes messages gets each item as the message of an ask. What takes tasks (a worker with ``execute=``, a
+team, a capability) gets a task of one subtask, with the ladder, the breaker and the journal that every task has.
+
+=====================  =========================================  ===============================================
+                       messages                                   tasks
+=====================  =========================================  ===============================================
+given at a time        as many as there are members                ``max_in_flight``, else 4 x ``max_parallel``
+its time begins        when it is given: its wait counts           when its attempt begins
+its time is up         the ask has failed; a worker that still     its attempt is ended, and its ladder decides
+                       handles it is replaced, uncounted
+it raises              a crash, which counts in no window          a failed attempt: its ladder decides
+its batch is left      what waits is not handled                   the task is cancelled; one with a key goes on
+=====================  =========================================  ===============================================
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
+import re
 import weakref
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
-from types import GenericAlias, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from hashlib import sha256
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
+from pydantic_core import to_jsonable_python
+
+from actors.messaging.batch_request import give_item, give_item_async
 from actors.messaging.blocking import require_thread
+from actors.messaging.envelope import own_error
+from actors.messaging.mailbox import Mailbox
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.model.errors import ConfigError
-from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
-from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget, failed_item
-from trees.host.submission import came
+from actors.model.errors import ConfigError, RecursionDetectedError, UnknownPathError
+from actors.runtime.system import System
+from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.engine.orders import CANCEL, Order
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import service_of
+from actors.tasks.engine.task_waits import join_task
+from actors.tasks.engine.waits_across_trees import waiting
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model.task_ids import MARK
+from actors.validation.spec_model import copy_with
+from actors.validation.validation_messages import (
+    TASK_ID,
+    is_one_of,
+    require_callback,
+    require_seconds,
+    type_phrase,
+    value_phrase,
+)
+from trees.host.submission import Submission, came, own_task, scope_at
 
 ItemT = TypeVar("ItemT")
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    ResultT = TypeVarWithDefault("ResultT", default=Any)
-else:
-    ResultT = TypeVar("ResultT")
+ResultT = TypeVar("ResultT")
 OnError: TypeAlias = Literal["keep", "raise"]
 _END: Final = object()
+MESSAGE_S: Final = 10.0
+"""Seconds that a message may take: longer than for an ask, because a worker that takes longer is replaced."""
+TASK_S: Final = 60.0
+"""Seconds that one attempt may take if its worker declares nothing: a batch must come to an end."""
+AHEAD: Final = 4
+"""Tasks given at a time, for each slot of their supervisor: tasks that wait for a retry take no slot."""
+MAX_HUNG: Final = 256
+"""Threads that a worker may leave behind in hung items; one more parks it."""
+ITEM: Final = "item"
+_REPLACED: Final = "Its worker is replaced. Give items more time: map(..., timeout_s=30)"
+_NOT_BEGUN: Final = "It is not begun any more. Give the worker a pool, or items more time: map(..., timeout_s=30)"
+
+Key = Callable[[Any], Any]
+
+
+@dataclass(slots=True, eq=False)
+class GivenItem:
+    """An item that was given, up to its end."""
+
+    item: Any
+    reply: Reply
+    """Completed when the item has ended."""
+    result: Callable[[], Any]
+    """Return the item's result, or raise its error. Call this when it has ended."""
+    leave: Callable[[], object] = lambda: None
+    """Note that the batch does not want the item any more."""
+    expires: float | None = None
+    """When to call ``give_up``, as ``monotonic`` counts. Items of one batch expire in the order they were given."""
+    give_up: Callable[[], None] = lambda: None
+    """End the item as an error, because its time is up."""
+
+
+def failed_item(item: Any, error: Exception) -> GivenItem:
+    """Return an item that could not be given: it has ended with this error."""
+    reply = Reply()
+    reply.fail(error)
+    return GivenItem(item, reply, reply.outcome)
+
+
+def target_of(
+    system: System, to: str, timeout_s: float | None, max_in_flight: int | None, key: Key | None = None
+) -> MessageTarget | TaskTarget:
+    """Find the target that a path or a capability names.
+
+    A path of a worker with ``execute=`` comes first, then a supervisor (whose planner makes the plans), a path of what
+    takes messages, and last a capability.
+
+    Raises:
+        UnknownPathError: nothing of this path is listed now, and no worker has such a capability.
+        TaskError: it is a supervisor without ``tasks=``.
+        TypeError: ``to`` is no text, ``key`` is no function, or the target takes messages and there is a key.
+        ValueError: a number is wrong.
+    """
+    if not isinstance(to, str):
+        what = f"map: to={value_phrase(to)} is not a path"
+        raise TypeError(f"{what}. Give the path, or a capability, of a worker as a text")
+    require_seconds("map", timeout_s)
+    if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
+        raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is not a number of items. Give 1 or more")
+    if key is not None:
+        require_callback("map: key:", key, "Give a function of an item that returns a text")
+    scopes = service_of(system).scopes
+    owner, _, name = to.rpartition("/")
+    child = name.partition("#")[0]
+    if owner in scopes and any(row.id == child for row in scopes[owner].registry()):
+        return TaskTarget(scopes[owner], _plan(scopes[owner], child, timeout_s), max_in_flight, key)
+    if to in system.supervisors:
+        return TaskTarget(scope_at(system, to), None, max_in_flight, key)
+    if to in system.boxes:
+        if key is not None:
+            what = f"map: key= makes the id of a task, and {to} takes messages, which are recorded nowhere"
+            raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
+        return MessageTarget(system, to, timeout_s, max_in_flight)
+    words = list[str]()
+    for scope in scopes.values():
+        words += [word for row in scope.registry() for word in (row.id, *row.capabilities)]
+        if to in words:
+            return TaskTarget(scope, _plan(scope, to, timeout_s), max_in_flight, key)
+    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
+
+
+def _plan(scope: Scope, to: str, timeout_s: float | None) -> Plan:
+    """Make the plan of an item: one subtask for a worker by its id, else for all that have the capability."""
+    able = [row.id for row in scope.registry() if to == row.id or to in row.capabilities]
+    if timeout_s is None:
+        entries = [scope.workers.get(id_) for id_ in able]
+        declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
+        timeout_s = None if declared else TASK_S
+    limit = None if timeout_s == math.inf else timeout_s
+    named = {"worker" if to in able else "capability": to}
+    return Plan([Subtask(ITEM, timeout_s=limit, **named)])
+
+
+class MessageTarget:
+    """A worker or a pool that takes messages."""
+
+    def __init__(self, system: System, path: str, timeout_s: float | None, max_in_flight: int | None) -> None:
+        self.path, self.system = path, system
+        self._ref = ref_of(system, path)
+        self._timeout_s = MESSAGE_S if timeout_s is None else timeout_s
+        self._most = max_in_flight
+
+    @property
+    def limit(self) -> int:
+        """Items to give at a time: as many as are handled at once, and fit into the mailbox."""
+        box = self.system.boxes.get(self.path)
+        members = len(box.members) if isinstance(box, PoolAddress) else 1
+        room = box.bounds.capacity if isinstance(box, (PoolAddress, Mailbox)) else None
+        return max(1, min(each for each in (members, room, self._most) if each is not None))
+
+    def prepared(self, item: Any) -> Any:
+        """Return what is given for an item: the item itself."""
+        return item
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it."""
+        return self._given(item, *give_item(self._ref, prepared))
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it, and await room: messages of others may fill its mailbox."""
+        return self._given(item, *await give_item_async(self._ref, prepared))
+
+    def _given(self, item: Any, reply: Reply, leave: Callable[[], None]) -> GivenItem:
+        until = math.inf if reply.expires is None else reply.expires  # the end of the request that the batch is part of
+        expires = min(until, monotonic() + self._timeout_s)
+        give_up = partial(_give_up, reply, self._timeout_s)
+        return GivenItem(item, reply, reply.outcome, leave, None if expires == math.inf else expires, give_up)
+
+
+def _give_up(reply: Reply, limit_s: float) -> None:
+    """Fail the ask of an item. A worker that still handles the item hangs, and is replaced: other items wait for it."""
+    reply.abandon()  # first: an item that has not begun does not begin any more
+    request = reply.handled_by
+    reply.expire(None if limit_s == math.inf else limit_s, _NOT_BEGUN if request is None else _REPLACED)
+    if request is not None:
+        incarnation: Any = request.incarnation
+        incarnation.owner.post(ReplaceChild(incarnation, MAX_HUNG, reply))
+
+
+class TaskTarget:
+    """A supervisor with ``tasks=``, and the plan of each item; without a plan its planner makes one.
+
+    With a ``key`` the ids of the tasks are made of keys, and what was given goes on when its batch is left.
+    """
+
+    def __init__(self, scope: Scope, plan: Plan | None, max_in_flight: int | None, key: Key | None) -> None:
+        self.path, self.system = scope.path, scope.system
+        self._scope = scope
+        self._plan = plan
+        self._key = key
+        self.limit = AHEAD * scope.settings.max_parallel if max_in_flight is None else max_in_flight
+
+    def prepared(self, item: Any) -> Task:
+        """Make a task of an item, with an id, so that it may be submitted again and starts nothing twice.
+
+        Raises:
+            ConfigError: no JSON can be made of the item.
+            Exception: the key is wrong.
+        """
+        id_ = None if self._key is None else _id_of(self._key(item), item)
+        if isinstance(item, Task):
+            own = own_task(item)
+            plan = own.plan if own.plan is not None else self._plan
+            return copy_with(own, id=id_ or own.id, plan=plan)
+        inputs = {ITEM: item}
+        if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
+            inputs.update(item)
+        return Task(_words(item), inputs=inputs, plan=self._plan, id=id_ or token_hex(6))
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Submit its task."""
+        submission = Submission(self._scope, [prepared], joined=True)
+        with waiting(submission.across):
+            return self._given(item, prepared, submission.run())
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Do this on an event loop, without holding it up."""
+        submission = Submission(self._scope, [prepared], joined=True)
+        with waiting(submission.across):
+            return self._given(item, prepared, await submission.arun())
+
+    def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
+        id_, scope = str(task.id), self._scope
+        if id_ in submission.known and self._key is not None:
+            _require_same_aims(task, submission.known[id_], self.path)
+        done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
+        if submission.across is not None:
+            done.when_done(submission.across.enter())
+
+        try:
+            wait, leave_wait = join_task(scope, id_, done)
+        except RecursionDetectedError:
+            if id_ in submission.new:
+                self._drop(id_, done)
+            raise
+
+        def result() -> Any:
+            if wait is not None:
+                wait.outcome()
+            report = done.outcome()
+            if report.error is not None:
+                raise own_error(report.error.with_traceback(None))
+            return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
+
+        def leave() -> None:
+            leave_wait()
+            self._drop(id_, done)
+
+        return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
+
+    def _drop(self, id_: str, done: Reply) -> None:
+        if not done.done and self._key is None:
+            self._scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
+
+
+def _id_of(key: object, item: object) -> str:
+    """Return the id of an item's task: its key, or a text made of a key that cannot be an id."""
+    if not isinstance(key, str) or not key:
+        what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
+        raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
+    if re.fullmatch(TASK_ID, key) and MARK not in key:
+        return key
+    words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
+    return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _require_same_aims(task: Task, known: Task, path: str) -> None:
+    """Refuse the result of other work: the key of an item is the id of a task for other workers."""
+    if _aims_of(known) != _aims_of(task):
+        had = " ".join(_aims_of(known)) or path
+        what = f"map: task {task.id!r} was given to {had} before, so it cannot be the key of an item here"
+        raise TaskError(f"{what}. Give each step keys of its own: key=lambda item: f'summary-{{item}}'")
+
+
+def _aims_of(task: Task) -> tuple[str, ...]:
+    """Return the workers and capabilities that its plan names; nothing if a planner makes the plan."""
+    return tuple(each.worker or each.capability or "" for each in task.plan.subtasks) if task.plan is not None else ()
+
+
+def _joined(wait: Reply, done: Reply) -> Reply:
+    """Return what is completed at the end of a task, or when the worker that waits for it cannot wait any more."""
+    ended = Reply()
+    wait.when_done(lambda: done.when_done(ended.complete) if wait.succeeded else ended.complete())
+    return ended
+
+
+def _words(item: Any) -> str:
+    """Return the item as the text of its task."""
+    if isinstance(item, str):
+        return item or '""'
+    try:
+        return json.dumps(to_jsonable_python(item), ensure_ascii=False)
+    except Exception:  # noqa: BLE001 - of any kind, from the item: the task says what is wrong with it
+        return type(item).__name__
 
 
 class Batch(Generic[ItemT, ResultT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
-
-    if not TYPE_CHECKING:
-        __class_getitem__ = classmethod(GenericAlias)  # Batch[str], too: in Python 3.11 no type variable has a default
 
     def __init__(
         self,

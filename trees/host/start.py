@@ -215,7 +215,7 @@ class _Launch:
         require_alone(system, store)
         tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
         if options.web is not None:
-            page = tree.serve_page(options.web)
+            page = tree.serve(**dict(options.web))
             print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
         if options.alerts:
             tree.watch_alerts(options.alerts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from typing import Any, Literal, overload
+from typing import Any
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
@@ -19,8 +19,7 @@ from actors.tasks.model.task_errors import StoreError, UnknownTaskError
 from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.answers import open_questions, respond_to
-from trees.host.batch import Batch, ItemT, OnError
-from trees.host.batch_targets import target_of
+from trees.host.batch import Batch, ItemT, OnError, target_of
 from trees.host.submission import STORE_WAIT_S, Submission, own_task, own_tasks, scope_at
 from trees.host.task_handle import TaskHandle, find_task
 from trees.host.task_removal import remove
@@ -214,32 +213,6 @@ class TreeTasks:
             EscalationError: there is no such open question, it was answered otherwise, or this is no answer.
         """
         respond_to(self._service, id, answer)
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        on_error: Literal["raise"],
-        timeout_s: float | None = ...,
-        progress: Callable[..., object] | None = ...,
-        max_in_flight: int | None = ...,
-        key: Callable[[ItemT], str] | None = ...,
-    ) -> Batch[ItemT, Any]: ...
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        on_error: OnError = ...,
-        timeout_s: float | None = ...,
-        progress: Callable[..., object] | None = ...,
-        max_in_flight: int | None = ...,
-        key: Callable[[ItemT], str] | None = ...,
-    ) -> Batch[ItemT, Any | Exception]: ...
 
     def map(
         self,

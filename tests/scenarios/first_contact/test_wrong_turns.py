@@ -106,9 +106,6 @@ WRONG: dict[str, Turn] = {
     "a worker that is started": Turn("start(WorkerSpec(id='parse', handle=parse))", "SupervisorSpec(id="),
     "a class in place of a spec": Turn("SupervisorSpec(id='shop', children=[Worker])", "Write WorkerSpec("),
     "a tree that is started again": Turn("with start(SHOP) as tree: start(tree)", "write SupervisorSpec(id=..."),
-    "a tree that is awaited": Turn(
-        "async def main():\n    with start(SHOP) as tree: await tree\nasyncio.run(main())", "await start_async(TREE)"
-    ),
     "an async start without async": Turn(
         "with start_async(SHOP) as tree: pass", "async with start_async(TREE) as tree"
     ),
