@@ -36,9 +36,10 @@ def open_question(service: TaskService, id_: str) -> Escalation | None:
     return None if run is None or id_ in service.answers else run.state.questions.get(id_)
 
 
-def open_questions(service: TaskService) -> list[Escalation]:
-    """Return all questions that nobody has answered, the oldest first."""
-    found = [each for run in service.runs() for each in list(run.state.questions.values())]
+def open_questions(service: TaskService, task: str | None = None) -> list[Escalation]:
+    """Return all questions of a task (None: of all tasks) that nobody has answered, the oldest first."""
+    runs = service.runs() if task is None else [service.run_of(task)]
+    found = [each for run in runs if run is not None for each in list(run.state.questions.values())]
     return sorted((each for each in found if each.id not in service.answers), key=lambda each: each.raised_at)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from actors.concurrency.thread_state import in_background
@@ -97,7 +96,7 @@ def start(
     require_thread("start(...)", "async with start_async(...) as tree")
     options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
                       ha, "tree", loop_stall_s, web, alerts)  # fmt: skip
-    return _Launch(spec, options).run()
+    return Starting(spec, options).run()
 
 
 def start_async(
@@ -132,8 +131,8 @@ def start_async(
     return Starting(spec, options)
 
 
-class _Launch:
-    """A tree on its way up, and what is to be closed if it does not get there.
+class Starting:
+    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``.
 
     Its console is open from the beginning: it shows what a start waits for. The store is opened on a thread of its own,
     which neither Ctrl-C nor a cancel interrupts: a store that is half open stays locked.
@@ -182,6 +181,24 @@ class _Launch:
             await self._undo(error)
             raise
         return tree
+
+    def __await__(self) -> Generator[Any, None, Tree]:
+        return self.arun().__await__()
+
+    if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
+
+        def __enter__(self) -> object:
+            raise TypeError("write: async with start_async(TREE) as tree, or: with start(TREE) as tree")
+
+        def __exit__(self, *_: object) -> None:
+            """Never called: it was not entered."""
+
+    async def __aenter__(self) -> Tree:
+        return await self.arun()
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._tree is not None:
+            await self._tree.__aexit__(*error)
 
     def _open(self) -> None:
         """Open the console and the store."""
@@ -273,33 +290,3 @@ def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
         return
     for child in recipe.children:
         yield from _in_processes(child, f"{path}/{child.id}")
-
-
-class Starting:
-    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
-
-    def __init__(self, spec: SupervisorSpec | str, options: Options) -> None:
-        self._spec = spec
-        self._options = options
-        self._tree: Tree | None = None
-
-    def __await__(self) -> Generator[Any, None, Tree]:
-        return _Launch(self._spec, self._options).arun().__await__()
-
-    if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
-
-        def __enter__(self) -> object:
-            raise TypeError("write: async with start_async(TREE) as tree, or: with start(TREE) as tree")
-
-        def __exit__(self, *_: object) -> None:
-            """Never called: it was not entered."""
-
-    async def __aenter__(self) -> Tree:
-        self._tree = await _Launch(self._spec, self._options).arun()
-        return self._tree
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        if self._tree is not None:
-            await self._tree.__aexit__(kind, error, frames)

@@ -31,7 +31,7 @@ from actors.tasks.model.task import SUCCEEDED, Task, TaskStatus
 from actors.tasks.model.task_errors import StoreError, TaskError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
-from trees.host.answers import respond_to
+from trees.host.answers import open_questions, respond_to
 from trees.host.events import Questions, TaskEvents, TextStream
 from trees.host.submission import STORE_WAIT_S
 from trees.views.run_text import draw
@@ -282,10 +282,7 @@ class TaskHandle:
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        service = self._port.service
-        run = service.run_of(self.id)
-        found = list(service.state(self.id).questions.values()) if run is not None else []
-        return [each for each in found if each.id not in service.answers]
+        return open_questions(self._port.service, self.id)
 
     def questions(self) -> Questions:
         """Its questions to people, and those of its teams, each once, as ``Escalation``; ``for`` and ``async for``.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.engine.waits_across_trees import waiting
-from actors.tasks.journal.metadata import has_metadata, wanted_metadata
+from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
+from actors.validation.validation_messages import listed, require_seconds, value_phrase
 from trees.ha.roles import Leadership
 from trees.host.answers import open_questions, respond_to
 from trees.host.batch import Batch, ItemT, OnError, target_of
@@ -147,7 +147,7 @@ class TreeTasks:
         await asyncio.to_thread(self.remove_task, id)
 
     def tasks(
-        self, status: TaskStatus | str | None = None, *, metadata: Mapping[str, Any] | None = None
+        self, status: TaskStatus | str | None = None, *, metadata: dict[str, Any] | None = None
     ) -> list[TaskHandle]:
         """The tasks that the store has, of all supervisors, those of earlier processes too.
 
@@ -159,16 +159,14 @@ class TreeTasks:
                 have ended are read from the store: on an event loop, call it with ``asyncio.to_thread``.
 
         Raises:
-            ValueError: there is no such status, or ``metadata`` is no dict.
-            ConfigError: nobody can have that for metadata.
+            ValueError: there is no such status.
+            ConfigError: this cannot be metadata.
             StoreError: they cannot be read.
         """
         if status is not None and status not in list(TaskStatus):
             what = f"tasks: expected the status of a task, got {value_phrase(status)}"
             raise ValueError(f"{what}. Use {listed(list(TaskStatus))}")
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
-        labels = None if metadata is None else wanted_metadata(metadata)
+        labels = None if metadata is None else Task(goal="?", metadata=metadata).metadata
         service, found = self._service, list[TaskHandle]()
         store = service.store
         for owner in dict.fromkeys([*service.scopes, *store.owners().values()]):
