@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+
+from pydantic import Field, InstanceOf, PlainValidator
 
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
@@ -24,6 +26,9 @@ from actors.runtime.system import System
 from actors.tasks.engine.service import attach
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
 from trees.declaration.build import build
 from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec
@@ -31,7 +36,6 @@ from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
-from trees.host.start_options import LoopOwner, Options
 from trees.host.store_binding import bind, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
@@ -42,6 +46,47 @@ from trees.store.retention import Durability
 OPEN_S: Final = 5.0
 """Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has."""
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
+LoopOwner: TypeAlias = Literal["tree", "host"]
+"""Owner of the event loop on which async workers run."""
+
+
+def _a_clock(value: object) -> object:
+    if value is not None and not hasattr(value, "wall"):
+        hint = "Leave it out, or give a ManualClock() in a test."
+        raise validation_error(f"expected a clock, got {type_phrase(value)}", hint)
+    return value
+
+
+def _a_store(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    if value is not None and not isinstance(value, str) and not hasattr(value, "create_all"):
+        hint = "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory."
+        raise validation_error(f"expected a store, got {type_phrase(value)}", hint)
+    return value
+
+
+class Options(SpecModel, frozen=True, kw_only=False):
+    """Options of ``start`` beside the spec; each is explained there."""
+
+    _called: ClassVar[str] = "start(...)"
+
+    clock: Annotated[Any, PlainValidator(_a_clock)]
+    seed: int | None
+    max_threads: Annotated[int, Field(ge=1)]
+    max_hops: field_types.Count
+    refuse_tells: bool
+    console: bool
+    store: Annotated[Any, PlainValidator(_a_store)]
+    durability: Durability
+    keep: InstanceOf[Keep] | None
+    log_errors: ErrorsInLog
+    ha: Any
+    """Looked at by ``trees.ha``, together with the store."""
+    loop: LoopOwner = "tree"
+    loop_stall_s: field_types.StartTimeout = 10.0
+    web: InstanceOf[Web] | None = None
+    alerts: Sequence[InstanceOf[Alert]] = ()
 
 
 def start(
