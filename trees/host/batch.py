@@ -165,8 +165,8 @@ def _plan(scope: Scope, to: str, timeout_s: float | None) -> Plan:
         declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
         timeout_s = None if declared else TASK_S
     limit = None if timeout_s == math.inf else timeout_s
-    named = {"worker" if to in able else "capability": to}
-    return Plan([Subtask(ITEM, timeout_s=limit, **named)])
+    is_id = to in able
+    return Plan([Subtask(ITEM, worker=to if is_id else None, capability=None if is_id else to, timeout_s=limit)])
 
 
 class MessageTarget:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
@@ -39,7 +39,10 @@ class TreeStoreListener:
         self._system, self._service, self._store = system, service_of(system), store
         self.lost = lost if lost is not None else system.fail
         """Called when the store belongs to another process, or its writer has died; by default the tree ends then."""
-        self.publish: Callable[[Event], None] = system.publish
+
+    def publish(self, event: Event) -> None:
+        """Something happened to the store."""
+        self._system.publish(event)
 
     def committed(self, seconds: float) -> None:
         """Tell whoever measures commits. One that raises is told no more: a meter has no part in the store."""
@@ -100,11 +103,13 @@ class TreeStoreListener:
             if not respond_to(self._service, body["escalation"], answer, given=given, by=order):
                 self._store.order_done(order)
             return
-        checked = {
-            CANCEL: lambda: {"reason": str(body["reason"])},
-            PRIORITY: lambda: {"priority": int(body["priority"])},
-            RETRY: dict,
-        }[order.kind]()
+        checked: dict[str, Any] = {}
+        if order.kind == CANCEL:
+            checked["reason"] = str(body["reason"])
+        elif order.kind == PRIORITY:
+            checked["priority"] = int(body["priority"])
+        elif order.kind != RETRY:
+            raise KeyError(order.kind)
         port.order(Order(order.task, order.kind, checked, given_by=order, given=given))
 
 

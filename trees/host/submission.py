@@ -11,7 +11,7 @@ Until then the engine leaves the task alone, and another submission of the id wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
@@ -119,12 +119,13 @@ class Submission:
         self.scope = scope
         self._service, self._store = scope.service, scope.service.store
         self._tasks = {task.id or "": task for task in tasks}
-        self._origin = (*(waiting_chain(scope) if joined else ((), ())), system.hops_of_here())
+        self._chain, self._lineage = waiting_chain(scope) if joined else ((), ())
+        self._hops = system.hops_of_here()
         self.across = waits_from_here(scope)
         """Waits for the tasks from other trees."""
         self._variables = variables_with(self.across)
         self._until = monotonic() + STORE_WAIT_S
-        self._new: list[str] = []
+        self._new_ids: list[str] = []
         self._events: dict[str, TaskSubmitted] = {}
         """The first records of those that are new."""
         self._kept = Reply()
@@ -164,7 +165,7 @@ class Submission:
             await asyncio.to_thread(self._compare_known)
         return self
 
-    def _steps(self) -> Iterator[Reply]:
+    def _steps(self) -> Generator[Reply, None, None]:
         """Yields each reply that is to be waited for, and looks afterwards whether it came in time."""
         while (other := self._service.removing.look(self._take)) is not None:
             yield other
@@ -172,7 +173,7 @@ class Submission:
                 raise self._refusal("being submitted by somebody else", may_be_taken=True)
         try:
             self._create()
-            kept = self._service.flush(*self._new) if self._new else None
+            kept = self._service.flush(*self._new_ids) if self._new_ids else None
         except BaseException as error:
             self._refused(error)
             raise
@@ -191,40 +192,41 @@ class Submission:
                 lost = self._refusal(f"refused by the store ({error})", may_be_taken=True)
                 self._refused(lost)
                 raise lost from error
-        if self._new:
+        if self._new_ids:
             self._begin()
 
     def _take(self) -> Reply | None:
         """Under the lock: note the ids that are new as unkept; or return the reply of who has noted one of them."""
-        unkept, self._new = self._service.unkept, []
+        unkept, self._new_ids = self._service.unkept, []
         for id_ in self._tasks:
             if id_ in unkept:
                 return unkept[id_]
             standing = self._store.standing(id_)
             if standing is None:
-                self._new.append(id_)
+                self._new_ids.append(id_)
             elif standing.is_ != "damaged" and standing.owner != self.scope.path:
                 what = f"{self.scope.path}: cannot take task {id_!r}: {standing.owner} has a task of this id"
                 hint = f"Submit it to that one (path={standing.owner!r}), or give it another id"
                 raise TaskError(f"{what}. {hint}.")
-        unkept.update(dict.fromkeys(self._new, self._kept))
+        unkept.update(dict.fromkeys(self._new_ids, self._kept))
         return None
 
     def _create(self) -> None:
         path, now, tracer = self.scope.path, self.scope.time(), tracer_of(self.scope.system)
-        for id_ in self._new:
+        for id_ in self._new_ids:
             task = self._tasks[id_]
             deadline = None if task.deadline_s is None else now + task.deadline_s
             trace = "" if tracer is None else tracer.submit(id_, path)
+            ancestry = self._chain, self._lineage, self._hops
             self._events[id_] = TaskSubmitted(
-                path, id_, now, task, deadline, *self._origin, trace, seq=1, metadata=task.metadata
+                path, id_, now, task, deadline, *ancestry, trace, seq=1, metadata=task.metadata
             )
             self._service.forget_former(id_)
         self._store.create_all([(id_, path, event) for id_, event in self._events.items()])
 
     def _begin(self) -> None:
         """The tasks are kept: from now on they are the engine's."""
-        service, ids = self._service, self._new
+        service, ids = self._service, self._new_ids
         # Before the engine hears of them: a task may end and be removed before its submitter looks.
         self.new = service.removing.look(partial(service.begin_all, ids))
         for id_, event in self._events.items():
@@ -236,7 +238,7 @@ class Submission:
 
     def _give_up(self, kept: Reply) -> bool:
         """Take the tasks back. False: they are being written just now, and begin once they are kept."""
-        if self._store.withdraw_all(self._new):
+        if self._store.withdraw_all(self._new_ids):
             self._refused(self._refusal("withdrawn", may_be_taken=False))
             return True
         lost = self._refusal("refused by the store", may_be_taken=True)
@@ -245,7 +247,7 @@ class Submission:
 
     def _refused(self, error: BaseException) -> None:
         tracer = tracer_of(self.scope.system)
-        for id_ in self._new:
+        for id_ in self._new_ids:
             del self._service.unkept[id_]
         for event in self._events.values() if tracer is not None else ():
             tracer.withdraw(event.trace, "refused")
