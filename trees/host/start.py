@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field, InstanceOf, PlainValidator
@@ -241,9 +242,11 @@ class Starting:
     async def __aenter__(self) -> Tree:
         return await self.arun()
 
-    async def __aexit__(self, *error: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
         if self._tree is not None:
-            await self._tree.__aexit__(*error)
+            await self._tree.__aexit__(kind, error, frames)
 
     def _open(self) -> None:
         """Open the console and the store."""

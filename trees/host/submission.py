@@ -249,8 +249,9 @@ class Submission:
         tracer = tracer_of(self.scope.system)
         for id_ in self._new_ids:
             del self._service.unkept[id_]
-        for event in self._events.values() if tracer is not None else ():
-            tracer.withdraw(event.trace, "refused")
+        if tracer is not None:
+            for event in self._events.values():
+                tracer.withdraw(event.trace, "refused")
         self._kept.fail(error)
 
     def _compare_known(self) -> None:
