@@ -97,7 +97,7 @@ def finish(tree: Tree, say: Say) -> bool:
 
 def _line(handle: TaskHandle) -> str:
     """A task, and what of it is done already."""
-    total, kept = handle._planned(), handle.kept  # noqa: SLF001 - its own package
+    total, kept = len(handle._before()), handle.kept  # noqa: SLF001 - its own package
     what = "not planned yet"
     if total:
         what = f"{len(kept)} of {total} subtasks done" + (" already, not done again" if kept else "")

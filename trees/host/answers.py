@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.model.errors import ConfigError
-from actors.model.raised import is_a
+from actors.model.errors import ActorsError, ConfigError
 from actors.tasks.decide.task import looked_at
 from actors.tasks.decide.verdict import as_verdict, problems_of_person
 from actors.tasks.engine.orders import RESPOND, Order
@@ -37,85 +36,66 @@ def open_question(service: TaskService, id_: str) -> Escalation | None:
     return None if run is None or id_ in service.answers else run.state.questions.get(id_)
 
 
-def open_questions(service: TaskService) -> list[Escalation]:
-    """Return all questions that nobody has answered, the oldest first."""
-    found = [each for run in service.runs() for each in list(run.state.questions.values())]
+def open_questions(service: TaskService, task: str | None = None) -> list[Escalation]:
+    """Return all questions of a task (None: of all tasks) that nobody has answered, the oldest first."""
+    runs = service.runs() if task is None else [service.run_of(task)]
+    found = [each for run in runs if run is not None for each in list(run.state.questions.values())]
     return sorted((each for each in found if each.id not in service.answers), key=lambda each: each.raised_at)
 
 
-def respond_to(service: TaskService, question: str | Escalation, answer: Answer, task: str = "") -> None:
-    """Answer a question, wherever in a tree it was asked.
+def respond_to(
+    service: TaskService,
+    question: str | Escalation,
+    answer: Answer,
+    task: str = "",
+    given: float | None = None,
+    by: RemoteCommand | None = None,
+) -> bool:
+    """Answer a question, wherever in a tree it was asked; False: it was answered with an equal answer before.
 
     Args:
         service: the tasks of the tree.
         question: the question, or its id.
         answer: the answer.
         task: only a question of this task. Empty: of any.
+        given: when the answer was given, by the store's clock. None: just now.
+        by: the command of another process that is carried out so.
 
     Raises:
-        EscalationError, TreeDownError: as ``respond``.
+        EscalationError: no such question is open, it was answered otherwise, or this is no answer.
+        TreeDownError: the tree has ended, and the next process asks this.
     """
     id_ = question.id if isinstance(question, Escalation) else question
-    if not is_a(id_, str):
+    if not isinstance(id_, str):
         raise EscalationError(value_phrase(id_), "this is not the id of a question. Give escalation.id")
     if task and _task_of(id_) != task:
         raise EscalationError(id_, f"task {task} has no such open question. Look at handle.escalations")
-    respond(service, id_, answer)
-
-
-def respond(
-    service: TaskService, id_: str, answer: Answer, given: float | None = None, by: RemoteCommand | None = None
-) -> None:
-    """Answer an open question; ``given`` is when, by the store's clock, where that was not just now.
-
-    A question that was answered with an equal answer before is left as it is.
-
-    Raises:
-        EscalationError: there is none, it was answered otherwise, or this is no answer.
-        TreeDownError: the tree has ended, and the next process asks this.
-    """
-    kind = _ANSWERS.get(type(answer))
-    if kind is None:
+    if type(answer) not in _ANSWERS:
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
-    found, now = open_question(service, id_), service.time()
-    word, field = kind
+    word, field = _ANSWERS[type(answer)]
+    found, port, now = open_question(service, id_), service.port_of(_task_of(id_)), service.time()
     try:
-        value = storable(getattr(answer, field) if field is not None else None)
+        said = word, storable(getattr(answer, field) if field is not None else None)
+        if word == "edit" and found is not None:
+            _require_fit(service, found, said[1])
     except ValueError as error:
         raise EscalationError(id_, str(error), is_unfit=True) from None
-    port = service.port_of(_task_of(id_))
-    if found is None or port is None or (given is None and found.due is not None and now >= found.due):
-        return _refuse_another(service, id_, (word, value))
-    if word == "edit" and found.step in {"review", "plan"}:
-        problem = _problem_of_edit(service, found, value)
-        if problem:
-            raise EscalationError(id_, problem, is_unfit=True)
-    said = (word, value)
-    if service.answers.setdefault(id_, said) is not said:
-        return _refuse_another(service, id_, said)
-    body = {"escalation": id_, "answer": word, "value": value}
-    order = Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given)
-    try:
-        port.order(order)
-    except BaseException:
-        if not any(each is order for each in port.orders.copy()):
+    is_late = given is None and found is not None and found.due is not None and now >= found.due
+    if found is not None and port is not None and not is_late and service.answers.setdefault(id_, said) is said:
+        body = {"escalation": id_, "answer": word, "value": said[1]}
+        try:
+            port.order(Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given))
+        except ActorsError:  # the tree is down
             service.answers.pop(id_, None)
-        raise
-    return None
-
-
-def _refuse_another(service: TaskService, id_: str, answer: tuple[str, Any]) -> None:
-    """Return if a question that is not open was answered with the same answer: a loop that answers may begin anew.
-
-    Raises:
-        EscalationError: it was not.
-    """
+            raise
+        return True
     before = service.answers.get(id_) or _recorded(service, id_)
     if before is None:
         raise EscalationError(id_, _NOT_OPEN)
-    if before != answer:
+    if before != said:
         raise EscalationError(id_, f"it was answered before, and otherwise: {before[0]}. Look at handle.escalations")
+    return False
 
 
 def _recorded(service: TaskService, id_: str) -> tuple[str, Any] | None:
@@ -146,18 +126,22 @@ def storable(value: object) -> Any:
         raise ValueError(what) from None
 
 
-def _problem_of_edit(service: TaskService, question: Escalation, value: object) -> str:
-    """Say what is wrong with what a person gives for a verdict or a plan, or nothing."""
-    run = service.run_of(question.task)
-    what = "plan" if question.step == "plan" else "verdict"
-    try:
-        if question.step == "plan":
+def _require_fit(service: TaskService, question: Escalation, value: object) -> None:
+    """Refuse what is no plan, or no verdict, as the edit of a question about one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    run, wrong = service.run_of(question.task), ""
+    if question.step == "plan":
+        try:
             as_plan(value)
-            return ""
-        wrong = problem_of_verdict(run.state, question, value) if run is not None else ""
-    except ConfigError as error:
-        wrong = str(error)
-    return f"an Edit of a {question.step} takes a {what}: {wrong}" if wrong else ""
+        except ConfigError as error:
+            wrong = f"an Edit of a plan takes a plan: {error}"
+    elif question.step == "review" and run is not None and (problem := problem_of_verdict(run.state, question, value)):
+        wrong = f"an Edit of a review takes a verdict: {problem}"
+    if wrong:
+        raise ValueError(wrong)
 
 
 def problem_of_verdict(state: TaskState, question: Escalation, value: object) -> str:

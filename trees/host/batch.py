@@ -1,194 +1,411 @@
-"""Batches: many items given to a worker, a pool or a capability, and the result of each, as they end.
+"""``Batch``: what ``tree.map`` returns, an iterator, sync or async, of ``(item, result or error)``; and its targets.
 
-``Batch`` is what ``tree.map`` returns: an iterator, sync or async, of ``(item, result or error)``. It has no thread of
-its own; everything is done when its consumer asks for the next result:
+A batch has no thread of its own. Everything is done when its consumer asks for the next result: an item that has ended
+is handed out, the first that ended first; else, if there is room, the next item is taken and given; else the consumer
+waits. So at most as many items as the limit are in memory, and the source may have no end.
 
-1. if an item has ended, it is handed out, the first that ended first;
-2. else, if fewer items than the limit are under way, the next item is taken from the source and given;
-3. else the consumer waits until an item ends, or the time of one is up.
+A batch has one consumer at a time. Other threads only append to ``_ended`` and then complete ``_signal``. The consumer
+renews the signal before it looks at ``_ended``, so it misses nothing.
 
-So at most as many items as the limit are in memory, and the source may have no end.
+A worker that takes messages gets each item as the message of an ask. What takes tasks (a worker with ``execute=``, a
+team, a capability) gets a task of one subtask, with the ladder, the breaker and the journal that every task has.
 
-A batch ends with its source, with an error of its source or of ``key``, with the end of the tree, with the first error
-if ``on_error="raise"``, and with ``close``. In the first three cases all that was taken is handed out first. ``close``
-lets go of what is under way: messages that wait are not handled, tasks without a key are cancelled.
-
-A batch has one consumer at a time. Other threads only append to ``UnderWay.ended`` and then complete the signal. The
-consumer renews the signal before it looks at ``ended``, so it misses nothing.
+=====================  =========================================  ===============================================
+                       messages                                   tasks
+=====================  =========================================  ===============================================
+given at a time        as many as there are members                ``max_in_flight``, else 4 x ``max_parallel``
+its time begins        when it is given: its wait counts           when its attempt begins
+its time is up         the ask has failed; a worker that still     its attempt is ended, and its ladder decides
+                       handles it is replaced, uncounted
+it raises              a crash, which counts in no window          a failed attempt: its ladder decides
+its batch is left      what waits is not handled                   the task is cancelled; one with a key goes on
+=====================  =========================================  ===============================================
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
+import re
+import weakref
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
-from types import GenericAlias, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+from hashlib import sha256
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
+from pydantic_core import to_jsonable_python
+
+from actors.messaging.batch_request import give_item, give_item_async
 from actors.messaging.blocking import require_thread
+from actors.messaging.envelope import own_error
+from actors.messaging.mailbox import Mailbox
+from actors.messaging.pool_address import PoolAddress
+from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.validation.introspection import binds, signature_of
-from actors.validation.validation_messages import is_one_of, require_callback, type_phrase, value_phrase
-from trees.host.batch_targets import GivenItem, MessageTarget, TaskTarget
-from trees.host.submission import came
+from actors.model.errors import ConfigError, RecursionDetectedError, UnknownPathError
+from actors.runtime.system import System
+from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.engine.orders import CANCEL, Order
+from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import service_of
+from actors.tasks.engine.task_waits import join_task
+from actors.tasks.engine.waits_across_trees import waiting
+from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model.task_ids import MARK
+from actors.validation.spec_model import copy_with
+from actors.validation.validation_messages import (
+    TASK_ID,
+    is_one_of,
+    require_callback,
+    require_seconds,
+    type_phrase,
+    value_phrase,
+)
+from trees.host.submission import Submission, came, own_task, scope_at
 
 ItemT = TypeVar("ItemT")
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    ResultT = TypeVarWithDefault("ResultT", default=Any)
-else:
-    ResultT = TypeVar("ResultT")
+ResultT = TypeVar("ResultT")
 OnError: TypeAlias = Literal["keep", "raise"]
-Items: TypeAlias = "Iterable[ItemT] | AsyncIterable[ItemT]"
-Progress: TypeAlias = "Callable[..., object]"
-
-_NOTHING: Final = object()
 _END: Final = object()
+MESSAGE_S: Final = 10.0
+"""Seconds that a message may take: longer than for an ask, because a worker that takes longer is replaced."""
+TASK_S: Final = 60.0
+"""Seconds that one attempt may take if its worker declares nothing: a batch must come to an end."""
+AHEAD: Final = 4
+"""Tasks given at a time, for each slot of their supervisor: tasks that wait for a retry take no slot."""
+MAX_HUNG: Final = 256
+"""Threads that a worker may leave behind in hung items; one more parks it."""
+ITEM: Final = "item"
+_REPLACED: Final = "Its worker is replaced. Give items more time: map(..., timeout_s=30)"
+_NOT_BEGUN: Final = "It is not begun any more. Give the worker a pool, or items more time: map(..., timeout_s=30)"
+
+Key = Callable[[Any], Any]
 
 
-class UnderWay:
-    """Items that were given and not handed out yet. It has no reference to its batch, so a dropped batch is freed."""
+@dataclass(slots=True, eq=False)
+class GivenItem:
+    """An item that was given, up to its end."""
 
-    def __init__(self) -> None:
-        self.given: dict[GivenItem, None] = {}
-        """The oldest first, so that the time of the first is up first."""
-        self.ended: deque[GivenItem] = deque()
-        self.signal = Reply()
-        self.pull: asyncio.Future[Any] | None = None
-        """Takes the next item of an async source."""
+    item: Any
+    reply: Reply
+    """Completed when the item has ended."""
+    result: Callable[[], Any]
+    """Return the item's result, or raise its error. Call this when it has ended."""
+    leave: Callable[[], object] = lambda: None
+    """Note that the batch does not want the item any more."""
+    expires: float | None = None
+    """When to call ``give_up``, as ``monotonic`` counts. Items of one batch expire in the order they were given."""
+    give_up: Callable[[], None] = lambda: None
+    """End the item as an error, because its time is up."""
 
-    def bring(self, given: GivenItem) -> None:
-        """Note on any thread that an item has ended."""
-        self.ended.append(given)
-        self.signal.complete()
 
-    def wake(self, _pull: object = None) -> None:
-        """Have the consumer look again."""
-        self.signal.complete()
+def failed_item(item: Any, error: Exception) -> GivenItem:
+    """Return an item that could not be given: it has ended with this error."""
+    reply = Reply()
+    reply.fail(error)
+    return GivenItem(item, reply, reply.outcome)
 
-    def next_signal(self) -> Reply:
-        """Return what the next ``bring`` or ``wake`` completes. Look at ``ended`` after this call, and then wait."""
-        if self.signal.done:
-            self.signal = Reply()
-        return self.signal
 
-    def left(self) -> float | None:
-        """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
-        now = monotonic()
-        for given in self.given:
-            if given.expires == math.inf:
-                return None
-            if not given.reply.done:
-                if given.expires > now:
-                    return given.expires - now
-                given.give_up()
-        return None
+def target_of(
+    system: System, to: str, timeout_s: float | None, max_in_flight: int | None, key: Key | None = None
+) -> MessageTarget | TaskTarget:
+    """Find the target that a path or a capability names.
 
-    def leave(self) -> None:
-        """Let go of all items. Never waits."""
-        given, self.given = self.given, {}
-        for each in given:
-            each.leave()
-        pull = self.pull
-        if pull is not None and not pull.done():
-            with suppress(RuntimeError):  # its loop is closed, so the pull has ended
-                pull.get_loop().call_soon_threadsafe(pull.cancel)
+    A path of a worker with ``execute=`` comes first, then a supervisor (whose planner makes the plans), a path of what
+    takes messages, and last a capability.
+
+    Raises:
+        UnknownPathError: nothing of this path is listed now, and no worker has such a capability.
+        TaskError: it is a supervisor without ``tasks=``.
+        TypeError: ``to`` is no text, ``key`` is no function, or the target takes messages and there is a key.
+        ValueError: a number is wrong.
+    """
+    if not isinstance(to, str):
+        what = f"map: to={value_phrase(to)} is not a path"
+        raise TypeError(f"{what}. Give the path, or a capability, of a worker as a text")
+    require_seconds("map", timeout_s)
+    if max_in_flight is not None and (type(max_in_flight) is not int or max_in_flight < 1):
+        raise ValueError(f"map: max_in_flight={value_phrase(max_in_flight)} is not a number of items. Give 1 or more")
+    if key is not None:
+        require_callback("map: key:", key, "Give a function of an item that returns a text")
+    scopes = service_of(system).scopes
+    owner, _, name = to.rpartition("/")
+    child = name.partition("#")[0]
+    if owner in scopes and any(row.id == child for row in scopes[owner].registry()):
+        return TaskTarget(scopes[owner], _plan(scopes[owner], child, timeout_s), max_in_flight, key)
+    if to in system.supervisors:
+        return TaskTarget(scope_at(system, to), None, max_in_flight, key)
+    if to in system.boxes:
+        if key is not None:
+            what = f"map: key= makes the id of a task, and {to} takes messages, which are recorded nowhere"
+            raise TypeError(f"{what}. Leave key= out, or give the items to a worker with execute=")
+        return MessageTarget(system, to, timeout_s, max_in_flight)
+    words = list[str]()
+    for scope in scopes.values():
+        words += [word for row in scope.registry() for word in (row.id, *row.capabilities)]
+        if to in words:
+            return TaskTarget(scope, _plan(scope, to, timeout_s), max_in_flight, key)
+    raise UnknownPathError(to, (*get_close_matches(to, words), *system.near(to)) or tuple(sorted(words)[:5]))
+
+
+def _plan(scope: Scope, to: str, timeout_s: float | None) -> Plan:
+    """Make the plan of an item: one subtask for a worker by its id, else for all that have the capability."""
+    able = [row.id for row in scope.registry() if to == row.id or to in row.capabilities]
+    if timeout_s is None:
+        entries = [scope.workers.get(id_) for id_ in able]
+        declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
+        timeout_s = None if declared else TASK_S
+    limit = None if timeout_s == math.inf else timeout_s
+    is_id = to in able
+    return Plan([Subtask(ITEM, worker=to if is_id else None, capability=None if is_id else to, timeout_s=limit)])
+
+
+class MessageTarget:
+    """A worker or a pool that takes messages."""
+
+    def __init__(self, system: System, path: str, timeout_s: float | None, max_in_flight: int | None) -> None:
+        self.path, self.system = path, system
+        self._ref = ref_of(system, path)
+        self._timeout_s = MESSAGE_S if timeout_s is None else timeout_s
+        self._most = max_in_flight
+
+    @property
+    def limit(self) -> int:
+        """Items to give at a time: as many as are handled at once, and fit into the mailbox."""
+        box = self.system.boxes.get(self.path)
+        members = len(box.members) if isinstance(box, PoolAddress) else 1
+        room = box.bounds.capacity if isinstance(box, (PoolAddress, Mailbox)) else None
+        return max(1, min(each for each in (members, room, self._most) if each is not None))
+
+    def prepared(self, item: Any) -> Any:
+        """Return what is given for an item: the item itself."""
+        return item
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it."""
+        return self._given(item, *give_item(self._ref, prepared))
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Ask for it, and await room: messages of others may fill its mailbox."""
+        return self._given(item, *await give_item_async(self._ref, prepared))
+
+    def _given(self, item: Any, reply: Reply, leave: Callable[[], None]) -> GivenItem:
+        until = math.inf if reply.expires is None else reply.expires  # the end of the request that the batch is part of
+        expires = min(until, monotonic() + self._timeout_s)
+        give_up = partial(_give_up, reply, self._timeout_s)
+        return GivenItem(item, reply, reply.outcome, leave, None if expires == math.inf else expires, give_up)
+
+
+def _give_up(reply: Reply, limit_s: float) -> None:
+    """Fail the ask of an item. A worker that still handles the item hangs, and is replaced: other items wait for it."""
+    reply.abandon()  # first: an item that has not begun does not begin any more
+    request = reply.handled_by
+    reply.expire(None if limit_s == math.inf else limit_s, _NOT_BEGUN if request is None else _REPLACED)
+    if request is not None:
+        incarnation: Any = request.incarnation
+        incarnation.owner.post(ReplaceChild(incarnation, MAX_HUNG, reply))
+
+
+class TaskTarget:
+    """A supervisor with ``tasks=``, and the plan of each item; without a plan its planner makes one.
+
+    With a ``key`` the ids of the tasks are made of keys, and what was given goes on when its batch is left.
+    """
+
+    def __init__(self, scope: Scope, plan: Plan | None, max_in_flight: int | None, key: Key | None) -> None:
+        self.path, self.system = scope.path, scope.system
+        self._scope = scope
+        self._plan = plan
+        self._key = key
+        self.limit = AHEAD * scope.settings.max_parallel if max_in_flight is None else max_in_flight
+
+    def prepared(self, item: Any) -> Task:
+        """Make a task of an item, with an id, so that it may be submitted again and starts nothing twice.
+
+        Raises:
+            ConfigError: no JSON can be made of the item.
+            Exception: the key is wrong.
+        """
+        id_ = None if self._key is None else _id_of(self._key(item), item)
+        if isinstance(item, Task):
+            own = own_task(item)
+            plan = own.plan if own.plan is not None else self._plan
+            return copy_with(own, id=id_ or own.id, plan=plan)
+        inputs = {ITEM: item}
+        if isinstance(item, Mapping) and all(isinstance(key, str) for key in item):
+            inputs.update(item)
+        return Task(_words(item), inputs=inputs, plan=self._plan, id=id_ or token_hex(6))
+
+    def give(self, item: Any, prepared: Any) -> GivenItem:
+        """Submit its task."""
+        submission = Submission(self._scope, [prepared], joined=True)
+        with waiting(submission.across):
+            return self._given(item, prepared, submission.run())
+
+    async def give_async(self, item: Any, prepared: Any) -> GivenItem:
+        """Do this on an event loop, without holding it up."""
+        submission = Submission(self._scope, [prepared], joined=True)
+        with waiting(submission.across):
+            return self._given(item, prepared, await submission.arun())
+
+    def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
+        id_, scope = str(task.id), self._scope
+        if id_ in submission.known and self._key is not None:
+            _require_same_aims(task, submission.known[id_], self.path)
+        done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
+        if submission.across is not None:
+            done.when_done(submission.across.enter())
+
+        try:
+            wait, leave_wait = join_task(scope, id_, done)
+        except RecursionDetectedError:
+            if id_ in submission.new:
+                self._drop(id_, done)
+            raise
+
+        def result() -> Any:
+            if wait is not None:
+                wait.outcome()
+            report = done.outcome()
+            if report.error is not None:
+                raise own_error(report.error.with_traceback(None))
+            return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
+
+        def leave() -> None:
+            leave_wait()
+            self._drop(id_, done)
+
+        return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
+
+    def _drop(self, id_: str, done: Reply) -> None:
+        if not done.done and self._key is None:
+            self._scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
+
+
+def _id_of(key: object, item: object) -> str:
+    """Return the id of an item's task: its key, or a text made of a key that cannot be an id."""
+    if not isinstance(key, str) or not key:
+        what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
+        raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
+    if re.fullmatch(TASK_ID, key) and MARK not in key:
+        return key
+    words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
+    return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _require_same_aims(task: Task, known: Task, path: str) -> None:
+    """Refuse the result of other work: the key of an item is the id of a task for other workers."""
+    if _aims_of(known) != _aims_of(task):
+        had = " ".join(_aims_of(known)) or path
+        what = f"map: task {task.id!r} was given to {had} before, so it cannot be the key of an item here"
+        raise TaskError(f"{what}. Give each step keys of its own: key=lambda item: f'summary-{{item}}'")
+
+
+def _aims_of(task: Task) -> tuple[str, ...]:
+    """Return the workers and capabilities that its plan names; nothing if a planner makes the plan."""
+    return tuple(each.worker or each.capability or "" for each in task.plan.subtasks) if task.plan is not None else ()
+
+
+def _joined(wait: Reply, done: Reply) -> Reply:
+    """Return what is completed at the end of a task, or when the worker that waits for it cannot wait any more."""
+    ended = Reply()
+    wait.when_done(lambda: done.when_done(ended.complete) if wait.succeeded else ended.complete())
+    return ended
+
+
+def _words(item: Any) -> str:
+    """Return the item as the text of its task."""
+    if isinstance(item, str):
+        return item or '""'
+    try:
+        return json.dumps(to_jsonable_python(item), ensure_ascii=False)
+    except Exception:  # noqa: BLE001 - of any kind, from the item: the task says what is wrong with it
+        return type(item).__name__
 
 
 class Batch(Generic[ItemT, ResultT]):
     """Results of many items: iterate over it with ``for`` or ``async for``. Each is ``(item, result or error)``."""
 
-    if not TYPE_CHECKING:
-        __class_getitem__ = classmethod(GenericAlias)  # Batch[str], too: in Python 3.11 no type variable has a default
-
     def __init__(
         self,
         target: MessageTarget | TaskTarget,
-        items: Items[ItemT],
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
         on_error: OnError,
-        progress: Progress | None,
+        progress: Callable[..., object] | None,
     ) -> None:
-        self._under_way = UnderWay()  # first: ``__del__`` needs it also if an argument is wrong
+        self._given: dict[GivenItem, None] = {}
+        """Items that were given and not handed out yet, the oldest first."""
+        self._pull: asyncio.Future[Any] | None = None
+        """Takes the next item of an async source."""
         if not is_one_of({"keep", "raise"}, on_error):
             raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
+        if progress is not None:
+            require_callback("map: progress:", progress, "Give a function of (done, total)")
         self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
         self._on_error = on_error
-        self._progress = _progress_of(progress)
+        self._progress = progress
         self._total = len(items) if isinstance(items, Sized) else None
         self._target = target
-        self._pending: Any = _NOTHING
+        self._ended: deque[GivenItem] = deque()
+        self._signal = Reply()
+        self._pending: tuple[Any, Any] | None = None
         """An item that was taken and is yet to be given, with what is given for it."""
         self._end: BaseException | None = None
         """Error to raise when all that was taken is handed out. ``StopIteration``: the source has ended."""
-        self._closed = False
         self.done = 0
         """Results that were handed out."""
 
     def __repr__(self) -> str:
         total = "" if self._total is None else f" of {self._total}"
-        return f"<Batch {self._target.path} {self.done}{total} done, {len(self._under_way.given)} under way>"
+        return f"<Batch {self._target.path} {self.done}{total} done, {len(self._given)} under way>"
 
     def __del__(self) -> None:
-        self._under_way.leave()
-
-    # -- sync ----------------------------------------------------------------------------------------------
+        self.close()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> tuple[ItemT, ResultT]:
-        if self._closed:
-            raise StopIteration
-        if not isinstance(self._source, Iterator):
+        source = self._source
+        if not isinstance(source, Iterator):
             raise TypeError("map: these items are async. Write: async for item, result in tree.map(...)")
         require_thread(self._target.path, "async for item, result in tree.map(...)")
         try:
-            while (found := self._ended()) is None:
-                if self._has_room:
-                    self._take(self._source)
-                    self._give()
+            while (found := self._first_ended()) is None:
+                if not self._has_room:
+                    signal = self._renewed_signal()
+                    if not self._ended:
+                        signal.wait(self._left())
+                elif self._pending is None:
+                    self._taken(partial(next, source, _END))
                 else:
-                    signal = self._under_way.next_signal()
-                    if not self._under_way.ended:
-                        signal.wait(self._under_way.left())
+                    item, prepared = self._pending
+                    self._pending = None
+                    try:
+                        self._is_given(self._target.give(item, prepared))
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
+                        self._is_given(failed_item(item, error))
             return self._handed_out(found)
         except BaseException:
             self.close()
             raise
 
-    def _give(self) -> None:
-        if self._pending is _NOTHING:
-            return
-        item, prepared = self._pending
-        self._pending = _NOTHING
-        try:
-            self._is_given(self._target.give(item, prepared))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-            self._failed(item, error)
-
-    # -- async ---------------------------------------------------------------------------------------------
-
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> tuple[ItemT, ResultT]:
-        if self._closed:
-            raise StopAsyncIteration
-        under_way = self._under_way
         try:
-            while (found := self._ended()) is None:
-                if self._has_room and under_way.pull is None:
-                    await self._give_async()
-                    continue
-                signal = under_way.next_signal()
-                if not under_way.ended and (under_way.pull is None or not under_way.pull.done()):
-                    await came(signal, under_way.left())
-                self._pulled()
+            while (found := self._first_ended()) is None:
+                await self._goes_on_async()
             return self._handed_out(found)
         except asyncio.CancelledError:
             raise  # nothing is lost: the next call goes on
@@ -199,85 +416,82 @@ class Batch(Generic[ItemT, ResultT]):
             self.close()
             raise
 
-    async def _give_async(self) -> None:
-        """Give the next item; if the source is async, only begin to take it."""
-        if self._pending is _NOTHING:
-            if isinstance(self._source, AsyncIterator):
-                self._under_way.pull = asyncio.ensure_future(_next_of(self._source))
-                self._under_way.pull.add_done_callback(self._under_way.wake)
-                return
-            self._take(self._source)
-            if self._pending is _NOTHING:
-                return
-        item, prepared = self._pending
-        try:
-            self._is_given(await self._target.give_async(item, prepared))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-            self._failed(item, error)
-        self._pending = _NOTHING  # not if this call was cancelled: then the item is given again
-
-    def _pulled(self) -> None:
-        """Take what the async source has brought."""
-        pull = self._under_way.pull
-        if pull is None or not pull.done():
-            return
-        self._under_way.pull = None
-        try:
-            item = pull.result()
-        except BaseException as error:  # noqa: BLE001 - raised when all is handed out
-            self._end = error
+    async def _goes_on_async(self) -> None:
+        """Do what is next: take an item, give an item, or wait."""
+        pull, source = self._pull, self._source
+        if pull is not None and pull.done():
+            self._pull = None
+            self._taken(pull.result)
+        elif pull is not None or not self._has_room:
+            signal = self._renewed_signal()
+            if not self._ended and (pull is None or not pull.done()):
+                await came(signal, self._left())
+        elif self._pending is not None:
+            item, prepared = self._pending
+            try:
+                self._is_given(await self._target.give_async(item, prepared))
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
+                self._is_given(failed_item(item, error))
+            self._pending = None  # not if this call was cancelled: then the item is given again
+        elif isinstance(source, AsyncIterator):
+            self._pull = asyncio.ensure_future(anext(source, _END))
+            self._pull.add_done_callback(partial(_bring, weakref.ref(self), None))
         else:
-            self._taken(item)
-
-    # -- one by one ----------------------------------------------------------------------------------------
+            self._taken(partial(next, source, _END))
 
     @property
     def _has_room(self) -> bool:
         """True if one more item is to be given, or taken and given."""
-        return self._pending is not _NOTHING or (self._end is None and len(self._under_way.given) < self._target.limit)
+        return self._pending is not None or (self._end is None and len(self._given) < self._target.limit)
 
-    def _take(self, source: Iterator[ItemT]) -> None:
+    def _taken(self, take: Callable[[], Any]) -> None:
+        """Take an item of the source, and make what is given for it."""
+        item = _END
         try:
-            item = next(source, _END)
-        except Exception as error:  # noqa: BLE001 - raised when all is handed out
+            item = take()
+            if item is _END:
+                self._end = StopIteration()
+            else:
+                self._pending = item, self._target.prepared(item)
+        except ConfigError as error:
+            if item is _END:
+                self._end = error
+            else:
+                self._is_given(failed_item(item, error))
+        except Exception as error:  # noqa: BLE001 - of the source or the key: raised when all is handed out
             self._end = error
-        else:
-            self._taken(item)
-
-    def _taken(self, item: Any) -> None:
-        if item is _END:
-            self._end = StopIteration()
-            return
-        try:
-            id_ = self._target.id_of(item)
-        except Exception as error:  # noqa: BLE001 - a wrong key= ends the batch as an error of the source does
-            self._end = error
-            return
-        try:
-            self._pending = (item, self._target.prepared(item, id_))
-        except Exception as error:  # noqa: BLE001 - nothing can be given for this item
-            self._failed(item, error)
 
     def _is_given(self, given: GivenItem) -> None:
-        self._under_way.given[given] = None
-        given.reply.when_done(partial(self._under_way.bring, given))
+        self._given[given] = None
+        given.reply.when_done(partial(_bring, weakref.ref(self), given))
 
-    def _failed(self, item: Any, error: Exception) -> None:
-        """An item could not be given: it has ended like any other."""
-        reply = Reply()
-        reply.fail(error)
-        self._under_way.bring(GivenItem(item, reply, reply.outcome, lambda: None))
+    def _renewed_signal(self) -> Reply:
+        if self._signal.done:
+            self._signal = Reply()
+        return self._signal
 
-    def _ended(self) -> GivenItem | None:
+    def _left(self) -> float | None:
+        """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
+        for given in self._given:
+            if not given.reply.done:
+                if given.expires is None:
+                    return None
+                left = given.expires - monotonic()
+                if left > 0:
+                    return left
+                given.give_up()
+        return None
+
+    def _first_ended(self) -> GivenItem | None:
         """Return an item that has ended, None if none has yet. Raises the error of the end if all is handed out."""
-        if self._under_way.ended:
-            return self._under_way.ended.popleft()
-        if self._end is not None and not self._under_way.given and self._pending is _NOTHING:
+        if self._ended:
+            return self._ended.popleft()
+        if self._end is not None and not self._given and self._pending is None:
             raise self._end
         return None
 
     def _handed_out(self, given: GivenItem) -> tuple[ItemT, Any]:
-        self._under_way.given.pop(given, None)
+        del self._given[given]
         given.leave()
         self.done += 1
         failure: Exception | None = None
@@ -285,37 +499,35 @@ class Batch(Generic[ItemT, ResultT]):
             result = given.result()
         except Exception as error:  # noqa: BLE001 - kept, or raised
             result = failure = _without_our_frames(error)
-            if self._end is None:
-                self._end = self._target.down()
-        self._tell_progress()
+            system = self._target.system
+            if self._end is None and system.is_down:
+                self._end = system.down_error(self._target.path)
+        if self._progress is not None:
+            try:
+                self._progress(self.done, self._total)
+            except Exception as error:  # noqa: BLE001 - what shows the work must not end it
+                self._progress = None
+                self._target.system.reports.callback_raised(self._target.path, error)
         if failure is not None and self._on_error == "raise":
             raise failure
         return given.item, result
 
-    def _tell_progress(self) -> None:
-        if self._progress is None:
-            return
-        try:
-            self._progress(self.done, self._total)
-        except Exception as error:  # noqa: BLE001 - what shows the work must not end it
-            self._progress = None
-            self._target.progress_raised(error)
-
-    # -- the end -------------------------------------------------------------------------------------------
-
     def close(self) -> None:
         """Let go of what is under way, and take no more. Never waits; may be called again."""
-        if not self._closed:
-            self._closed = True
-            self._under_way.leave()
-            self._pending = _NOTHING
-            self._source = iter(())  # a generator that has no other reference is closed by this
+        given, self._given = self._given, {}
+        for each in given:
+            each.leave()
+        if self._pull is not None and not self._pull.done():
+            with suppress(RuntimeError):  # its loop is closed, so the pull has ended
+                self._pull.get_loop().call_soon_threadsafe(self._pull.cancel)
+        self._ended, self._pending, self._end = deque(), None, StopIteration()
+        self._source = iter(())  # a generator that has no other reference is closed by this
 
     async def aclose(self) -> None:
         """``close``, under the name that async iterators have."""
         self.close()
-        if self._under_way.pull is not None:
-            await asyncio.wait([self._under_way.pull])
+        if self._pull is not None:
+            await asyncio.wait([self._pull])
 
     def __enter__(self) -> Self:
         return self
@@ -326,19 +538,19 @@ class Batch(Generic[ItemT, ResultT]):
         self.close()
 
 
+def _bring(batch: weakref.ref[Batch[Any, Any]], given: GivenItem | None, _pull: object = None) -> None:
+    """Note on any thread that an item has ended (None: that one was pulled). A batch that was dropped is not kept."""
+    found = batch()
+    if found is not None:
+        if given is not None:
+            found._ended.append(given)  # noqa: SLF001 - of the same room
+        found._signal.complete()  # noqa: SLF001
+
+
 def _without_our_frames(error: Exception) -> Exception:
-    """Return an error with the frames of the worker only, so that a kept error does not keep the batch in memory.
-
-    The first two frames are of the batch. A frame also holds its callers (``frame.f_back``), so both have to go.
-    """
-    frames = error.__traceback__
-    for _ in range(2):
-        frames = None if frames is None else frames.tb_next
-    return error.with_traceback(frames)
-
-
-async def _next_of(source: AsyncIterator[Any]) -> Any:
-    return await anext(source, _END)
+    """Return an error without its first two frames: of the batch, which they would keep in memory, and its reply."""
+    frames = error.__traceback__ and error.__traceback__.tb_next
+    return error.with_traceback(frames and frames.tb_next)
 
 
 def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
@@ -347,15 +559,3 @@ def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
         raise TypeError(f"map: {type_phrase(items)} is not a collection of items. Give a list, a generator, ...")
     return iter(items)
-
-
-def _progress_of(progress: Any) -> Progress | None:
-    """Take ``progress(done, total)``, and also a callable that wants only ``done``."""
-    if progress is None:
-        return None
-    known: Progress = progress
-    require_callback("map: progress:", progress, "Give a function of (done, total)")
-    signature = signature_of(progress)
-    if signature is None or binds(signature, 1, 1) or not binds(signature, 1):
-        return known
-    return lambda done, _total: known(done)

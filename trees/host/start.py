@@ -6,14 +6,13 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+
+from pydantic import Field, InstanceOf, PlainValidator
 
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
@@ -24,11 +23,13 @@ from actors.model.errors import ActorsError
 from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
-from actors.runtime.handle import system_of
 from actors.runtime.system import System
 from actors.tasks.engine.service import attach
 from actors.tasks.journal.store import Store
-from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors.tasks.model.task_errors import StoreError
+from actors.validation import field_types
+from actors.validation.spec_model import SpecModel
+from actors.validation.validation_messages import type_phrase, validation_error
 from trees.declaration.build import build
 from trees.declaration.check import require_root
 from trees.declaration.specs import SupervisorSpec
@@ -36,17 +37,57 @@ from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
-from trees.host.start_options import LoopOwner, Options
-from trees.host.store_binding import bind, busy_here, close_store, require_alone
+from trees.host.store_binding import bind, close_store, require_alone
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
-from trees.store import Keep, MemoryStore, open_store
+from trees.store import Keep, open_store
 from trees.store.retention import Durability
 
 OPEN_S: Final = 5.0
 """Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has."""
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
+LoopOwner: TypeAlias = Literal["tree", "host"]
+"""Owner of the event loop on which async workers run."""
+
+
+def _a_clock(value: object) -> object:
+    if value is not None and not hasattr(value, "wall"):
+        hint = "Leave it out, or give a ManualClock() in a test."
+        raise validation_error(f"expected a clock, got {type_phrase(value)}", hint)
+    return value
+
+
+def _a_store(value: object) -> object:
+    if isinstance(value, Path):
+        return str(value)
+    if value is not None and not isinstance(value, str) and not hasattr(value, "create_all"):
+        hint = "Write 'tasks.jsonl', 'sqlite:///tasks.db' or 'postgresql://user@host/database'; without it: memory."
+        raise validation_error(f"expected a store, got {type_phrase(value)}", hint)
+    return value
+
+
+class Options(SpecModel, frozen=True, kw_only=False):
+    """Options of ``start`` beside the spec; each is explained there."""
+
+    _called: ClassVar[str] = "start(...)"
+
+    clock: Annotated[Any, PlainValidator(_a_clock)]
+    seed: int | None
+    max_threads: Annotated[int, Field(ge=1)]
+    max_hops: field_types.Count
+    refuse_tells: bool
+    console: bool
+    store: Annotated[Any, PlainValidator(_a_store)]
+    durability: Durability
+    keep: InstanceOf[Keep] | None
+    log_errors: ErrorsInLog
+    ha: Any
+    """Looked at by ``trees.ha``, together with the store."""
+    loop: LoopOwner = "tree"
+    loop_stall_s: field_types.StartTimeout = 10.0
+    web: InstanceOf[Web] | None = None
+    alerts: Sequence[InstanceOf[Alert]] = ()
 
 
 def start(
@@ -101,7 +142,7 @@ def start(
     require_thread("start(...)", "async with start_async(...) as tree")
     options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
                       ha, "tree", loop_stall_s, web, alerts)  # fmt: skip
-    return _Launch(spec, options).run()
+    return Starting(spec, options).run()
 
 
 def start_async(
@@ -136,10 +177,11 @@ def start_async(
     return Starting(spec, options)
 
 
-class _Launch:
-    """A tree on its way up, and what is to be closed if it does not get there.
+class Starting:
+    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``.
 
-    Its console is open from the beginning: it shows what a start waits for.
+    Its console is open from the beginning: it shows what a start waits for. The store is opened on a thread of its own,
+    which neither Ctrl-C nor a cancel interrupts: a store that is half open stays locked.
     """
 
     begin: Callable[[], Reply]
@@ -156,129 +198,120 @@ class _Launch:
         self._options = options
         self._store: Store | None = None
         self._console: Console | None = None
+        self._system: System | None = None
         self._tree: Tree | None = None
-        """The tree, once everything it needs is open."""
+        self._has_begun = False
+        self._opened = Reply()
 
     def run(self) -> Tree:
-        """Start the tree on a thread of its own, and wait until it is up.
-
-        Ctrl-C may interrupt this thread anywhere, also half-way through a step, and a store that is half open stays
-        locked. So the steps are done on the other thread, and an interrupted start stops what they have begun.
-        """
-        made = Reply()
-
-        def make() -> Reply:
-            self.tree(self.open())
-            return self.begin()
-
-        def undo() -> None:
-            if not made.wait(OPEN_S):
-                made.when_done(self._stop)
-            elif (ended := self._stop()) is not None:
-                ended.wait(None)
-
-        with self.undone_by(undo):
-            in_background(f"{self._spec.id}-start", partial(_answer, made, make))
-            begun: Reply = made.get()
-            begun.get()
-        assert self._tree is not None  # noqa: S101 - it is up
-        return self._tree
-
-    async def arun(self) -> Tree:
-        """Start the tree on an event loop, which its store does not hold up while it opens."""
-        tree = self.tree(await self._opened() if self._owns_store else self.open())
-        stop = system_of(tree).stop
-        with self.undone_by(stop):
-            try:
-                await self.begin()
-            except asyncio.CancelledError:
-                # As Ctrl-C in ``run``: a host that ends its program now would cut off what is still being stopped.
-                # Cancelled once more, nobody waits, and the stop goes on.
-                await stop()
-                raise
+        """Start the tree, and wait until it is up."""
+        try:
+            in_background(f"{self._spec.id}-store", self._open)
+            tree = self._make(self._opened.get())
+            self.begin().get()
+        except BaseException as error:
+            self._opened.wait(OPEN_S)
+            self._undo(error).wait(None)
+            raise
         return tree
 
-    async def _opened(self) -> Store:
-        """Open the store on a thread of its own."""
-        opened = Reply()
-        in_background(f"{self._spec.id}-store", partial(_answer, opened, self.open))
+    async def arun(self) -> Tree:
+        """Do this on an event loop, without holding it up."""
         try:
-            store: Store = await opened
-        except BaseException:  # cancelled: what is opened nevertheless is closed again
-            opened.when_done(self.close)
+            in_background(f"{self._spec.id}-store", self._open)
+            tree = self._make(await self._opened)
+            await self.begin()
+        except BaseException as error:
+            # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
+            # waits, and the stop goes on.
+            await self._undo(error)
             raise
-        return store
+        return tree
 
-    def _stop(self) -> Reply | None:
-        """Stop the tree; completed when nothing of it runs any more. None: there is none, and nothing is open."""
-        return None if self._tree is None else system_of(self._tree).stop()
+    def __await__(self) -> Generator[Any, None, Tree]:
+        return self.arun().__await__()
 
-    @contextmanager
-    def undone_by(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Leave nothing of a start that fails, or is interrupted by Ctrl-C or cancelled."""
-        try:
-            yield
-        except ActorsError:
-            self._stop_showing()
-            raise
-        except BaseException:
-            stop()
-            raise
+    if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
 
-    @property
-    def _owns_store(self) -> bool:
-        """True if the store is opened here, which may take a while, and is closed with the tree."""
-        return isinstance(self._options.store, str)
+        def __enter__(self) -> object:
+            raise TypeError("write: async with start_async(TREE) as tree, or: with start(TREE) as tree")
 
-    def open(self) -> Store:
-        """Open its console, and its store."""
+        def __exit__(self, *_: object) -> None:
+            """Never called: it was not entered."""
+
+    async def __aenter__(self) -> Tree:
+        return await self.arun()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if self._tree is not None:
+            await self._tree.__aexit__(kind, error, frames)
+
+    def _open(self) -> None:
+        """Open the console and the store."""
         options, root = self._options, self._spec.id
-        if options.console:
-            self._console = Console(root)
-        if options.store is None:
-            return MemoryStore(options.keep)
         try:
+            if options.console:
+                self._console = Console(root)
             self._store = open_store(
                 options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
             )
-        except BaseException as error:
-            self.close()
-            ours = busy_here(error) if isinstance(error, StoreBusyError) else None
-            if ours is not None:
-                raise ours from error
-            raise
-        return self._store
+        except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+            self._opened.fail(error)
+        else:
+            self._opened.complete(self._store)
 
-    def tree(self, store: Store) -> Tree:
-        """Build the tree on an open store; from here on its end closes what is open."""
-        options, system = self._options, None
-        try:
-            system = System(
-                self._built,
-                clock=options.clock,
-                seed=options.seed,
-                max_threads=options.max_threads,
-                max_hops=options.max_hops,
-                refuse_tells=options.refuse_tells,
-                log_errors=options.log_errors,
-                on_host_loop=options.loop == "host",
-                loop_stall_s=options.loop_stall_s,
-            )
-            attach(system, store)
-            require_alone(system, store)
-            tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
-            if options.web is not None:
-                page = tree.serve_page(options.web)
-                print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
-            if options.alerts:
-                tree.watch_alerts(options.alerts)
-        except BaseException:
+    def _make(self, store: Store) -> Tree:
+        """Build the tree on an open store; once it has begun its end closes the store."""
+        options = self._options
+        system = self._system = System(
+            self._built,
+            clock=options.clock,
+            seed=options.seed,
+            max_threads=options.max_threads,
+            max_hops=options.max_hops,
+            refuse_tells=options.refuse_tells,
+            log_errors=options.log_errors,
+            on_host_loop=options.loop == "host",
+            loop_stall_s=options.loop_stall_s,
+        )
+        attach(system, store)
+        require_alone(system, store)
+        tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
+        if options.web is not None:
+            page = tree.serve(**dict(options.web))
+            print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
+        if options.alerts:
+            tree.watch_alerts(options.alerts)
+        self._has_begun = True
+        return tree
+
+    def _undo(self, error: BaseException) -> Reply:
+        """Leave nothing of a start that has failed, or was interrupted; completed when nothing of it runs any more."""
+        undone, system = Reply(), self._system
+        if self._tree is not None:
+            self._tree._close()  # noqa: SLF001 - of the same room
+        if not self._has_begun:
             if system is not None:
                 living_trees.LIVING.discard(system)
-            self.close()
-            self._tree = None
-            raise
-        return tree
+            self._opened.when_done(self._close)
+        elif system is not None and not isinstance(error, ActorsError):
+            return system.stop()
+        undone.complete()
+        return undone
+
+    def _close(self) -> None:
+        """Let go of what is open: there will be no tree."""
+        if self._console is not None:
+            self._console.close()
+        if self._store is not None and self._owns_store:
+            close_store(self._store)
+
+    @property
+    def _owns_store(self) -> bool:
+        """True if the store is opened here, and is closed with the tree."""
+        return isinstance(self._options.store, str)
 
     def _leadership(self, system: System, store: Store) -> Leadership:
         """Bring system and store together: at once, or once this process leads."""
@@ -295,19 +328,6 @@ class _Launch:
         self.begin = keeper.start
         return Leadership(system, keeper)
 
-    def _stop_showing(self) -> None:
-        """End what shows the tree to people."""
-        if self._tree is not None:
-            self._tree._close()  # noqa: SLF001 - of the same room
-        if self._console is not None:
-            self._console.close()
-
-    def close(self) -> None:
-        """Let go of everything: there will be no tree."""
-        self._stop_showing()
-        if self._store is not None and self._owns_store:
-            close_store(self._store)
-
 
 def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
     """Yield the paths of all workers that run in processes."""
@@ -318,41 +338,3 @@ def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
         return
     for child in recipe.children:
         yield from _in_processes(child, f"{path}/{child.id}")
-
-
-def _answer(reply: Reply, function: Callable[[], object]) -> None:
-    """Complete a reply with what a function returns or raises."""
-    try:
-        reply.complete(function())
-    except BaseException as error:  # noqa: BLE001 - it is raised to who waits
-        reply.fail(error)
-
-
-class Starting:
-    """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``."""
-
-    def __init__(self, spec: SupervisorSpec | str, options: Options) -> None:
-        self._spec = spec
-        self._options = options
-        self._tree: Tree | None = None
-
-    def __await__(self) -> Generator[Any, None, Tree]:
-        return _Launch(self._spec, self._options).arun().__await__()
-
-    if not TYPE_CHECKING:  # a type checker that saw these would let it be entered
-
-        def __enter__(self) -> object:
-            raise TypeError("write: async with start_async(TREE) as tree, or: with start(TREE) as tree")
-
-        def __exit__(self, *_: object) -> None:
-            """Never called: it was not entered."""
-
-    async def __aenter__(self) -> Tree:
-        self._tree = await _Launch(self._spec, self._options).arun()
-        return self._tree
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
-        if self._tree is not None:
-            await self._tree.__aexit__(kind, error, frames)

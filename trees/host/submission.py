@@ -1,271 +1,284 @@
-"""The way of tasks into the journal: create, wait until they are kept, and only then say so.
+"""The way of tasks into the journal: create them, wait until the store has kept them, and only then say so.
 
-Comes in: tasks that are right, and the orchestrator they are for. Goes out: which of them are new, once the store has
-them; or a ``StoreError`` that says whether they may have been taken all the same. What is refused is taken back, so
-that it never runs; what may be kept will run. Many tasks at once are kept all together, or none of them.
+Comes in: tasks, and the supervisor that they are for. Goes out: which of them are new; or a ``StoreError`` that says
+whether they may have been taken all the same. Several tasks are kept all together, or none of them. A task that was
+refused never runs.
 
-Whoever submits an id that somebody else is just submitting waits for what becomes of that:
-``TaskService.submitting`` has a Reply for each of those. Many ids are taken in their order by name, so two who submit
-the same ones never wait for each other. Whoever has taken an id is the only one who may create it. So ids that the
-store does not know then are noted in ``TaskService.unkept``, before they are created and until they are kept or taken
-back: an orchestrator leaves them alone. A task that is known is never among them, however often it is submitted again.
-
-``run`` waits in the caller's thread, ``arun`` on an event loop.
+An id that is new stands in ``TaskService.unkept`` from before its task is created until the task is kept or refused.
+Until then the engine leaves the task alone, and another submission of the id waits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from secrets import token_hex
+from typing import Final, Self
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.model.errors import ConfigError, Problem
+from actors.runtime.system import System
 from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.service import service_of
+from actors.tasks.engine.task_waits import waiting_chain
 from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.live_events import TaskKnownOtherwise
+from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import Task
 from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.model.task_ids import require_own
+from actors.validation.spec_model import copy_with
+from actors.validation.validation_messages import require_path, type_phrase
 
-STORE_WAIT_S = 10.0
+STORE_WAIT_S: Final = 10.0
 """How long a submission waits for the store."""
-_AT_ONCE: Final = 256
-"""Tasks that are begun before an event loop may do something else."""
+
+
+def scope_at(system: System, path: str | None) -> Scope:
+    """Find the scope of the supervisor at ``path``; None: the root.
+
+    Raises:
+        UnknownPathError: no supervisor of this path is listed now.
+        TaskError: the supervisor has no ``tasks=``.
+    """
+    scopes, at = service_of(system).scopes, system.root_path if path is None else path
+    require_path(at)
+    if at in scopes:
+        return scopes[at]
+    if at not in system.supervisors:
+        raise system.no_supervisor(at)
+    hint = f"Say with path= which supervisor does it ({', '.join(scopes)}), or declare it" if scopes else "Declare it"
+    raise TaskError(f"{at}: has no orchestrator, so it takes no tasks. {hint} with tasks=Tasks().")
+
+
+def own_task(given: object) -> Task:
+    """Return a task with an id: of a goal, or a copy, so that later changes of inputs and metadata have no effect.
+
+    Raises:
+        ConfigError: this is no task, or something in it is wrong.
+    """
+    if not isinstance(given, Task):
+        return Task(goal=given, id=token_hex(6))  # type: ignore[arg-type]  # a wrong one is named
+    require_own(given.id)
+    own = {name: copied(getattr(given, name)) for name in ("inputs", "metadata")}
+    return copy_with(given, id=given.id or token_hex(6), **own)
+
+
+def own_tasks(tasks: object) -> list[Task]:
+    """Return many tasks as ``own_task`` does; a task that stands in the list twice is one task.
+
+    Raises:
+        ConfigError: some are wrong, or have one id and are not alike; with the places of all of these.
+    """
+    if isinstance(tasks, (str, bytes, Task)) or not isinstance(tasks, Iterable):
+        what = f"{type_phrase(tasks)} is not a list of tasks"
+        raise ConfigError((Problem("tasks", what, "Write [Task(...), ...], or submit one with tree.submit(task)."),))
+    found, problems = list[Task](), list[Problem]()
+    places: dict[str | None, tuple[int, Task]] = {}
+    for place, given in enumerate(tasks):
+        try:
+            task = own_task(given)
+        except ConfigError as error:
+            problems += [Problem(f"tasks[{place}]: {one.path}", one.what, one.hint) for one in error.problems]
+            continue
+        first, same = places.setdefault(task.id, (place, task))
+        if same != task:
+            what = f"is that of tasks[{first}] as well, which is another task"
+            problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
+        found.append(same)
+    if problems:
+        raise ConfigError(tuple(problems))
+    return found
 
 
 class Submission:
-    """Tasks on their way into the journal: all of them are kept, or none."""
+    """Tasks on their way into the journal of one scope.
 
-    def __init__(self, port: Scope, events: Sequence[TaskSubmitted]) -> None:
-        self.port = port
-        """Port of the orchestrator that is to have them."""
-        self._store = port.service.store
-        self._events = {event.task: event for event in events}
-        self.across = waits_from_here(port)
-        """Waits for them from other trees."""
+    Args:
+        scope: of the supervisor that is to have them.
+        tasks: as ``own_task`` makes them.
+        joined: the present code is about to wait for them.
+
+    Raises:
+        TreeDownError: the tree is down.
+        RecursionDetectedError: the supervisor waits for the present code, which is about to wait for the supervisor.
+    """
+
+    def __init__(self, scope: Scope, tasks: Iterable[Task], *, joined: bool = False) -> None:
+        system = scope.system
+        if system.is_down:
+            raise system.down_error(scope.path)
+        self.scope = scope
+        self._service, self._store = scope.service, scope.service.store
+        self._tasks = {task.id or "": task for task in tasks}
+        self._chain, self._lineage = waiting_chain(scope) if joined else ((), ())
+        self._hops = system.hops_of_here()
+        self.across = waits_from_here(scope)
+        """Waits for the tasks from other trees."""
         self._variables = variables_with(self.across)
-        self._mine = Reply()
-        """Completed when the tasks are kept, failed where they were not taken."""
-        self._waits: dict[str, Reply] = {}
-        """By the id of a task that is new: completed with its report. It is put there before anybody may begin the
-        task: one that ends at once may be removed, and another one of its id begun, before its submitter looks."""
         self._until = monotonic() + STORE_WAIT_S
+        self._new_ids: list[str] = []
+        self._events: dict[str, TaskSubmitted] = {}
+        """The first records of those that are new."""
+        self._kept = Reply()
+        """Completed when the new tasks are kept, failed if they are refused."""
+        self.new: dict[str, Reply] = {}
+        """By the id of a new task, once it is kept: completed with its report. All other tasks were known."""
         self.known: dict[str, Task] = {}
-        """Tasks of the store whose ids were known, by id. Inputs above 64 KB are left in the store."""
+        """The tasks of the store whose ids were known. Large inputs are left in the store."""
 
-    def run(self) -> dict[str, Reply]:
-        """Wait in this thread; the ids that are new, each with the Reply of its report. All others were known.
+    def run(self) -> Self:
+        """Wait in this thread until the tasks are kept.
 
         Raises:
             StoreError: they could not be written; ``may_be_taken`` says whether they may be kept all the same.
+            TaskError: an id is in use by another supervisor of the tree.
         """
         steps = self._steps()
         try:
-            reply = next(steps)
-            while True:
-                if reply is not None:
-                    require_thread(self.port.path, "await tree.asubmit(...)")
-                reply = steps.send(reply is None or reply.wait(self._left()))
-        except StopIteration:
+            for reply in steps:
+                require_thread(self.scope.path, "await tree.asubmit(...)")
+                reply.wait(self._until - monotonic())
+        finally:
+            steps.close()
+        if len(self.new) < len(self._tasks):
             self._compare_known()
-            return self._waits
-        finally:
-            steps.close()
+        return self
 
-    async def arun(self) -> dict[str, Reply]:
-        """Do this on an event loop, without holding it up. Cancelled, it gives up like one that took too long."""
+    async def arun(self) -> Self:
+        """Do this on an event loop, without holding it up. Cancelled, it gives up as if the time were over."""
         steps = self._steps()
         try:
-            reply = next(steps)
-            while True:
-                if reply is None:
-                    await let_others_run()
-                reply = steps.send(reply is None or await came(reply, self._left()))
-        except StopIteration:
-            if len(self._waits) < len(self._events):
-                await asyncio.to_thread(self._compare_known)
-            return self._waits
+            for reply in steps:
+                await came(reply, max(0.0, self._until - monotonic()))
         finally:
             steps.close()
+        if len(self.new) < len(self._tasks):
+            await asyncio.to_thread(self._compare_known)
+        return self
 
-    def _left(self) -> float:
-        return max(0.0, self._until - monotonic())
-
-    def _steps(self) -> Generator[Reply | None, bool, None]:
-        """Yields what to wait for, and is sent whether that came in time; None is a moment for others."""
-        mine = list[str]()
+    def _steps(self) -> Generator[Reply, None, None]:
+        """Yields each reply that is to be waited for, and looks afterwards whether it came in time."""
+        while (other := self._service.removing.look(self._take)) is not None:
+            yield other
+            if not other.done:
+                raise self._refusal("being submitted by somebody else", may_be_taken=True)
         try:
-            for id_ in sorted(self._events):
-                if (yield from self._take(id_)):
-                    mine.append(id_)
-            self._refuse_ids_of_others()
-            wanted = [id_ for id_ in self._events if id_ in set(mine)] if len(mine) > 1 else mine
-            new = self._create(wanted)
-            if len(new) < len(self._events):
-                self._trace_no_more(self._events.keys() - new, "known")
-        except BaseException:
-            self._trace_no_more(self._events.keys(), "refused")
-            self._settle(mine, StoreError(self.port.service.store_name, f"{self._named(mine)} not taken"))
+            self._create()
+            kept = self._service.flush(*self._new_ids) if self._new_ids else None
+        except BaseException as error:
+            self._refused(error)
             raise
-        if len(new) < len(mine):
-            self._settle([id_ for id_ in mine if id_ not in new])
-        try:
-            kept = self._flush(new)
-            in_time = kept is None or (yield kept)
-        except BaseException:  # Ctrl-C, or cancelled: nobody hears of it any more
-            self._take_back(new)
-            raise
-        if not in_time:
-            raise self._refusal(new, f"not written after {STORE_WAIT_S:g} s", maybe=not self._take_back(new))
-        if kept is not None and not kept.succeeded:
-            self._settle(new, self._refusal(new, "refused by the store", maybe=True))
-            self._raise(new, kept)
-        yield from self._begin_in_turn(new)
+        if kept is not None:
+            try:
+                yield kept
+            except BaseException:  # Ctrl-C, or cancelled
+                self._give_up(kept)
+                raise
+            if not kept.done:
+                what = f"not written after {STORE_WAIT_S:g} s"
+                raise self._refusal(what, may_be_taken=not self._give_up(kept))
+            try:
+                kept.outcome()
+            except Exception as error:
+                lost = self._refusal(f"refused by the store ({error})", may_be_taken=True)
+                self._refused(lost)
+                raise lost from error
+        if self._new_ids:
+            self._begin()
 
-    def _take(self, id_: str) -> Generator[Reply, bool, bool]:
-        """Be the one who submits an id; False where somebody else has."""
-        submitting = self.port.service.submitting
-        # One step of C: of those who come at once with one id, one writes, and the others wait for it.
-        while (other := submitting.setdefault(id_, self._mine)) is not self._mine:
-            if not (yield other):
-                what = f"being submitted by somebody else for {STORE_WAIT_S:g} s"
-                raise self._refusal([id_], what, maybe=True)
-            if other.succeeded:
-                return False
-        return True
-
-    def _refuse_ids_of_others(self) -> None:
-        """Refuse ids that are in use by another supervisor of the tree.
-
-        Raises:
-            TaskError: one of them is.
-        """
-        for id_ in self._events:
+    def _take(self) -> Reply | None:
+        """Under the lock: note the ids that are new as unkept; or return the reply of who has noted one of them."""
+        unkept, self._new_ids = self._service.unkept, []
+        for id_ in self._tasks:
+            if id_ in unkept:
+                return unkept[id_]
             standing = self._store.standing(id_)
-            if standing is not None and standing.is_ != "damaged" and standing.owner != self.port.path:
-                what = f"{self.port.path}: cannot take task {id_!r}: {standing.owner} has a task of this id"
+            if standing is None:
+                self._new_ids.append(id_)
+            elif standing.is_ != "damaged" and standing.owner != self.scope.path:
+                what = f"{self.scope.path}: cannot take task {id_!r}: {standing.owner} has a task of this id"
                 hint = f"Submit it to that one (path={standing.owner!r}), or give it another id"
                 raise TaskError(f"{what}. {hint}.")
+        unkept.update(dict.fromkeys(self._new_ids, self._kept))
+        return None
+
+    def _create(self) -> None:
+        path, now, tracer = self.scope.path, self.scope.time(), tracer_of(self.scope.system)
+        for id_ in self._new_ids:
+            task = self._tasks[id_]
+            deadline = None if task.deadline_s is None else now + task.deadline_s
+            trace = "" if tracer is None else tracer.submit(id_, path)
+            ancestry = self._chain, self._lineage, self._hops
+            self._events[id_] = TaskSubmitted(
+                path, id_, now, task, deadline, *ancestry, trace, seq=1, metadata=task.metadata
+            )
+            self._service.forget_former(id_)
+        self._store.create_all([(id_, path, event) for id_, event in self._events.items()])
+
+    def _begin(self) -> None:
+        """The tasks are kept: from now on they are the engine's."""
+        service, ids = self._service, self._new_ids
+        # Before the engine hears of them: a task may end and be removed before its submitter looks.
+        self.new = service.removing.look(partial(service.begin_all, ids))
+        for id_, event in self._events.items():
+            service.carry(id_, self.scope.path, self._variables, event.trace)
+            del service.unkept[id_]
+            self.scope.system.publish(event)
+        self._kept.complete()
+        self.scope.port.post(lambda engine: engine.arrived(ids))
+
+    def _give_up(self, kept: Reply) -> bool:
+        """Take the tasks back. False: they are being written just now, and begin once they are kept."""
+        if self._store.withdraw_all(self._new_ids):
+            self._refused(self._refusal("withdrawn", may_be_taken=False))
+            return True
+        lost = self._refusal("refused by the store", may_be_taken=True)
+        kept.when_done(lambda: self._begin() if kept.succeeded else self._refused(lost))
+        return False
+
+    def _refused(self, error: BaseException) -> None:
+        tracer = tracer_of(self.scope.system)
+        for id_ in self._new_ids:
+            del self._service.unkept[id_]
+        if tracer is not None:
+            for event in self._events.values():
+                tracer.withdraw(event.trace, "refused")
+        self._kept.fail(error)
 
     def _compare_known(self) -> None:
         """Read the tasks whose ids were known, and publish an event for each that had another goal or other inputs."""
-        ids = [id_ for id_ in self._events if id_ not in self._waits]
         with suppress(StoreError):  # a store that cannot be read now says so itself
-            records = self._store.firsts(ids) if ids else {}
-            self.known = {id_: first.spec for id_, first in records.items() if isinstance(first, TaskSubmitted)}
+            firsts = self._store.firsts([id_ for id_ in self._tasks if id_ not in self.new])
+            self.known = {id_: each.spec for id_, each in firsts.items() if isinstance(each, TaskSubmitted)}
         for id_, before in self.known.items():
-            given = self._events[id_].spec
-            is_same = {"goal": before.goal == given.goal, "inputs": before.inputs == given.inputs}
-            if not all(is_same.values()):
-                differs = " and ".join(name for name, same in is_same.items() if not same)
-                self.port.system.publish(TaskKnownOtherwise(self.port.path, id_, differs))
+            given = self._tasks[id_]
+            differs = [name for name in ("goal", "inputs") if getattr(before, name) != getattr(given, name)]
+            if differs:
+                self.scope.system.publish(TaskKnownOtherwise(self.scope.path, id_, " and ".join(differs)))
 
-    def _create(self, ids: list[str]) -> list[str]:
-        path, unknown = self.port.path, [id_ for id_ in ids if self._store.standing(id_) is None]
-        self.port.service.unkept.update(unknown)
-        new = self._store.create_all([(id_, path, self._events[id_]) for id_ in unknown])
-        for id_ in new:
-            self.port.service.forget_former(id_)
-        return new
-
-    def _flush(self, ids: list[str]) -> Reply | None:
-        return self.port.service.flush(*ids) if ids else None
-
-    def _begin_in_turn(self, ids: list[str]) -> Generator[None, bool, None]:
-        """Begin all of them, whatever becomes of the caller meanwhile."""
-        left = deque(ids)
-        try:
-            while len(left) > _AT_ONCE:
-                self._begin([left.popleft() for _ in range(_AT_ONCE)])
-                yield None
-        finally:
-            self._begin(left)
-
-    def _begin(self, ids: Sequence[str]) -> None:
-        """Note that tasks are kept: from now on they are the orchestrator's."""
-        service = self.port.service
-        self._waits |= service.removing.look(partial(service.begin_all, ids))
-        for id_ in ids:
-            service.carry(id_, self.port.path, self._variables, self._events[id_].trace)
-        self._settle(ids)
-        for id_ in ids:
-            self.port.system.publish(self._events[id_])
-        new = tuple(ids)
-        self.port.port.post(lambda engine: engine.arrived(new))
-
-    def _take_back(self, ids: list[str]) -> bool:
-        """Forget tasks that no one waits for any more; where they are being written, begin them when that is done."""
-        if not ids:
-            return False
-        if self._store.withdraw_all(ids):
-            self._settle(ids, self._refusal(ids, "withdrawn", maybe=False))
-            return True
-        kept = self._flush(ids)
-        if kept is None:
-            self._begin(ids)
-        else:
-            lost = self._refusal(ids, "refused by the store", maybe=True)
-            kept.when_done(lambda: self._begin(ids) if kept.succeeded else self._settle(ids, lost))
-        return False
-
-    def _settle(self, ids: Sequence[str], error: StoreError | None = None) -> None:
-        """Note that these are not under way any more; those who wait for them look again."""
-        service = self.port.service
-        submitting = service.submitting
-        for id_ in ids:
-            if submitting.get(id_) is self._mine:
-                service.unkept.discard(id_)  # first: whoever takes the id next may note it anew
-                del submitting[id_]
-        if error is not None:
-            self._trace_no_more(ids, "refused")
-            self._mine.fail(error)
-        elif not any(submitting.get(id_) is self._mine for id_ in self._events):
-            self._mine.complete()
-
-    def _trace_no_more(self, ids: Iterable[str], status: str) -> None:
-        """End the traces of those that become no task here."""
-        tracer = tracer_of(self.port.system)
-        if tracer is not None:
-            for id_ in ids:
-                tracer.withdraw(self._events[id_].trace, status)
-
-    def _raise(self, ids: list[str], kept: Reply) -> None:
-        try:
-            kept.get()
-        except StoreError as error:
-            raise self._refusal(ids, f"refused by the store ({error})", maybe=True) from error
-
-    def _named(self, ids: Sequence[str]) -> str:
-        return f"task {ids[0]} was" if len(ids) == 1 else f"{len(ids):,} tasks were"
-
-    def _refusal(self, ids: Sequence[str], what: str, *, maybe: bool) -> StoreError:
-        one, again = len(ids) == 1, repr(ids[0]) if len(ids) == 1 else "the same ids"
+    def _refusal(self, what: str, *, may_be_taken: bool) -> StoreError:
+        ids = list(self._tasks)
+        named = f"task {ids[0]} was" if len(ids) == 1 else f"{len(ids):,} tasks were"
         then = (
-            f"{'It' if one else 'They'} may have been taken: submit {'it' if one else 'them'} again as {again}, which "
-            "starts nothing twice"
-            if maybe
-            else f"{'It was' if one else 'They were'} not taken and will not run: submit {'it' if one else 'them'} "
-            "again when the store can be written"
+            "May have been taken: submit the same again under the same id, which starts nothing twice"
+            if may_be_taken
+            else "Nothing was taken, and nothing of it will run: submit again when the store can be written"
         )
-        error = StoreError(self.port.service.store_name, f"{self._named(ids)} {what}. {then}")
-        error.may_be_taken = maybe
+        error = StoreError(self._service.store_name, f"{named} {what}. {then}")
+        error.may_be_taken = may_be_taken
         return error
 
 
-async def let_others_run() -> None:
-    """Give an event loop a moment for everything else."""
-    await came(Reply(), 0.0)
-
-
 async def came(reply: Reply, wait_s: float | None) -> bool:
-    """True if it is completed in time; waits on an event loop."""
+    """Wait on an event loop until a reply is completed; False: it is not after ``wait_s`` seconds."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)
     try:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.blocking import require_thread
@@ -23,18 +21,17 @@ from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
 from actors.tasks.engine.task_waits import leave_task, reply_of, wait_for_task
 from actors.tasks.engine.waits_across_trees import TaskWaits, waiting
-from actors.tasks.journal.fold import TaskState, fold
+from actors.tasks.journal.fold import fold
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.unit import Unit
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import SUCCEEDED, Task, TaskStatus
-from actors.tasks.model.task_errors import StoreError, TaskError, TaskTimeoutError
+from actors.tasks.model.task_errors import StoreError, TaskError, TaskTimeoutError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
-from actors.validation.field_types import MAX_SECONDS
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
-from trees.host.answers import respond_to
+from trees.host.answers import open_questions, respond_to
 from trees.host.events import Questions, TaskEvents, TextStream
 from trees.host.submission import STORE_WAIT_S
 from trees.views.run_text import draw
@@ -44,10 +41,6 @@ _REPORTED: Final = ("results", "output", "failed", "skipped", "error", "usage", 
 _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} | dict.fromkeys(
     ("get", "wait", "join", "run"), "Write handle.result(), or await handle."
 )
-
-
-_TASK: Final = attrgetter("id", "_port.service")
-"""Facts that two handles of one task share."""
 
 
 class TaskHandle:
@@ -60,16 +53,15 @@ class TaskHandle:
         waits: Reply | None = None,
         *,
         found: bool = False,
-        across: Any = None,
+        across: TaskWaits | None = None,
         is_known: bool = True,
     ) -> None:
         self.id = id_
         self.is_known = is_known
         """False: this handle was returned by the submission that began the task. True: the task was there before."""
         self._port = port
-        self._across: TaskWaits | None = across
-        # One that was found in the store reads nothing before somebody asks: it may be on a loop, or one of ten
-        # thousand in a list. Any other one hears of the end in any case.
+        self._across = across
+        # A handle that was found in the store reads nothing before somebody asks: it may be one of ten thousand.
         self._waits = port.service.waiting(id_) if waits is None and not found else waits
 
     def __repr__(self) -> str:
@@ -79,10 +71,10 @@ class TaskHandle:
             return f"<TaskHandle {self.id} {type(error).__name__}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TaskHandle) and bool(_TASK(self) == _TASK(other))
+        return isinstance(other, TaskHandle) and (self.id, self._port.service) == (other.id, other._port.service)
 
     def __hash__(self) -> int:
-        return hash(_TASK(self))
+        return hash((self.id, self._port.service))
 
     if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
 
@@ -104,20 +96,22 @@ class TaskHandle:
             StoreError: its journal is damaged.
         """
         service = self._port.service
-        report = service.at_hand(self.id)
+        report = service.at_hand(self.id) or self._heard
         if report is not None:
             return report.status
-        if service.run_of(self.id) is None:
-            last = service.store.last(self.id)
-            if isinstance(last, TaskFinished):
-                return last.status
-        if self._waits is not None and self._waits.succeeded:
-            ended: Report = self._waits.get()  # the store may have forgotten it by now
-            return ended.status
+        is_held = service.run_of(self.id) is not None
+        last = None if is_held else service.store.last(self.id)
+        if isinstance(last, TaskFinished):
+            return last.status
         state = service.state(self.id)
-        if state.events == 1 and service.run_of(self.id) is None:
+        if state.events == 1 and not is_held:
             return TaskStatus.PENDING  # the engine has not looked at it yet
         return TaskStatus.RUNNING if state.status.is_final else state.status  # it has ended: that is yet to be kept
+
+    @property
+    def _heard(self) -> Report | None:
+        """The report, if this handle has got it: the store may have forgotten the task by now."""
+        return self._waits.get() if self._waits is not None and self._waits.succeeded else None
 
     @property
     def report(self) -> Report | None:
@@ -125,10 +119,7 @@ class TaskHandle:
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
-        report = self._port.service.at_hand(self.id)
-        if report is None and self._waits is not None and self._waits.succeeded:
-            report = self._waits.get()
-        return report if report is not None else self._port.service.report(self.id)
+        return self._heard or self._port.service.report(self.id)
 
     @property
     def kept(self) -> list[str]:
@@ -137,17 +128,18 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        before = _before(self._port.service, self.id)
-        units = list(before.units.values()) if before is not None else []
-        return [
-            unit.path for unit in units if unit.status is SUCCEEDED and unit.asker is None and not _is_in_done(unit)
-        ]
+        return [unit.path for unit in self._before() if unit.status is SUCCEEDED]
 
-    def _planned(self) -> int:
-        """How many subtasks there were when this process began, with those of teams that were not done."""
-        before = _before(self._port.service, self.id)
-        units = list(before.units.values()) if before is not None else []
-        return sum(unit.role == "work" and unit.asker is None and not _is_in_done(unit) for unit in units)
+    def _before(self) -> list[Unit]:
+        """The subtasks as they stood when this process began, with those of teams that were not done."""
+        service = self._port.service
+        number = service.before.get(self.id, 0)
+        state = fold(self.id, service.store.read(self.id)[:number]) if number else None
+        return [
+            unit
+            for unit in (state.units.values() if state is not None else ())
+            if unit.role == "work" and unit.asker is None and not any(each.status is SUCCEEDED for each in unit.over)
+        ]
 
     @property
     def task(self) -> Task:
@@ -181,7 +173,7 @@ class TaskHandle:
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._port.path, "await handle")
-            until = math.inf if timeout is None else monotonic() + min(timeout, MAX_SECONDS)
+            until = monotonic() + (math.inf if timeout is None else timeout)
             with self._waiting() as waits:
                 if waits.wait(timeout):
                     waits.outcome()
@@ -235,14 +227,12 @@ class TaskHandle:
             TypeError: ``reason`` is no text.
             TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
-        why: object = reason
-        given = "" if why is None else require_text(f"task {self.id}: cancel: reason:", why, "Say it in words")
+        words = require_text(f"task {self.id}: cancel: reason:", reason, "Say it in words")
         recorded = reply_of(self._port)
         if self.report is not None:
             recorded.complete()
-            return recorded
-        self._port.port.order(Order(self.id, CANCEL, {"reason": given}, recorded))
-        _settled_by_the_end(recorded, self._port, self._port.service.waiting(self.id))
+        else:
+            self._port.port.order(Order(self.id, CANCEL, {"reason": words}, recorded))
         return recorded
 
     def retry(self) -> TaskHandle:
@@ -292,10 +282,7 @@ class TaskHandle:
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        service = self._port.service
-        run = service.run_of(self.id)
-        found = list(service.state(self.id).questions.values()) if run is not None else []
-        return [each for each in found if each.id not in service.answers]
+        return open_questions(self._port.service, self.id)
 
     def questions(self) -> Questions:
         """Its questions to people, and those of its teams, each once, as ``Escalation``; ``for`` and ``async for``.
@@ -389,29 +376,16 @@ class TaskHandle:
         return draw(view_of(task, self._port.time(), deep=deep), format)
 
 
-def _before(service: TaskService, id_: str) -> TaskState | None:
-    """Where a task stood when its store was opened; None: this process has begun it."""
-    number = service.before.get(id_, 0)
-    return fold(id_, service.store.read(id_)[:number]) if number else None
+def find_task(service: TaskService, id_: str) -> TaskHandle:
+    """Return the handle of a task that was submitted before.
 
-
-def _is_in_done(unit: Unit) -> bool:
-    return any(each.status is SUCCEEDED for each in unit.over)
-
-
-def _settled_by_the_end(recorded: Reply, scope: Scope, done: Reply) -> None:
-    """Settle what tells that an order is recorded also where its task ends (``done``), or the tree before that."""
-
-    def look() -> None:
-        try:
-            done.outcome()
-        except Exception as error:  # noqa: BLE001 - whatever there is instead of a report
-            failed = partial(recorded.fail, error)
-            if scope.system.is_down:
-                scope.system.ended.when_done(failed)
-            else:
-                failed()
-        else:
-            recorded.complete()
-
-    done.when_done(look)
+    Raises:
+        UnknownTaskError: the store has no task of this id.
+        StoreError: its journal is damaged.
+    """
+    standing = service.store.standing(id_)
+    if standing is None or id_ in service.unkept:  # that may yet be refused
+        raise UnknownTaskError(id_)
+    if standing.is_ == "damaged":
+        service.store.read(id_)  # says what is wrong
+    return TaskHandle(service.scope_at(standing.owner), id_, found=standing.is_ == "finished")

@@ -20,7 +20,7 @@ from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownT
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from trees.ha.roles import Leadership, NotLeaderError
 from trees.host.answers import open_question, open_questions, respond_to
-from trees.host.task_api import TaskApi
+from trees.host.task_handle import find_task
 from trees.observe.source import TASKS, VERSION, Shape, SourceError
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 
@@ -44,7 +44,6 @@ class TaskSource:
     def __init__(self, system: System, leadership: Leadership, operated: Told, *, content: bool) -> None:
         self._system = system
         self._leadership = leadership
-        self._tasks = TaskApi(leadership)
         self._operated = operated
         self._content = content
         self._ended: dict[str, tuple[Event, Shape]] = {}
@@ -173,7 +172,7 @@ class TaskSource:
     def _require(self, id_: str) -> str:
         """Return the path of the supervisor that a task was given to; refuse a task that there is not."""
         try:
-            self._tasks.task(id_)
+            find_task(service_of(self._leadership.running), id_)
         except NotLeaderError as error:
             raise SourceError(409, str(error)) from error
         except (UnknownTaskError, StoreError) as error:
@@ -211,7 +210,7 @@ class TaskSource:
     def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
         """Cancel a task."""
         path = self._require(id)
-        handle = self._tasks.task(id)
+        handle = find_task(service_of(self._leadership.running), id)
         if handle.report is not None:
             raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
         handle.cancel(reason)

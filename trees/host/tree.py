@@ -1,18 +1,17 @@
 """``Tree``: the handle that a host program holds of a tree that ``trees.start`` has started.
 
-It is made of parts: ``trees.host.tree_children`` has the methods that look at children and change them,
-``trees.host.tree_tasks`` those for tasks, ``trees.host.tree_page`` opens its page, ``trees.host.tree_health`` says how
-it is, and ``trees.ha.roles`` knows which process leads.
+``trees.host.tree_tasks`` has its methods for tasks, ``trees.host.tree_children`` those that look at children and change
+them, and ``trees.ha.roles`` knows which process leads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
-from actors.concurrency.thread_state import in_background
-from actors.messaging.reply import Reply
+from actors.messaging.blocking import require_thread
 from actors.model.events import Event
 from actors.runtime.system import System
 from actors.validation.validation_messages import missing_name, require_callback, require_seconds
@@ -20,16 +19,23 @@ from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.signals import SIGUSR1, on_signal
-from trees.host.task_api import TaskApi
 from trees.host.tree_children import TreeChildren
-from trees.host.tree_health import TreeHealth
-from trees.host.tree_page import TreePage
+from trees.host.tree_health import health
 from trees.host.tree_source import TreeSource
 from trees.host.tree_tasks import TreeTasks
+from trees.observe.alert_notifier import AlertNotifier
+from trees.observe.alerts import Alert
+from trees.observe.health import Health
+from trees.observe.operator_events import PageFailed
+from trees.observe.web.opening import open_page, require_web
+from trees.observe.web.web_settings import HOST, PORT, Web
 from trees.views.capture import capture
 from trees.views.selected import selected
 from trees.views.snapshot import Only, Role, TreeSnapshot
 from trees.views.tree_text import Format, render
+
+if TYPE_CHECKING:
+    from trees.observe.web.web_server import WebServer
 
 _MEANT: Final = {
     **dict.fromkeys(("ask", "tell", "send", "call"), "Write tree.ref('PATH').ask(message), or .tell(message)."),
@@ -45,7 +51,7 @@ _KILL_S = 30.0
 does not answer is given up after 20 s."""
 
 
-class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
+class Tree(TreeChildren, TreeTasks):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:
@@ -58,9 +64,11 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
         """The declaration that it was started from."""
         self._system = system
         self._leadership = leadership
-        self._tasks = TaskApi(leadership)
-        self._pages, self._notifiers = [], []
-        self._closing = []
+        self.page: WebServer | None = None
+        """The page that was opened last, with ``start(..., web=)`` or with ``serve``; None: none was."""
+        self._notifiers: list[AlertNotifier] = []
+        """Each watches some alerts of this tree."""
+        self._closing: list[Callable[[], object]] = []
         """Ends of what shows the tree; each may be called again."""
         if console is not None:
             self._closing.append(console.close)
@@ -75,9 +83,6 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
 
         def __getattr__(self, name: str) -> object:
             raise missing_name(self, name, _MEANT)
-
-        def __await__(self) -> object:
-            raise TypeError("a Tree is not awaited. Write: tree = await start_async(TREE)")
 
     # -- who leads -----------------------------------------------------------------------------------------
 
@@ -188,6 +193,77 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
         """True until the root has ended."""
         return not self._system.is_down
 
+    def health(self) -> Health:
+        """Look whether the tree is alive (``ok``) and may be given work (``ready``), and say what is wrong.
+
+        Alive: the root is up, and each supervisor answers within 1 s. Ready: besides, no child is parked, restarting or
+        starting, the tree is not being stopped, the store writes, and this process leads. It takes 1 s at
+        most: a supervisor that does not answer is one of the ``problems``.
+
+        Raises:
+            BlockingAskError: called on the thread of a tree's event loop: ``await asyncio.to_thread(tree.health)``.
+        """
+        require_thread(self._system.root_path, "await asyncio.to_thread(tree.health)")
+        return health(self._system, self._leadership)
+
+    def watch_alerts(self, alerts: Sequence[Alert]) -> AlertNotifier:
+        """Watch alerts from now on, until the tree is down; ``start(..., alerts=)`` does it from the beginning."""
+        leadership, system = self._leadership, self._system
+        notifier = AlertNotifier(
+            system, alerts, lambda tasks: capture(system, fold=True, leading=leadership.facts(), tasks=tasks)
+        )
+        self._closing.append(notifier.stop)
+        system.ended.when_done(notifier.end)
+        self._notifiers.append(notifier)
+        return notifier
+
+    def serve(
+        self,
+        port: int = PORT,
+        host: str = HOST,
+        token: str | None = None,
+        content: bool | None = None,
+        names: Sequence[str] = (),
+    ) -> WebServer:
+        """Open the page of this tree; the link to it is ``.url`` of what is returned, and ``.stop()`` closes it.
+
+        It shows the tree, its tasks and its questions, live, and takes the acts of a person: answer, cancel, restart,
+        terminate, unpark. It runs on a thread of its own, which the tree does not depend on, and ends with the tree.
+        Needs the extra ``web``.
+
+        Args:
+            port: 0: any that is free.
+            host: only this machine can reach ``127.0.0.1``. With another one whoever looks needs the token, too.
+            token: whoever acts needs it. ``None``: a random one.
+            content: goals, questions, inputs and results are shown to whoever has the token. ``True``: also to those
+                who look without it, at a loopback address. ``False``: to nobody.
+            names: further names of hosts under which a proxy or a DNS server leads here. With one, looking needs the
+                token as well.
+
+        Raises:
+            ConfigError: an argument is wrong, or the extra is not installed.
+            WebError: its port is taken, or its address is none of this machine's.
+            TreeDownError: the whole tree is down.
+        """
+        system, settings = self._system, Web(port=port, host=host, token=token, content=content, names=names)
+        if system.is_down:
+            raise system.down_error(system.root_path)
+        require_web()
+
+        def failed(error: BaseException, again_in_s: float) -> None:
+            system.publish(PageFailed(system.root_path, error, again_in_s))
+
+        source = TreeSource(system, self._leadership, self._notifiers, content=content is not False)
+        try:
+            page = open_page(source, settings, failed, source.without_content() if content is None else None)
+        except BaseException:
+            source.close()
+            raise
+        self.page = page
+        self._closing.append(page.stop)
+        system.ended.when_done(page.end)
+        return page
+
     # -- ending --------------------------------------------------------------------------------------------
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -260,13 +336,6 @@ class Tree(TreeChildren, TreeTasks, TreeHealth, TreePage):
     ) -> None:
         self._system.refuse_to_wait_for_end(awaits=True)
         await self._system.stop()
-        closed = Reply()
-
-        def close() -> None:
-            self._close()
-            closed.complete()
-
-        in_background(f"{self._system.root_path}-close", close)
-        await closed
+        await asyncio.to_thread(self._close)
         if error is None:
             self._raise_cause()

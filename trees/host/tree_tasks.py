@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from functools import wraps
-from inspect import iscoroutinefunction, signature
-from typing import Any, Literal, ParamSpec, TypeVar, cast, overload
+import asyncio
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Any
 
 from actors.messaging.blocking import require_thread
-from actors.messaging.reply import Reply
+from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.engine.waits_across_trees import waiting
-from actors.tasks.journal.metadata import has_metadata, wanted_metadata
+from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task, TaskStatus
 from actors.tasks.model.task_errors import StoreError, UnknownTaskError
-from actors.validation.validation_messages import listed, require_seconds, type_phrase, value_phrase
+from actors.validation.validation_messages import listed, require_seconds, value_phrase
+from trees.ha.roles import Leadership
 from trees.host.answers import open_questions, respond_to
-from trees.host.batch import Batch, ItemT, OnError
-from trees.host.batch_targets import target_of
-from trees.host.bulk import checked_tasks, checked_tasks_async
-from trees.host.submission import STORE_WAIT_S, came
-from trees.host.task_api import TaskApi, require_id
-from trees.host.task_handle import TaskHandle
+from trees.host.batch import Batch, ItemT, OnError, target_of
+from trees.host.submission import STORE_WAIT_S, Submission, own_task, own_tasks, scope_at
+from trees.host.task_handle import TaskHandle, find_task
 from trees.host.task_removal import remove
-
-P = ParamSpec("P")
-ReturnT = TypeVar("ReturnT")
-
-
-def _takes_a_task(method: Callable[P, ReturnT]) -> Callable[P, ReturnT]:
-    """Decorate a method that takes a task, so that a field of the task given to it says where it belongs."""
-    own = frozenset(signature(method).parameters)
-
-    def require_own(given: dict[str, Any]) -> None:
-        fields = [name for name in given if name not in own and name in Task.model_fields and name != "goal"]
-        if fields:
-            named = ", ".join(f"{name}=..." for name in fields)
-            write = f"Write tree.{method.__name__}(Task('the goal', {named}))"
-            raise TypeError(f"{method.__name__}: {named.removesuffix('=...')} belongs to the task. {write}.")
-
-    if iscoroutinefunction(method):
-
-        @wraps(method)
-        async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            require_own(kwargs)
-            return await method(*args, **kwargs)
-
-        return cast("Callable[P, ReturnT]", awaited)
-
-    @wraps(method)
-    def called(*args: P.args, **kwargs: P.kwargs) -> ReturnT:
-        require_own(kwargs)
-        return method(*args, **kwargs)
-
-    return called
 
 
 class TreeTasks:
     """The part of a ``Tree`` that has to do with tasks."""
 
-    _tasks: TaskApi
+    _leadership: Leadership
 
-    @_takes_a_task
+    @property
+    def _service(self) -> TaskService:
+        return service_of(self._leadership.running)
+
+    def _submission(self, tasks: list[Task], path: str | None, *, joined: bool = False) -> Submission:
+        return Submission(scope_at(self._leadership.running, path), tasks, joined=joined)
+
+    def _submitted(self, submission: Submission, task: Task) -> TaskHandle:
+        id_ = task.id or ""
+        if id_ not in submission.new:
+            return self.task(id_)
+        return TaskHandle(submission.scope, id_, submission.new[id_], across=submission.across, is_known=False)
+
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
@@ -81,14 +59,13 @@ class TreeTasks:
             NotLeaderError: this process is a standby.
             TreeDownError: the whole tree is down.
         """
-        submission, id_ = self._tasks.submission(task, path, joined=False)
-        return self._tasks.handle(submission, id_, submission.run(), submission.across)
+        own = own_task(task)
+        return self._submitted(self._submission([own], path).run(), own)
 
-    @_takes_a_task
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Do this without holding an event loop up. Cancelled, it takes back what is not just being written."""
-        submission, id_ = self._tasks.submission(task, path, joined=False)
-        return self._tasks.handle(submission, id_, await submission.arun(), submission.across)
+        own = own_task(task)
+        return self._submitted(await self._submission([own], path).arun(), own)
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
         """Give many tasks to a supervisor in one commit: all of them are kept, or none; their handles, in order.
@@ -96,19 +73,14 @@ class TreeTasks:
         Otherwise as ``submit``. Wrong ones are named by their place: ``tasks[3]: Task.priority: ...``. An id that is
         known gives its handle, and starts nothing; so does a task that stands in the list twice.
         """
-        given = checked_tasks(tasks)
-        submission = self._tasks.submission_of(given, path)
-        new = submission.run()
-        return [self._tasks.handle(submission, task.id or "", new) for task in given]
+        given = own_tasks(tasks)
+        submission = self._submission(given, path).run()
+        return [self._submitted(submission, task) for task in given]
 
     async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
-        """Do this on an event loop, without holding it up."""
-        given = await checked_tasks_async(tasks)
-        submission = self._tasks.submission_of(given, path)
-        new = await submission.arun()
-        return [self._tasks.handle(submission, task.id or "", new) for task in given]
+        """Do this on an event loop, without holding it up. Cancelled, it goes on: the tasks may have been taken."""
+        return await asyncio.to_thread(self.submit_many, tasks, path)
 
-    @_takes_a_task
     def run(self, task: Task | str, timeout: float | None = None, path: str | None = None) -> Report:
         """Submit a task and wait for its report; raises what ``TaskHandle.result`` raises.
 
@@ -117,18 +89,19 @@ class TreeTasks:
             timeout: seconds to wait; the task goes on when they are over. None: as long as it takes.
             path: of the supervisor; None: the root.
         """
-        require_thread(self._tasks.system.root_path if path is None else path, "await tree.arun(...)")
+        require_thread(self._leadership.running.root_path if path is None else path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
-        submission, id_ = self._tasks.submission(task, path, joined=True)
+        own = own_task(task)
+        submission = self._submission([own], path, joined=True)
         with waiting(submission.across):
-            return self._tasks.handle(submission, id_, submission.run()).result(timeout)
+            return self._submitted(submission.run(), own).result(timeout)
 
-    @_takes_a_task
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """Do this on an event loop, without holding it up."""
-        submission, id_ = self._tasks.submission(task, path, joined=True)
+        own = own_task(task)
+        submission = self._submission([own], path, joined=True)
         with waiting(submission.across):
-            return await self._tasks.handle(submission, id_, await submission.arun())
+            return await self._submitted(await submission.arun(), own)
 
     def task(self, id: str) -> TaskHandle:
         """The handle of a task that was submitted before. Never waits, and reads nothing.
@@ -137,7 +110,7 @@ class TreeTasks:
             UnknownTaskError: the store has no task of this id.
             StoreError: its journal is damaged.
         """
-        return self._tasks.task(id)
+        return find_task(self._service, id)
 
     def retry(self, id: str) -> TaskHandle:
         """Try a task again that has failed, or was cancelled; see ``TaskHandle.retry``.
@@ -146,7 +119,7 @@ class TreeTasks:
             UnknownTaskError, TaskError, StoreError: as there.
             NotLeaderError: this process is a standby.
         """
-        return self._tasks.task(id).retry()
+        return self.task(id).retry()
 
     def remove_task(self, id: str) -> None:
         """Delete a task that has ended, is damaged, or whose supervisor is gone; returns when the store forgot it.
@@ -160,19 +133,21 @@ class TreeTasks:
             StoreError: that could not be written within 10 seconds.
             NotLeaderError: this process is a standby.
         """
-        require_id(id)
-        require_thread(self._tasks.system.root_path, "await tree.aremove_task(...)")
-        kept = remove(self._tasks.runtime, id)
-        self._removed(id, kept is None or kept.wait(STORE_WAIT_S), kept)
+        service = self._service
+        require_thread(service.system.root_path, "await tree.aremove_task(...)")
+        kept = remove(service, id)
+        if kept is not None and not kept.wait(STORE_WAIT_S):
+            what = f"task {id} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
+            raise StoreError(service.store_name, what)
+        if kept is not None:
+            kept.outcome()
 
     async def aremove_task(self, id: str) -> None:
         """Do this on an event loop, without holding it up."""
-        require_id(id)
-        kept = remove(self._tasks.runtime, id)
-        self._removed(id, kept is None or await came(kept, STORE_WAIT_S), kept)
+        await asyncio.to_thread(self.remove_task, id)
 
     def tasks(
-        self, status: TaskStatus | str | None = None, *, metadata: Mapping[str, Any] | None = None
+        self, status: TaskStatus | str | None = None, *, metadata: dict[str, Any] | None = None
     ) -> list[TaskHandle]:
         """The tasks that the store has, of all supervisors, those of earlier processes too.
 
@@ -184,32 +159,29 @@ class TreeTasks:
                 have ended are read from the store: on an event loop, call it with ``asyncio.to_thread``.
 
         Raises:
-            ValueError: there is no such status, or ``metadata`` is no dict.
-            ConfigError: nobody can have that for metadata.
+            ValueError: there is no such status.
+            ConfigError: this cannot be metadata.
             StoreError: they cannot be read.
         """
-        wanted = None if status is None else _status(status)
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise ValueError(f"tasks: metadata: expected a dict, got {type_phrase(metadata)}. Write {{'customer': 7}}")
-        labels = None if metadata is None else wanted_metadata(metadata)
-        found: list[TaskHandle] = []
-        service = self._tasks.runtime
+        if status is not None and status not in list(TaskStatus):
+            what = f"tasks: expected the status of a task, got {value_phrase(status)}"
+            raise ValueError(f"{what}. Use {listed(list(TaskStatus))}")
+        labels = None if metadata is None else Task(goal="?", metadata=metadata).metadata
+        service, found = self._service, list[TaskHandle]()
         store = service.store
-        owners = dict.fromkeys([*service.scopes, *store.owners().values()])
-        for owner in owners:
-            port = service.scope_at(owner)
-            known = [*dict.fromkeys([*store.finished(owner), *store.streams(owner)])]
+        for owner in dict.fromkeys([*service.scopes, *store.owners().values()]):
+            known = list(dict.fromkeys([*store.finished(owner), *store.streams(owner)]))
             if labels is not None:
                 known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, labels)]
-            found += [TaskHandle(port, id_, found=True) for id_ in known]
-        return found if wanted is None else [handle for handle in found if _stands_at(handle, wanted)]
+            found += [TaskHandle(service.scope_at(owner), id_, found=True) for id_ in known]
+        return found if status is None else [handle for handle in found if _stands_at(handle, status)]
 
     def resumed(self) -> list[TaskHandle]:
         """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
 
         A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
         """
-        service = self._tasks.runtime
+        service = self._service
         handles = []
         for id_, first in service.store.firsts(list(service.before)).items():
             scope = service.scopes.get(first.path)
@@ -224,11 +196,11 @@ class TreeTasks:
             UnknownPathError: no supervisor of this path is listed now.
             TaskError: it has no ``tasks=``.
         """
-        return self._tasks.port(path).registry()
+        return scope_at(self._leadership.running, path).registry()
 
     def escalations(self) -> list[Escalation]:
         """All open questions to people, the oldest first."""
-        return open_questions(self._tasks.runtime)
+        return open_questions(self._service)
 
     def respond(self, id: str | Escalation, answer: Answer) -> None:
         """Answer one: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
@@ -238,33 +210,7 @@ class TreeTasks:
         Raises:
             EscalationError: there is no such open question, it was answered otherwise, or this is no answer.
         """
-        respond_to(self._tasks.runtime, id, answer)
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        on_error: Literal["raise"],
-        timeout_s: float | None = ...,
-        progress: Callable[..., object] | None = ...,
-        max_in_flight: int | None = ...,
-        key: Callable[[ItemT], str] | None = ...,
-    ) -> Batch[ItemT, Any]: ...
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        on_error: OnError = ...,
-        timeout_s: float | None = ...,
-        progress: Callable[..., object] | None = ...,
-        max_in_flight: int | None = ...,
-        key: Callable[[ItemT], str] | None = ...,
-    ) -> Batch[ItemT, Any | Exception]: ...
+        respond_to(self._service, id, answer)
 
     def map(
         self,
@@ -304,30 +250,14 @@ class TreeTasks:
         Raises:
             UnknownPathError: there is no such path, worker or capability.
             TaskError: it is a supervisor without ``tasks=``.
-            TypeError, ValueError: an argument is wrong; while iterating, a key is no text, or empty.
+            TypeError, ValueError: an argument is wrong; while iterating, a key is no text, or empty (TypeError).
             TreeDownError: while iterating, when all that was taken is accounted for: the whole tree is down.
         """
-        return Batch(target_of(self._tasks, to, timeout_s, max_in_flight, key), items, on_error, progress)
-
-    def _removed(self, id_: str, in_time: bool, kept: Reply | None) -> None:
-        if not in_time:
-            what = f"task {id_} is not deleted after {STORE_WAIT_S:g} s. It will be when the store can be written"
-            raise StoreError(self._tasks.runtime.store_name, what)
-        if kept is not None:
-            kept.get()
+        return Batch(target_of(self._leadership.running, to, timeout_s, max_in_flight, key), items, on_error, progress)
 
 
-def _status(word: TaskStatus | str) -> TaskStatus:
+def _stands_at(handle: TaskHandle, wanted: str) -> bool:
     try:
-        return TaskStatus(word)
-    except ValueError:
-        known = [str(each) for each in TaskStatus]
-        what = f"expected the status of a task, got {value_phrase(word)}"
-        raise ValueError(f"tasks: {what}. Use {listed(known)}") from None
-
-
-def _stands_at(handle: TaskHandle, wanted: TaskStatus) -> bool:
-    try:
-        return handle.status is wanted
+        return handle.status == wanted
     except (StoreError, UnknownTaskError):  # its journal is damaged, or is gone meanwhile: nobody can tell
         return False

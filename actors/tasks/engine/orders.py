@@ -8,6 +8,7 @@ comes the same way. All orders are idempotent by what they are about.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.reply import Reply
@@ -32,7 +33,7 @@ class Order:
         task: its id.
         kind: cancel, priority, respond or retry.
         body: of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
-        recorded: completed once it is recorded; None: nobody wants to know.
+        recorded: completed once it is recorded, failed if the tree ends before; None: nobody wants to know.
         given_by: the command of another process that it carries out.
         given: when it was given, in seconds since 1970 by the store's clock; None: just now.
     """
@@ -51,14 +52,17 @@ def leave(port: EnginePort) -> None:
     durable = service.durable
     while port.orders:
         order = port.orders.popleft()
-        if order.given_by is not None or durable is None or not _goes_on(port, order):
+        if order.given_by is not None:
             continue
-        given = service.time() if order.given is None else order.given
-        if not durable.leave_order(order.task, order.kind, order.body, given):
-            what = f"cannot keep {order.kind!r} of task {order.task}, which nobody had carried out. Order it again"
-            port.service.system.publish(OrderDamaged(port.path, order.task, StoreError(durable.name, what)))
-        elif order.recorded is not None:
-            service.system.ended.when_done(order.recorded.complete)  # the store is closed by then
+        recorded, kept = order.recorded or Reply(), not _goes_on(port, order)
+        if durable is not None and not kept:
+            given = service.time() if order.given is None else order.given
+            kept = durable.leave_order(order.task, order.kind, order.body, given)
+            if not kept:
+                what = f"cannot keep {order.kind!r} of task {order.task}, which nobody had carried out. Order it again"
+                port.service.system.publish(OrderDamaged(port.path, order.task, StoreError(durable.name, what)))
+        down = service.system.down_error(port.path)
+        service.system.ended.when_done(recorded.complete if kept else partial(recorded.fail, down))
 
 
 def take_back(port: EnginePort, order: Order) -> bool:

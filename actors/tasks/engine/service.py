@@ -95,10 +95,8 @@ class TaskService:
         self.variables: dict[tuple[str, str], Variables] = {}
         """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended; and,
         where tasks are traced, those of what a team does, by the id and the path of its part."""
-        self.submitting: dict[str, Reply] = {}
-        """Submission that has an id, one at a time."""
-        self.unkept: set[str] = set()
-        """Tasks that are on their way into the store: nobody was told that they are kept, and they may be withdrawn."""
+        self.unkept: dict[str, Reply] = {}
+        """Tasks that are on their way into the store and may yet be refused: completed once they are kept."""
         self.commits: dict[object, Callable[[float], object]] = {}
         """Callbacks of those that measure commits of the store: told the seconds of each, on the thread that writes."""
         self.removing = LookLock()
@@ -349,7 +347,7 @@ class TaskService:
 
     def when_kept(self, task: str, act: Callable[[], object]) -> None:
         """Call ``act()`` now, or, where this task is just being submitted, once it is kept; never if it is refused."""
-        under_way = self.submitting.get(task)
+        under_way = self.unkept.get(task)
         if under_way is None:
             act()
         else:

@@ -106,9 +106,6 @@ WRONG: dict[str, Turn] = {
     "a worker that is started": Turn("start(WorkerSpec(id='parse', handle=parse))", "SupervisorSpec(id="),
     "a class in place of a spec": Turn("SupervisorSpec(id='shop', children=[Worker])", "Write WorkerSpec("),
     "a tree that is started again": Turn("with start(SHOP) as tree: start(tree)", "write SupervisorSpec(id=..."),
-    "a tree that is awaited": Turn(
-        "async def main():\n    with start(SHOP) as tree: await tree\nasyncio.run(main())", "await start_async(TREE)"
-    ),
     "an async start without async": Turn(
         "with start_async(SHOP) as tree: pass", "async with start_async(TREE) as tree"
     ),
@@ -162,16 +159,6 @@ WRONG: dict[str, Turn] = {
         "with start(OFFICE) as tree: tree.submit('research it').results", "handle.result().results"
     ),
     "a handle that is got": Turn("with start(OFFICE) as tree: tree.submit('research it').get()", "handle.result()"),
-    "a field of the task beside the goal": Turn(
-        "with start(OFFICE) as tree: tree.run('research it', inputs={'topic': 'tea'}, priority=1)",
-        "Write tree.run(Task('the goal', inputs=..., priority=...))",
-    ),
-    "a field of the task beside the goal, in a coroutine": Turn(
-        "async def main():\n"
-        "    async with start_async(OFFICE) as tree: await tree.asubmit('research it', deadline_s=5)\n"
-        "asyncio.run(main())",
-        "Write tree.asubmit(Task('the goal', deadline_s=...))",
-    ),
     "a result of something that it does not depend on": Turn(
         "plan = Plan([Subtask('research'), Subtask('write')])\n"
         "write = WorkerSpec(id='write', execute=lambda task, context: context.results['research'])\n"

@@ -196,13 +196,12 @@ def test_a_reason_that_is_no_text_is_refused_and_cancels_nothing(reason: Any) ->
         cancelled(it)
 
 
-@pytest.mark.parametrize(("reason", "text"), [(Why.SLOW, "slow"), (None, "somebody cancelled it")])
-def test_a_reason_may_be_a_word_of_an_enum_or_missing(reason: Any, text: str) -> None:
+def test_a_reason_may_be_a_word_of_an_enum() -> None:
     held = Hang()
     _, a = loop("a", held)
     with shop(ONE, a) as it:
         it.begin()
         held.wait_until_entered()
-        it.handle.cancel(reason)
+        it.handle.cancel(Why.SLOW)
         cancelled(it)
-        assert str(it.handle.report.error).endswith(text)  # type: ignore[union-attr]
+        assert str(it.handle.report.error).endswith("slow")  # type: ignore[union-attr]

@@ -158,7 +158,7 @@ def test_a_root_is_started_by_one_at_a_time_on_a_store(url: str, runtime: Path) 
         consoles = list(runtime.glob("regrow/*"))
         alive = tree.run("do it", timeout=LONG_S).status
 
-    assert "'p' is in use by another tree of this process, which runs or is still being stopped." in str(caught.value)
+    assert "'p' is in use by " in str(caught.value)
     assert consoles == []
     assert report.status is alive is TaskStatus.SUCCEEDED
 

@@ -166,7 +166,7 @@ def test_a_batch_in_a_store_keeps_its_tasks(tmp_path: Any) -> None:
     run(TASKS, code, store=url)
 
 
-async def _into(found: list[int], batch: Batch[int]) -> None:
+async def _into(found: list[int], batch: Batch[int, Any]) -> None:
     """Note what it hands out, up to its end."""
     async for item, _ in batch:
         found.append(item)

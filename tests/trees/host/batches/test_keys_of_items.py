@@ -142,7 +142,7 @@ def test_what_was_given_goes_on_when_the_loop_is_left_and_is_there_the_next_time
     ("key", "words"),
     [
         (lambda item: item["id"], "expected a text, got 7"),
-        (lambda _: "", "is empty"),
+        (lambda _: "", "expected a text, got ''"),
         (lambda _: None, "expected a text, got None"),
     ],
 )
