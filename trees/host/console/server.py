@@ -62,7 +62,7 @@ class Console:
         self._thread: threading.Thread | None = None
         unheard = self.path.with_suffix(".new")  # another process sweeps away a *.sock that does not listen yet
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.settimeout(LOOK_S)  # not every system ends an ``accept`` when its socket is shut down
+        self._listener.settimeout(LOOK_S)  # ``close`` cannot wake ``accept`` where somebody has removed the file
         try:
             self._listener.bind(str(unheard))
             unheard.chmod(0o600)
@@ -97,15 +97,18 @@ class Console:
 
     def close(self) -> None:
         """Let go of the socket, its file, callers and threads; returns when they are gone. May be called again."""
-        self._unlink()
         self._closed.set()
         with self._news:
             self._news.notify_all()
+        if self._thread is not None:
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
+                caller.settimeout(0)
+                caller.connect(str(self.path))  # so that ``accept`` returns
+        self._unlink()
         if self._thread is None:
             self._listener.close()
-            return
-        _shut_down(self._listener, socket.SHUT_RDWR)
-        join_thread(self._thread, CLOSE_S)
+        else:
+            join_thread(self._thread, CLOSE_S)
 
     def _unlink(self) -> None:
         atexit.unregister(self._unlink)
