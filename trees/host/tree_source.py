@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Final, Literal
 
-from actors.messaging.pool_address import PoolAddress
 from actors.model.errors import UnknownPathError
 from actors.model.events import Event
 from actors.model.spec import Restart
@@ -27,14 +26,12 @@ from trees.host.tree_health import health
 from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.child_history import ChildHistory
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
-from trees.observe.source import ROWS, VERSION, Shape, SourceError
-from trees.observe.tree_shapes import Rooms, found_by, last_exit, role_of, row_of, rows, settings_of
+from trees.observe.source import ACTS, ROWS, VERSION, Shape, SourceError
+from trees.observe.tree_shapes import Rooms, found_by, role_of, row_of, rows, settings_of
 from trees.views.capture import capture, children_by_state
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
 
 _MOST_ATTEMPTS: Final = 50
-_MOST_RECALLED: Final = 200
-"""Crashes of before the first look that are shown."""
 _NO_ROOM: Final = Rooms((), 0)
 _LATELY_S: Final = 60.0
 """Restarts of so many seconds are told with a row."""
@@ -54,11 +51,10 @@ class TreeSource(TaskSource):
         self._collector = TreeCollector()
         self.close = system.bus.subscribe(self._history.hear, wants=self._history.wants)
         """Hear nothing more."""
-        # What was before anybody looked is what most come here for: the last crash of each child.
-        lasts = [(path, child.last_exit) for path, child in system.children.copy().items()]
-        crashes = [(last.at, path, last) for path, last in lasts if last is not None and not last.reason.clean]
-        for at, path, last in sorted(crashes, key=lambda each: each[0])[-_MOST_RECALLED:]:
-            self._history.recall(path, str(last.reason), last.detail, system.epoch + at)
+        # What was before anybody looked is what most come here for: the last end of each child.
+        ends = [(path, child.last_exit) for path, child in system.children.copy().items()]
+        for path, last in sorted(((path, last) for path, last in ends if last is not None), key=lambda end: end[1].at):
+            self._history.recall(path, last.reason, last.detail, system.epoch + last.at)
 
     def without_content(self) -> TreeSource:
         """Return the same source without goals, questions, inputs and results. It ends with this one."""
@@ -82,7 +78,7 @@ class TreeSource(TaskSource):
             keep, hits = found_by(self._in_trouble() if troubled else list(self._system.children), text, limit)
         taken = self._capture(None, Rooms(unfold, limit, keep), keep)
         found, total, cut = rows(taken, unfold, limit, keep)
-        everything = self._number()
+        everything = len({path.partition("#")[0] for path in list(self._system.children)})  # a pool is one row
         restarted, errors = self._history.recent(taken.taken_at - _LATELY_S), self._history.last_errors()
         for row in found:
             self._complete(row)["restarted_at"] = sorted(restarted.get(row["path"], ()))
@@ -111,26 +107,25 @@ class TreeSource(TaskSource):
         """One child, with what is known of its past."""
         taken = self._capture(path)
         members = self._children(path)
-        past = self._history.of(*{path, *(child.path for child in members)})
         return {
             "version": VERSION,
             "row": self._complete(row_of(taken.top)),
             "settings": settings_of(members[0].spec),
-            **past,
-            "exits": past["exits"] or last_exit(taken.top.last_exit, taken.taken_at),
+            **self._history.of(*{path, *(child.path for child in members)}),
             "attempts": self.attempts_of(path)[:_MOST_ATTEMPTS],
         }
 
     def stack(self, path: str) -> Shape:
         """Where its code stands."""
         top = self._capture(path, stacks=True).top
-        found = [top] if isinstance(top, WorkerSnapshot) else []
+        workers = [top] if isinstance(top, WorkerSnapshot) else []
         if isinstance(top, PoolSnapshot):
-            found = [each for each in top.members or () if each.stack]
+            workers = [each for each in top.members or () if each.stack]
         frames: list[str] = []
-        for each in found:
-            frames += [f"{each.path}:"] if len(found) > 1 else []
-            frames += [line for stack in (each.stack, *(each.abandoned_stacks or ())) for line in _frames(stack)]
+        for each in workers:
+            if len(workers) > 1:
+                frames.append(f"{each.path}:")
+            frames += _frames("\n".join([each.stack or "", *(each.abandoned_stacks or ())]))
         return {"version": VERSION, "frames": frames}
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
@@ -153,6 +148,8 @@ class TreeSource(TaskSource):
 
     def act(self, path: str, act: str, by: str = "") -> Shape:
         """Restart, terminate or unpark a child, or all members of a pool."""
+        if act not in ACTS:
+            raise SourceError(400, f"{act[:40]!r} is none of {', '.join(ACTS)}.")
         with refusing():
             system = self._leadership.running  # raises on a standby
             children = self._children(path)
@@ -160,17 +157,12 @@ class TreeSource(TaskSource):
             goes_on = not states.isdisjoint({"running", "restarting"})
             if system.root in children:
                 raise SourceError(409, "The root is not restarted or terminated from here; end its program instead.")
-            match act:
-                case "restart" if goes_on and any(each.spec.restart is Restart.TEMPORARY for each in children):
-                    raise SourceError(409, f"{path} is temporary: it is forgotten once it is terminated.")
-                case "terminate" if states == {"stopped"}:
-                    raise SourceError(409, f"{path} is stopped already.")
-                case "unpark" if "parked" not in states:
-                    raise SourceError(409, f"{path} is not parked.")
-                case "restart" | "terminate" | "unpark":
-                    pass
-                case _:
-                    raise SourceError(400, f"{act[:40]!r} is none of restart, terminate, unpark.")
+            if act == "terminate" and states == {"stopped"}:
+                raise SourceError(409, f"{path} is stopped already.")
+            if act == "unpark" and "parked" not in states:
+                raise SourceError(409, f"{path} is not parked.")
+            if act == "restart" and goes_on and any(each.spec.restart is Restart.TEMPORARY for each in children):
+                raise SourceError(409, f"{path} is temporary: it is forgotten once it is terminated.")
             if act == "terminate" or (act == "restart" and goes_on):
                 child_admin.terminate_child(system, path)
             if act != "terminate":
@@ -193,12 +185,6 @@ class TreeSource(TaskSource):
         with refusing():
             facts = self._leadership.facts()
             return capture(self._system, path, fold=True, stacks=stacks, leading=facts, room=room, keep=keep)
-
-    def _number(self) -> int:
-        """Return how many rows the whole tree would have: what is folded is not looked at. A pool is one."""
-        members = sum(["#" in path for path in list(self._system.children)])  # no other path has this sign
-        pools = sum([isinstance(box, PoolAddress) for box in list(self._system.boxes.values())]) if members else 0
-        return len(self._system.children) - members + pools
 
     def _complete(self, row: Shape) -> Shape:
         """Mark the row of a command worker, and add its process id."""
@@ -223,7 +209,7 @@ class TreeSource(TaskSource):
         return list(dict.fromkeys(found))
 
 
-def _frames(stack: str | None) -> list[str]:
+def _frames(stack: str) -> list[str]:
     """Return the lines of a stack: of each frame its place, and below that, indented, its source text."""
-    lines = [line.strip() for line in (stack or "").splitlines() if line.strip()]
+    lines = [line.strip() for line in stack.splitlines() if line.strip()]
     return [line if line.startswith("File ") else f"    {line}" for line in lines]

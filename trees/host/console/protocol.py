@@ -21,8 +21,6 @@ from trees.views.snapshot import Only
 from trees.views.tree_text import Format
 
 PROTOCOL: Final = 1
-LONGEST_REQUEST: Final = 1024 * 1024
-"""Bytes of a request, at most: an answer to a question may be the result of a task."""
 ACTS: Final = ("cancel", "answer", "act")
 """Calls that change something: they are told who calls (``by``)."""
 CALLS: Final = ("dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", *ACTS)
@@ -64,8 +62,6 @@ def read_request(line: bytes) -> tuple[str, Shape]:
     Raises:
         SourceError: the line is no request; says why.
     """
-    if len(line) >= LONGEST_REQUEST:
-        raise SourceError(400, f"the request is longer than {LONGEST_REQUEST:,} bytes.")
     try:
         request = read_line(line)
     except ValueError:

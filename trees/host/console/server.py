@@ -10,7 +10,6 @@ The socket has mode 0600, in a folder of mode 0700 (``place``); on Linux the ker
 
 from __future__ import annotations
 
-import atexit
 import inspect
 import itertools
 import os
@@ -26,7 +25,7 @@ from actors.concurrency.thread_state import after_fork, join_thread, start_threa
 from actors.model.clock import monotonic
 from actors.model.errors import ActorsError, UnknownPathError
 from trees.host.console.place import LONGEST_ID, ConsoleError, folder, sweep
-from trees.host.console.protocol import ACTS, LONGEST_REQUEST, SAME, line_of, read_request
+from trees.host.console.protocol import ACTS, SAME, line_of, read_request
 from trees.observe.source import VERSION, Shape, Source, SourceError
 
 CALLERS: Final = 32
@@ -74,7 +73,6 @@ class Console:
                 unheard.unlink(missing_ok=True)
             hint = "Point XDG_RUNTIME_DIR to a folder of your own with a short path."
             raise ConsoleError(str(self.path), f"cannot be opened ({error.strerror or error})", hint) from error
-        atexit.register(self._unlink)
         after_fork(self)
 
     def serve(self, show: Callable[..., str], source: Source) -> None:
@@ -86,13 +84,7 @@ class Console:
         """
         self._show, self._source = show, source
         thread = threading.Thread(target=self._accept, name=f"{self._root}-console", daemon=True)
-        try:
-            start_thread(thread)
-        except RuntimeError as error:
-            source.close()
-            self.close()
-            what = "the machine gives no thread for it"
-            raise ConsoleError(str(self.path), what, "Leave out console=True.") from error
+        start_thread(thread)
         self._thread = thread
 
     def close(self) -> None:
@@ -104,21 +96,16 @@ class Console:
             with suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
                 caller.settimeout(0)
                 caller.connect(str(self.path))  # so that ``accept`` returns
-        self._unlink()
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
         if self._thread is None:
             self._listener.close()
         else:
             join_thread(self._thread, CLOSE_S)
 
-    def _unlink(self) -> None:
-        atexit.unregister(self._unlink)
-        with suppress(OSError):
-            self.path.unlink(missing_ok=True)
-
     def forked(self) -> None:
         """In the child of a fork: its copies of the sockets must not keep a dead parent's console open."""
         self._thread = None
-        atexit.unregister(self._unlink)
         for each in (self._listener, *self._callers):
             each.close()
 
@@ -133,13 +120,13 @@ class Console:
                 self._closed.wait(LOOK_S)
                 continue
             name = f"{self._root}-console-caller"
-            thread = self._callers[caller] = threading.Thread(
-                target=self._serve, args=(caller,), name=name, daemon=True
-            )
+            thread = threading.Thread(target=self._serve, args=(caller,), name=name, daemon=True)
+            self._callers[caller] = thread
             try:
                 start_thread(thread)
             except RuntimeError:  # the machine gives no thread for it
-                self._callers.pop(caller).close()
+                del self._callers[caller]
+                caller.close()
         self._listener.close()
         end, left = monotonic() + LEAVE_S, self._callers.copy()
         for caller in left:
@@ -157,7 +144,9 @@ class Console:
             with suppress(OSError), caller:
                 caller.settimeout(PATIENCE_S)
                 who = owner(caller)
-                if who is not None and (line := _request_of(caller)):
+                with caller.makefile("rb") as lines:
+                    line = lines.readline() if who is not None else b""
+                if line:
                     caller.sendall(self._answer(caller, line, who))
         finally:
             self._callers.pop(caller, None)
@@ -238,18 +227,9 @@ class _Events:
         return taken
 
 
-def _request_of(caller: socket.socket) -> bytes:
-    """Return the first line of a caller. The rest of one that is too long is read and dropped: it waits for that."""
-    with caller.makefile("rb") as lines:
-        line = part = lines.readline(LONGEST_REQUEST)
-        while len(part) == LONGEST_REQUEST and not part.endswith(b"\n"):
-            part = lines.readline(LONGEST_REQUEST)
-    return line
-
-
 def _has_gone(caller: socket.socket) -> bool:
     try:
-        return not caller.recv(LONGEST_REQUEST, socket.MSG_DONTWAIT)
+        return not caller.recv(1, socket.MSG_DONTWAIT)
     except BlockingIOError:
         return False
 
