@@ -6,19 +6,21 @@ subscription: a daemon thread reads it, until its tree ends or it is let go of.
 
 from __future__ import annotations
 
+import inspect
 import socket
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Concatenate, Final, ParamSpec
 
 from actors.concurrency.thread_state import start_thread
 from trees.host.console.place import ConsoleError, ConsoleGoneError, root_of
 from trees.host.console.protocol import ConsoleRequest, line_of, read_line
-from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind
+from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
 
+Given = ParamSpec("Given")
 TIMEOUT_S: Final = 30.0
 LOST: Final = "events_lost"
 ENDED: Final = "source_ended"
@@ -82,8 +84,27 @@ def _asked(caller: socket.socket, lines: IO[bytes], path: Path, do: str, given: 
     return answer
 
 
+def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callable[Concatenate[Any, Given], Shape]:
+    """Return a method that has the console of its object carry out this call of a source."""
+    signature = inspect.signature(call)
+
+    @wraps(call)
+    def carried_out(self: ConsoleSource, /, *args: Given.args, **kwargs: Given.kwargs) -> Shape:
+        given = signature.bind(self, *args, **kwargs).arguments
+        del given["self"]
+        try:
+            return _exchange(self._path, call.__name__, given, self._timeout_s)
+        except ConsoleError as error:
+            raise SourceError(503, str(error)) from error
+
+    return carried_out
+
+
 class ConsoleSource:
-    """The tree behind a socket, looked at and operated from another process."""
+    """The tree behind a socket, looked at and operated from another process.
+
+    Of an act the kernel tells the tree which process asks; ``by`` is told beside it.
+    """
 
     kind: SourceKind = "console"
 
@@ -96,49 +117,15 @@ class ConsoleSource:
     def __repr__(self) -> str:
         return f"<ConsoleSource {self._path}>"
 
-    def _call(self, do: str, **given: Any) -> Shape:
-        try:
-            return _exchange(self._path, do, given, self._timeout_s)
-        except ConsoleError as error:
-            raise SourceError(503, str(error)) from error
-
-    def snapshot(
-        self, unfold: Collection[str] = (), limit: int = ROWS, text: str = "", troubled: bool = False
-    ) -> Shape:
-        """The tree as rows."""
-        return self._call("snapshot", unfold=sorted(unfold), limit=limit, text=text, troubled=troubled)
-
-    def child(self, path: str) -> Shape:
-        """One child."""
-        return self._call("child", path=path)
-
-    def stack(self, path: str) -> Shape:
-        """Where the code of a child stands now."""
-        return self._call("stack", path=path)
-
-    def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
-        """The tasks, the newest first."""
-        return self._call("tasks", status=status, text=text, limit=limit)
-
-    def task(self, id: str) -> Shape:
-        """One task."""
-        return self._call("task", id=id)
-
-    def questions(self) -> Shape:
-        """All that waits for a person."""
-        return self._call("questions")
-
-    def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
-        """Cancel a task. Which process asks, the kernel tells the tree; ``by`` is told beside it."""
-        return self._call("cancel", id=id, reason=reason, by=by)
-
-    def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
-        """Answer a question."""
-        return self._call("answer", id=id, answer=answer, text=text, value=value, by=by)
-
-    def act(self, path: str, act: str, by: str = "") -> Shape:
-        """Restart, terminate or unpark a child."""
-        return self._call("act", path=path, act=act, by=by)
+    snapshot = _carried_out_there(Source.snapshot)
+    child = _carried_out_there(Source.child)
+    stack = _carried_out_there(Source.stack)
+    tasks = _carried_out_there(Source.tasks)
+    task = _carried_out_there(Source.task)
+    questions = _carried_out_there(Source.questions)
+    cancel = _carried_out_there(Source.cancel)
+    answer = _carried_out_there(Source.answer)
+    act = _carried_out_there(Source.act)
 
     def metrics(self) -> str | None:
         """None: a program tells its metrics itself."""

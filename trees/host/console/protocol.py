@@ -40,8 +40,12 @@ class ConsoleRequest(NamedTuple):
 
 
 def line_of(**said: Any) -> bytes:
-    """Return a line that says this."""
-    return json.dumps({"version": PROTOCOL, **said}, default=str).encode() + b"\n"
+    """Return a line that says this. What JSON has no form for is its text, a set a list."""
+
+    def form(value: object) -> object:
+        return list(value) if isinstance(value, (set, frozenset)) else str(value)
+
+    return json.dumps({"version": PROTOCOL, **said}, default=form).encode() + b"\n"
 
 
 def read_line(line: bytes) -> Shape:

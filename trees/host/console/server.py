@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from actors.concurrency.thread_state import after_fork, join_thread, start_thread
 from actors.model.clock import monotonic
-from actors.model.errors import ActorsError, UnknownPathError
+from actors.model.errors import ActorsError
 from trees.host.console.place import LONGEST_ID, ConsoleError, folder, sweep
 from trees.host.console.protocol import ACTS, SAME, line_of, read_request
 from trees.observe.source import VERSION, Shape, Source, SourceError
@@ -158,10 +158,8 @@ class Console:
             if do == "subscribe":
                 return self._follow(caller)
             return line_of(answer=self._do(do, given, who))
-        except SourceError as error:
-            return line_of(error=error.text, status=error.status)
         except ActorsError as error:
-            return line_of(error=str(error), status=404 if isinstance(error, UnknownPathError) else 409)
+            return line_of(error=str(error), status=error.status if isinstance(error, SourceError) else 409)
         except Exception as error:  # noqa: BLE001 - the console outlives whatever a look at the tree meets
             # Only our own errors are quoted: the text of any other one may hold a payload.
             return line_of(error=f"the console failed with {type(error).__name__}. Please report it.", status=503)
