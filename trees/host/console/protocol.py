@@ -54,7 +54,7 @@ def read_line(line: bytes) -> Shape:
     Raises:
         ValueError: it is none of this version.
     """
-    said: Shape = json.loads(line)
+    said: object = json.loads(line)
     if not isinstance(said, dict) or said.get("version") != PROTOCOL:
         raise ValueError("another version")
     return said

@@ -144,8 +144,10 @@ class Console:
             with suppress(OSError), caller:
                 caller.settimeout(PATIENCE_S)
                 who = owner(caller)
+                if who is None:
+                    return
                 with caller.makefile("rb") as lines:
-                    line = lines.readline() if who is not None else b""
+                    line = lines.readline()
                 if line:
                     caller.sendall(self._answer(caller, line, who))
         finally:
