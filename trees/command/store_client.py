@@ -7,10 +7,12 @@ started again. Whether a command was carried out is read from the store as well.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
@@ -18,11 +20,11 @@ from actors.model.clock import monotonic
 from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, has_metadata
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired
+from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, TaskFinished
 from actors.validation.validation_messages import PlacedError, nearest
-from trees.command.stored_search import StoredSearch
 from trees.host.answers import problem_of_verdict, storable
 from trees.host.store_binding import REMOVE
+from trees.observe.task_search import AT_ONCE, MOST_LOOKS, matching
 
 if TYPE_CHECKING:
     from actors.tasks.journal.view import RemoteCommand
@@ -61,7 +63,8 @@ class StoreClient:
         from trees.store import SqlStore  # noqa: PLC0415 - needs the extra, and says so
 
         self._store = SqlStore.look(url)
-        self._search = StoredSearch(self._store)
+        self._statuses: dict[StoredTask, str] = {}
+        """How finished tasks have ended. Each change is one step of C; who counts at the same time reads one twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +113,12 @@ class StoreClient:
     def ends(self, root: str | None = None) -> tuple[Counter[str], float]:
         """Count the finished tasks by status; with the time at which the last one ended, 0 if there is none."""
         ended = _newest_ended(self._store.all_tasks(root))
-        return self._search.statuses(ended), max((row.finished_at or 0.0 for row in ended), default=0.0)
+        unknown = [row for row in ended if row not in self._statuses]
+        for at in range(0, len(unknown), AT_ONCE):
+            ends = self._store.ends(unknown[at : at + AT_ONCE])
+            self._statuses.update((row, str(end.status)) for row, end in ends if isinstance(end, TaskFinished))
+        counts = Counter(self._statuses.get(row, "damaged") for row in ended)
+        return counts, max((row.finished_at or 0.0 for row in ended), default=0.0)
 
     def search(self, status: str | None, text: str, limit: int, root: str | None = None) -> TaskListing:
         """All that is not finished, and of the rest the newest that ended so and have this text in id or goal.
@@ -118,8 +126,11 @@ class StoreClient:
         ``left_out`` is 1 where there may be more.
         """
         rows = self._store.all_tasks(root)
-        shown, cut = self._search.found(_newest_ended(rows), status, text, limit)
-        return self._listing(rows, shown, int(cut), _shared(rows))
+        newest = _newest_ended(rows)
+        found = matching(newest, status, text, attrgetter("id"), self._store.ends, self._store.firsts)
+        shown = list(itertools.islice(found, limit + 1))
+        is_cut = len(shown) > limit or len(newest) > MOST_LOOKS
+        return self._listing(rows, shown[:limit], int(is_cut), _shared(rows))
 
     def _listing(
         self, rows: list[StoredTask], shown: list[StoredTask], left_out: int, shared: frozenset[str]

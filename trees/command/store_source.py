@@ -23,6 +23,7 @@ from actors.tasks.model.task_errors import StoreError
 from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
+from trees.observe.task_search import require_status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import BLANK_ROW, found_by
 
@@ -127,8 +128,7 @@ class StoreSource:
 
     def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
         """All that is not finished, and the newest of what is; or those that stand so, or have this text."""
-        if status is not None and status not in {str(each) for each in TaskStatus}:
-            raise SourceError(400, f"there is no such status; there are {', '.join(map(str, TaskStatus))}.")
+        require_status(status)
         with _refusing():
             listed = self._client.search(status, text, limit, self._root)
         found = [row for row in _rows(listed) if status in {None, row["status"]} and _has(row, text)]

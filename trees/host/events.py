@@ -1,196 +1,256 @@
 """Reading what happens to one task, by ``for`` and by ``async for``: its events, its text, its questions to people.
 
-``trees.host.journal_follower`` finds the events: those of the journal from a number on, then what comes, up to the end.
-A ``Reading`` hands them out. A wait may be given up at any time, by a cancelled ``__anext__`` (a keep-alive by
-``asyncio.wait_for``, a client that has left) or by an error of the store: the next call goes on with the next event.
-One reading has one consumer at a time; calls of ``next`` and of ``anext`` may follow one another.
+A reading is a cursor in the journal of its task: it hands out what is kept there, in the order of the numbers
+(``event.seq``), and waits for more, up to the task's end. Events that are in no journal (streamed text, progress) stand
+where they happened; a slow reader has the newest of them (``actors.tasks.engine.unkept_events``).
+
+A wait may be given up at any time, by a cancelled ``anext`` or by an error of the store: the next call goes on with the
+next event. One reading has one consumer at a time; calls of ``next`` and of ``anext`` may follow one another.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from typing import Final, Generic, Self, TypeVar
+from contextlib import suppress
+from dataclasses import replace
+from typing import Generic, Self, TypeVar, cast
 
-from actors.concurrency.weak_registry import WeakRegistry
 from actors.messaging.blocking import require_thread
-from actors.messaging.reply import Reply
-from actors.messaging.wait_graph import enter, leave
-from actors.model.errors import ActorsError
+from actors.messaging.envelope import CURRENT
 from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.task_waits import WaitOfTask
+from actors.tasks.engine.unkept_events import UNKEPT, UnkeptEvents
+from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.journal.questions import Escalation
-from actors.tasks.model.task_events import EscalationRaised, SubtaskStreamed, TaskEvent
+from actors.tasks.model.task_errors import UnknownTaskError
+from actors.tasks.model.task_events import (
+    EscalationRaised,
+    SubtaskCancelled,
+    SubtaskEvent,
+    SubtaskFailed,
+    SubtaskQueued,
+    SubtaskSkipped,
+    SubtaskStarted,
+    SubtaskStreamed,
+    SubtaskSucceeded,
+    TaskEvent,
+    TaskFinished,
+)
 from trees.host.answers import open_question
-from trees.host.journal_follower import JournalFollower, Recall, TextFollower
-from trees.host.submission import came
 
 ReadT = TypeVar("ReadT")
-_INSTEAD: Final = "async for event in handle.events()"
+_ENDS = (SubtaskSucceeded, SubtaskFailed, SubtaskSkipped, SubtaskCancelled)
 
 
 class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     """One reading of what the events of a task tell of. It begins when it is made.
 
-    A subclass has ``_read``, which makes what is handed out of an event.
+    A subclass has ``_read``, which makes what is handed out of an event, and ``instead``: what to write on an event
+    loop.
 
     Args:
-        follower: finds the events.
-        instead: what to write on an event loop.
+        scope: the supervisor that has the task.
+        id_: of the task.
+        deep: False: nothing of what happens inside its teams.
+        after: number of the last event that is passed over.
+        recall: what was streamed before is among it, also where the task has ended. False: only of one that goes on,
+            and for who has not read before (``after``).
     """
 
-    def __init__(self, follower: JournalFollower, instead: str) -> None:
-        self._follower = follower
-        self._instead = instead
+    instead: str
+
+    def __init__(
+        self,
+        scope: Scope,
+        id_: str,
+        *,
+        deep: bool = True,
+        after: int = 0,
+        recall: bool = False,
+    ) -> None:
+        self._scope, self._service, self._id, self._deep = scope, scope.service, id_, deep
+        self._last = after
+        """Number of the last record that was found, or passed over."""
+        self._records = 0
+        """Records that were read."""
+        self._labels = MetadataReader()
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
-        self._error: ActorsError | None = None
-        """Raised after the events that were found before it."""
+        self._lock = threading.Lock()
+        """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
+        self._unkept = UnkeptEvents()
         self._is_closed = False
+        self._is_read = False
+        """True once all has been found that there will be."""
+        self._signal = WaitOfTask(scope, id_)
+        """Completed with the next news."""
+        self._done = self._service.waiting(id_)
+        """Completed with the task's report."""
+        self._has_heard_all = self._done.succeeded
+        is_recalled = recall or not (after or self._has_heard_all)
+        self._leave = self._service.feed.follow(id_, self, self._done)
+        self._recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
 
     @abstractmethod
     def _read(self, event: TaskEvent) -> ReadT | None:
         """Return what is handed out of an event; None: nothing."""
 
+    # -- iterating -----------------------------------------------------------------------------------------
+
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> ReadT:
-        while True:
-            while not self._has_some():
-                require_thread(self._follower.path, self._instead)
-                signal = self._follower.expected()
-                signal.wait(None)
-                signal.outcome()
-            event = self._taken()
-            if event is None:
+        while (found := self._take()) is None:
+            if self._is_closed:
                 raise StopIteration
-            if (found := self._read(event)) is not None:
-                return found
+            require_thread(self._scope.path, self.instead)
+            news = self._news()
+            news.wait(None)
+            news.outcome()
+        return found
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ReadT:
-        while True:
-            while not self._has_some():
-                await self._wait(self._follower.expected())
-            event = self._taken()
-            if event is None:
+        while (found := self._take()) is None:
+            if self._is_closed:
                 raise StopAsyncIteration
-            if (found := self._read(event)) is not None:
-                return found
-
-    async def _wait(self, signal: Reply) -> None:
-        entered = enter(signal)
-        try:
-            await came(signal, None)
-        except BaseException:
-            self._follower.wake()  # the next call waits for a new signal: callbacks of given up waits do not add up
-            raise
-        finally:
-            leave(signal, entered)
-        signal.outcome()
-
-    def _has_some(self) -> bool:
-        """True if there is an event, an error or the end; looks for events if there is none at hand."""
-        if not self._ready and self._error is None and not self._follower.over:
-            try:
-                for event in self._follower.news():
-                    self._ready.append(event)
-            except ActorsError as error:
-                self._error = error
-        return bool(self._ready) or self._error is not None or self._follower.over
-
-    def _taken(self) -> TaskEvent | None:
-        """Take the next event; None: it is over.
-
-        Raises:
-            ActorsError: the tree has failed, or the journal cannot be read. It can be tried again.
-        """
-        if self._ready and not self._is_closed:
-            return self._ready.popleft()
-        if self._error is not None and not self._is_closed:
-            error, self._error = self._error, None
-            try:
-                raise error
-            finally:
-                del error  # it would hold this frame, which holds it
-        self._ready.clear()
-        self._follower.stop()
-        return None
+            await self._news()
+        return found
 
     def close(self) -> None:
         """Read no more; a consumer that waits for the next one hears that it is over. May be called on any thread."""
         self._is_closed = True
-        self._follower.over = True
-        self._follower.stop()
-        self._follower.wake()
+        self._leave()
+        self.wake()
 
     async def aclose(self) -> None:
         """Do as ``close``."""
         self.close()
 
+    def _take(self) -> ReadT | None:
+        """Return the next one that there is; None: none is there now, or (then it is closed) none will be.
 
-class _EventReading(Reading[TaskEvent]):
-    def _read(self, event: TaskEvent) -> TaskEvent:
-        return event
+        Raises:
+            ActorsError: the tree has failed, or the journal cannot be read. It can be tried again.
+        """
+        while not self._is_closed:
+            while self._ready:
+                if (found := self._read(self._ready.popleft())) is not None:
+                    return found
+            if self._is_over():
+                self.close()
+                self._raise_failure()
+            else:
+                self._look()
+                if not self._ready and not self._is_read:
+                    break
+        return None
+
+    def _is_over(self) -> bool:
+        """True if nothing more is looked for, once all that was found is handed out."""
+        return self._is_read
+
+    def _raise_failure(self) -> None:
+        """Raise what a tree has failed of, or why nobody goes on with the task; nothing after an ordinary end."""
+        system = self._scope.system
+        was_stopped = system.is_down and system.cause is None
+        if self._is_read and not self._done.succeeded and not was_stopped:
+            with suppress(UnknownTaskError):  # the store has let go of it
+                self._done.get()
+
+    def _news(self) -> WaitOfTask:
+        """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
+        current = CURRENT.get()
+        return self._signal if current is None else self._signal.listed(current.incarnation.mailbox.path)
+
+    # -- finding -------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Find what has come since the last look. Where that fails nothing has changed."""
+        self._signal = WaitOfTask(self._scope, self._id)
+        is_down = self._scope.system.is_down or (self._done.done and not self._done.succeeded)
+        is_last = is_down or self._has_heard_all
+        records = self._kept()
+        if records and isinstance(records[-1], TaskFinished) and not is_last:
+            records.pop()  # handed out once the report is there, and all was heard that came before
+        for event in sorted((*records, *self._unkept_heard()), key=_place):
+            if isinstance(event, UNKEPT):
+                # Never the number of a record that is yet to come: whoever goes on after it would not see that.
+                self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
+                continue
+            self._records += 1
+            labelled = self._labels.labelled(event)
+            if event.seq > self._last:
+                self._last = event.seq
+                if self._is_mine(event):
+                    self._ready.append(labelled)
+        self._is_read = is_last
+
+    def _kept(self) -> list[TaskEvent]:
+        """Return the records that are kept and were not found before."""
+        run = self._service.run_of(self._id)
+        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._records)))
+        return records if run is None else [each for each in records if each.seq <= run.kept]
+
+    def _unkept_heard(self) -> list[TaskEvent]:
+        """Take what was heard since the last look and is in no journal."""
+        with self._lock:
+            heard, self._unkept = self._unkept.held(), UnkeptEvents()
+        recalled, self._recalled = self._recalled, []
+        return [*filter(self._is_mine, recalled), *(each for each in heard if each.number > self._heard_before)]
+
+    def _is_mine(self, event: TaskEvent) -> bool:
+        return self._deep or not getattr(event, "is_deep", False)
+
+    # -- told by the feed (``actors.tasks.engine.feed``), on its thread -------------------------------------
+
+    def hear(self, event: TaskEvent) -> None:
+        """Something happened to the task."""
+        if isinstance(event, UNKEPT) and self._is_mine(event):
+            with self._lock:
+                self._unkept.put(event)
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the reader look."""
+        self._signal.complete()
+
+    def catch_up(self) -> None:
+        """Something may have happened that nobody told of."""
+        self.wake()
+
+    def has_heard_all(self) -> None:
+        """The task has ended, and all of that was told."""
+        self._has_heard_all = True
+        self.wake()
 
 
-class TaskEvents(Iterator[TaskEvent], AsyncIterator[TaskEvent]):
+class TaskEvents(Reading[TaskEvent]):
     """The events of a task: what is in the journal, and then what comes.
 
-    Each ``for`` and ``async for`` reads them from the beginning. ``next`` and ``anext`` share one reading of this
-    object, and a loop of either kind goes on with that. One iterator has one consumer at a time.
+    Args:
+        scope: the supervisor that has the task.
+        id_: of the task.
+        new: only what happens in this process.
+        deep: False: nothing of what happens inside its teams.
+        after: number of the last event that is passed over.
     """
 
-    def __init__(self, port: Scope, id_: str, *, new: bool = False, deep: bool = True, after: int = 0) -> None:
-        self._port = port
-        self._id = id_
-        self._new = new
-        self._deep = deep
-        self._after = after
-        self._own: _EventReading | None = None
-        self._readings: WeakRegistry[_EventReading] = WeakRegistry()
-        self._is_closed = False
+    instead = "async for event in handle.events()"
 
-    def __iter__(self) -> Iterator[TaskEvent]:  # noqa: PYI034 - each loop has a reading of its own
-        return self._own or self._reading()
+    def __init__(self, scope: Scope, id_: str, *, new: bool = False, deep: bool = True, after: int = 0) -> None:
+        super().__init__(scope, id_, deep=deep, after=after)
+        if new:
+            self._last = max(after, scope.service.before.get(id_, 0))
 
-    def __next__(self) -> TaskEvent:
-        return next(self._begun())
-
-    def __aiter__(self) -> AsyncIterator[TaskEvent]:  # noqa: PYI034 - the same
-        return self._own or self._reading()
-
-    async def __anext__(self) -> TaskEvent:
-        return await anext(self._begun())
-
-    def close(self) -> None:
-        """Read no more, in all loops over it; a consumer that waits for the next event hears that it is over."""
-        self._is_closed = True
-        for reading in self._readings.snapshot():
-            reading.close()
-
-    async def aclose(self) -> None:
-        """Do as ``close``."""
-        self.close()
-
-    def _begun(self) -> _EventReading:
-        if self._own is None:
-            self._own = self._reading()
-        return self._own
-
-    def _reading(self) -> _EventReading:
-        earlier = self._port.service.before.get(self._id, 0) if self._new else 0
-        recall: Recall = "never" if self._after else "ongoing"  # who has read before has read of it before
-        after = max(self._after, earlier)
-        follower = JournalFollower(self._port, self._id, deep=self._deep, after=after, recall=recall)
-        reading = _EventReading(follower, _INSTEAD)
-        self._readings.add(reading)
-        if self._is_closed:  # looked at after it was added: either this finds it, or ``close`` finds the reading
-            reading.close()
-        return reading
+    def _read(self, event: TaskEvent) -> TaskEvent:
+        return event
 
 
 class TextStream(Reading[str]):
@@ -200,28 +260,43 @@ class TextStream(Reading[str]):
     end. Text of several attempts at once comes interleaved: ``handle.events()`` says which is whose.
     """
 
-    def __init__(self, port: Scope, id_: str, subtask: str | None) -> None:
-        self._texts = TextFollower(port, id_, subtask)
-        super().__init__(self._texts, "async for text in handle.stream()")
+    instead = "async for text in handle.stream()"
 
-    @property
-    def lost(self) -> int:
+    def __init__(self, scope: Scope, id_: str, subtask: str | None) -> None:
+        super().__init__(scope, id_, recall=True)
+        self._subtask = subtask
+        self._has_ended = False
+        """True if the last that was told of the subtask is its end. A reviewer may still send it back."""
+        self.lost = 0
         """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
-        return self._texts.lost
+
+    def _is_over(self) -> bool:
+        return self._has_ended or super()._is_over()
 
     def _read(self, event: TaskEvent) -> str | None:
-        return event.text if isinstance(event, SubtaskStreamed) else None
+        own = self._subtask
+        if isinstance(event, SubtaskStreamed):
+            if own is not None and event.subtask != own and not event.subtask.startswith(f"{own}/"):
+                return None
+            self.lost += event.lost
+            return event.text if event.kind == "text" and event.text else None
+        if isinstance(event, SubtaskEvent) and event.subtask == own and event.role == "work":
+            if isinstance(event, _ENDS):
+                self._has_ended = True
+            elif isinstance(event, (SubtaskQueued, SubtaskStarted)):
+                self._has_ended = False
+        return None
 
 
 class Questions(Reading[Escalation]):
     """Questions of a task to people that are open when they are handed out, each once."""
 
-    def __init__(self, port: Scope, id_: str) -> None:
-        self._service = port.service
-        asked = JournalFollower(port, id_, recall="never", only=(EscalationRaised,))
-        super().__init__(asked, "async for question in handle.questions()")
+    instead = "async for question in handle.questions()"
 
     def _read(self, event: TaskEvent) -> Escalation | None:
-        if not isinstance(event, EscalationRaised):
-            return None
-        return open_question(self._service, event.escalation)
+        return open_question(self._service, event.escalation) if isinstance(event, EscalationRaised) else None
+
+
+def _place(event: TaskEvent) -> tuple[int, bool]:
+    """Place of an event: one that is in no journal stands behind the record whose number it has."""
+    return event.seq, isinstance(event, UNKEPT)

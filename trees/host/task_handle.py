@@ -315,10 +315,12 @@ class TaskHandle:
     def events(self, *, after: int | None = None, new: bool = False, deep: bool = True) -> TaskEvents:
         """Everything that has happened and happens to it, in order, up to its end; ``for`` and ``async for``.
 
-        Each loop reads from the beginning. ``next(events)`` and ``anext(events)`` work, too, and a loop goes on from
-        there. After a cancelled wait or an error of the store the next call goes on with the next event. One iterator
-        has one consumer at a time: two threads need an iterator each, and a Ctrl-C inside ``next`` may lose the event
-        of that call. ``events.close()`` ends its loops, also those that wait on another thread.
+        It is read once: to read from the beginning again, call ``events()`` again. ``next(events)`` and
+        ``anext(events)`` work, too, and a loop goes on from there. After a cancelled wait or an error of the store the
+        next call goes on with the next event. One iterator has one consumer at a time: two threads need an iterator
+        each, and a Ctrl-C inside ``next`` may lose the events that it had found. ``events.close()`` ends it, also for
+        one who waits on another thread. Whoever still reads a task that was removed may read on in the next one of its
+        id.
 
         What happens inside its teams is among it: those events have the path of the team, and the id of its part for
         ``task``. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the

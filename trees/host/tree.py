@@ -74,7 +74,7 @@ class Tree(TreeChildren, TreeTasks):
             self._closing.append(console.close)
             system.ended.when_done(console.close)
             source = TreeSource(system, leadership, self._notifiers, content=True)  # for its owner
-            console.serve(lambda asked: self.dump(**asked.model_dump()), source)
+            console.serve(self.dump, source)
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from actors.model.event_dict import ErrorTexts
 from actors.model.events import ChildExited, ChildRestarting, Event
+from actors.model.spec import Reason
 
 MOST_PATHS: Final = 1000
 """Children that have a history; the one that was longest without news is forgotten."""
@@ -64,12 +65,12 @@ class ChildHistory:
             with self._lock:
                 self._past(event.path).restarts.append(entry)
 
-    def recall(self, path: str, reason: str, detail: str, at: float) -> None:
-        """Take over a crash of before anybody heard: its type, and no text or frames, which nobody has kept."""
-        told = {"path": path, "at": at, "reason": reason, "detail": detail, "lasted_s": None}
+    def recall(self, path: str, reason: Reason, detail: str, at: float) -> None:
+        """Take over an end of before anybody heard: its type, and no text or frames, which nobody has kept."""
+        told = {"path": path, "at": at, "reason": str(reason), "detail": detail, "lasted_s": None}
         with self._lock:
             if all(each["at"] != at for each in self._past(path).exits):
-                self._exited(told, clean=False)
+                self._exited(told, clean=reason.clean)
 
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())

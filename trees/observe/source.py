@@ -25,9 +25,8 @@ TASKS: Final = 200
 Shape: TypeAlias = dict[str, Any]
 SourceKind: TypeAlias = Literal["tree", "console", "store"]
 Act: TypeAlias = Literal["restart", "terminate", "unpark"]
-AnswerWord: TypeAlias = Literal["approve", "edit", "respond", "reject"]
 ACTS: Final[tuple[Act, ...]] = get_args(Act)
-ANSWERS: Final[tuple[AnswerWord, ...]] = get_args(AnswerWord)
+ANSWERS: Final = ("approve", "edit", "respond", "reject")
 Status: TypeAlias = Literal[400, 404, 409, 503]
 
 

@@ -173,15 +173,6 @@ def _worker(node: WorkerSnapshot) -> Shape:
     }
 
 
-def last_exit(exit_: ExitSnapshot | None, now: float) -> list[Shape]:
-    """Return the exit that a snapshot knows, where no history has it."""
-    if exit_ is None:
-        return []
-    at = now - exit_.age_s
-    kind = exit_.detail or exit_.reason
-    return [{"at": at, "reason": exit_.reason, "type": kind, "text": None, "lasted_s": None, "frames": []}]
-
-
 def role_of(snapshot: TreeSnapshot) -> str:
     """``leader``, ``standby``, or ``alone`` where nobody else could lead."""
     return "alone" if snapshot.token is None else snapshot.role

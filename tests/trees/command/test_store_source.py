@@ -243,7 +243,7 @@ def test_what_a_store_cannot_tell_or_do_is_refused_with_one_sentence(tmp_path: P
             "no question": (lambda: source.answer("t-9:b:1", "approve"), 404, "is not in this store"),
             "answer": (lambda: source.answer("t-0:b:1", "maybe"), 400, "approve, edit, respond or reject"),
             "respond": (lambda: source.answer("t-0:b:1", "respond"), 400, "needs a text"),
-            "status": (lambda: source.tasks("odd"), 400, "there is no such status"),
+            "status": (lambda: source.tasks("odd"), 400, "There is no status"),
         }
         found = {}
         for name, (call, _, _) in table.items():

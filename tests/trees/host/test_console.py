@@ -61,9 +61,10 @@ def said_to(request: bytes, path: Path) -> bytes:
         (b'{"version": 2, "do": "dump"}\n', b"speaks version 1"),
         (b'{"version": 1, "do": "eval"}\n', b"cannot do that"),
         (b'{"version": 1, "do": "child", "given": {"path": "none"}}\n', b'"status": 404'),
-        (b"x" * 3_000_000 + b"\n", b"is longer than"),
+        (b'{"version": 1, "do": "child", "given": {"of": "shop"}}\n', b"Use the regrow of the same version"),
+        (b"x" * 3_000_000 + b"\n", b"does not understand"),
     ],
-    ids=["no JSON", "another version", "an unknown call", "an unknown child", "too long"],
+    ids=["no JSON", "another version", "an unknown call", "an unknown child", "other arguments", "no JSON, and long"],
 )
 def test_a_wrong_request_is_answered_and_the_console_goes_on(request_: bytes, says: bytes) -> None:
     with running(shop(), console=True):
@@ -139,19 +140,6 @@ def test_a_start_that_fails_leaves_no_console(runtime: Path) -> None:
     with pytest.raises(StartError):
         start(shop(faulty("broken", on_start="raise OSError")), console=True)
 
-    assert sockets(runtime) == []
-
-
-UNSTOPPED = """
-from trees import SupervisorSpec, start
-tree = start(SupervisorSpec(id="unstopped"), console=True)
-"""
-
-
-def test_a_program_that_ends_without_stopping_its_tree_leaves_no_socket(runtime: Path) -> None:
-    ended = ran("-c", UNSTOPPED)
-
-    assert ended.returncode == 0
     assert sockets(runtime) == []
 
 
