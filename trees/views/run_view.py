@@ -151,7 +151,7 @@ def _of_task(task: TaskView, now: float) -> RunView:
         subtasks=tuple(task.units(now)),
         notes=task.notes(now),
         undo_errors=dict(task.state.undo_errors),
-        compensated=list(task.state.compensated),
+        compensated=list(task.state.undone),
         results=task.results(),
         output=task.course.output,
         error_text=task.error,

@@ -36,7 +36,7 @@ def encode(record: Event) -> tuple[str, str]:
         TypeError: the record could not be read back by the name of its kind: a bug.
     """
     require_journalled(record)
-    cls = type(record)
+    cls: Any = type(record)
     values = {name: value for name, default in _written(cls) if (value := getattr(record, name)) is not default}
     for name in _models(cls) & values.keys():
         values[name] = values[name].model_dump(exclude_unset=True)
@@ -78,18 +78,18 @@ def from_json(text: str) -> Any:
 
 
 @cache
-def _written(cls: type[Event]) -> list[tuple[str, object]]:
+def _written(cls: Any) -> list[tuple[str, object]]:
     return [(each.name, each.default) for each in kept_fields(cls)]
 
 
 @cache
-def _models(cls: type[Event]) -> frozenset[str]:
+def _models(cls: Any) -> frozenset[str]:
     """Names of the fields that hold a model: of these, what was not given is not written."""
     hints = get_type_hints(cls)
     return frozenset(name for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, BaseModel))
 
 
-def _made(cls: type[Any], data: dict[str, Any]) -> Any:
+def _made(cls: Any, data: dict[str, Any]) -> Any:
     for name, read in _readers(cls):
         if name in data:
             data[name] = read(data[name])
@@ -97,7 +97,7 @@ def _made(cls: type[Any], data: dict[str, Any]) -> Any:
 
 
 @cache
-def _readers(cls: type[Any]) -> list[tuple[str, Callable[[Any], Any]]]:
+def _readers(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the fields of a dataclass that JSON has no type for, each with what makes its value."""
     hints = get_type_hints(cls)
     found = ((each.name, _reader(hints[each.name])) for each in kept_fields(cls))

@@ -40,7 +40,7 @@ def report_of(state: TaskState) -> Report:
         results=results,
         failed=failed,
         skipped=skipped,
-        compensated=[path for path in state.compensated if path in course.units],
+        compensated=[path for path in state.undone if path in course.units],
         undo_errors=dict(state.undo_errors),
         iterations=course.iterations,
         best_effort=course.best_effort,

@@ -273,7 +273,8 @@ class TaskView:
 
     def _unit(self, unit: Unit, now: float, reasons: _Reasons) -> UnitView:
         service, spec, row = self._service, unit.spec, row_of(unit, now)
-        status, waits, live = row["status"], ("", None), None
+        status, live = row["status"], None
+        waits: tuple[str, float | None] = "", None
         if service is not None and status is SubtaskStatus.QUEUED and unit.scope in service.scopes:
             lane = lane_of(self.state, unit)
             if lane not in reasons:
