@@ -38,8 +38,9 @@ def encode(record: Event) -> tuple[str, str]:
     require_journalled(record)
     cls: Any = type(record)
     values = {name: value for name, default in _written(cls) if (value := getattr(record, name)) is not default}
-    for name in _models(cls) & values.keys():
-        values[name] = values[name].model_dump(exclude_unset=True)
+    for name, value in values.items():
+        if isinstance(value, BaseModel):
+            values[name] = value.model_dump(exclude_unset=True)
     return cls.__name__, to_json(values)
 
 
@@ -80,13 +81,6 @@ def from_json(text: str) -> Any:
 @cache
 def _written(cls: Any) -> list[tuple[str, object]]:
     return [(each.name, each.default) for each in kept_fields(cls)]
-
-
-@cache
-def _models(cls: Any) -> frozenset[str]:
-    """Names of the fields that hold a model: of these, what was not given is not written."""
-    hints = get_type_hints(cls)
-    return frozenset(name for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, BaseModel))
 
 
 def _made(cls: Any, data: dict[str, Any]) -> Any:

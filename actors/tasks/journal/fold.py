@@ -57,8 +57,6 @@ class TaskState:
     events: int = 0  # so far
     last_at: float = 0.0  # when the last one was
     starts: int = 0
-    submitted_at: float = 0.0
-    finished_at: float = 0.0
     final: TaskStatus | None = None
     deadline: float | None = None
     chain: tuple[str, ...] = ()
@@ -233,10 +231,10 @@ class TaskState:
 
     def task_submitted(self, root: Unit, event: task_events.TaskSubmitted) -> None:
         task = event.spec if event.spec.id is not None else copy_with(event.spec, id=self.id)
-        self.path, self.task, self.submitted_at, self.deadline = event.path, task, event.at, event.deadline
+        self.path, self.task, self.deadline = event.path, task, event.deadline
         self.chain, self.lineage, self.hops, self.trace = event.chain, event.lineage, event.hops, event.trace
         self.has_metadata = bool(task.metadata)
-        root.scope, root.status = event.path, RUNNING
+        root.scope, root.status, root.started_at = event.path, RUNNING, event.at
         root.spec = copy_with(_NO_WORK, instruction=task.goal, budget=task.budget, on_failure=task.on_failure)
         root.course = Course(root, event.path)
         self.touch(root)
@@ -248,11 +246,10 @@ class TaskState:
         self.task = copy_with(self.task, priority=event.priority)
 
     def task_retried(self, root: Unit, event: task_events.TaskRetried) -> None:
-        self.final, self.finished_at, self.deadline = None, 0.0, event.deadline
-        self.submitted_at = event.at
+        self.final, self.deadline = None, event.deadline
         self.undo_errors, self.questions = {}, {}
         self.usage_before = self.total_usage()
-        root.status = RUNNING
+        root.status, root.started_at = RUNNING, event.at
         self._reopen(self.course, retried=True)
         self.touch(root)
 
@@ -266,9 +263,8 @@ class TaskState:
                 self._close_question(call.question.id)
 
     def task_finished(self, root: Unit, event: task_events.TaskFinished) -> None:
-        self.final, self.finished_at = event.status, event.at
-        self.course.best_effort = event.best_effort
-        root.status = SubtaskStatus(event.status.value)
+        self.final, self.course.best_effort = event.status, event.best_effort
+        root.status, root.ended_at = SubtaskStatus(event.status.value), event.at
 
     # -- plans ---------------------------------------------------------------------------------------------
 

@@ -17,10 +17,7 @@ from actors.tasks.model.task_events import Planned, SubtaskDelegated, TaskSubmit
 
 def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
     """True if this is the first record of a task with all of these entries."""
-    if not isinstance(first, TaskSubmitted):
-        return False
-    labels = first.spec.metadata
-    return all(name in labels and labels[name] == value for name, value in wanted.items())
+    return isinstance(first, TaskSubmitted) and wanted.items() <= first.spec.metadata.items()
 
 
 def wanted_metadata(wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,18 +99,15 @@ def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:
 
 
 def _timings(state: TaskState) -> dict[str, Any]:
-    each, queued, running = dict[str, dict[str, Any]](), 0.0, 0.0
-    for unit in state.course.units.values():
-        each[unit.id] = {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt}
-        queued += unit.queued_s
-        running += unit.running_s
-    planned_at = state.course.planned_at or state.finished_at
+    units, began, ended = state.course.units.values(), state.root.started_at, state.root.ended_at
     return {
-        "planned": max(0.0, planned_at - state.submitted_at),
-        "queued": queued,
-        "running": running,
-        "total": state.finished_at - state.submitted_at,
-        "subtasks": each,
+        "planned": max(0.0, (state.course.planned_at or ended) - began),
+        "queued": sum([unit.queued_s for unit in units]),
+        "running": sum([unit.running_s for unit in units]),
+        "total": ended - began,
+        "subtasks": {
+            unit.id: {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt} for unit in units
+        },
     }
 
 

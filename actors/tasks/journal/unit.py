@@ -76,12 +76,6 @@ class Remarks:
         """Return it after a review: the result is to be another one, so nothing that was approved holds for it."""
         return replace(self.heard(feedback), number=self.number + 1, approved=())
 
-    def told(self, answer: EscalationAnswered, asked: tuple[str | None, str] | None) -> Remarks:
-        """Return it with an answer; ``asked`` is the question that the worker had raised, where it did."""
-        told = self.heard(str(answer.value)) if answer.answer == "respond" else self
-        approved = (*self.approved, asked) if asked is not None and answer.answer == "approve" else self.approved
-        return replace(told, answers=(*self.answers, answer), approved=approved)
-
 
 NO_REMARKS: Final = Remarks()
 
@@ -125,7 +119,7 @@ class Unit:
     kept: KeptState | None = None
     """State that its last question was asked with, until it has a result."""
     steps: KeptSteps | None = None
-    effects: list[Effect] | None = None
+    effects: list[Effect] | None = None  # that of the present attempt, or of the last one, is the last
     undo: Unit | None = None
     undoes: Effect | None = None  # of an undo
     course: Course | None = None  # of the task, and of what a team has had
@@ -185,8 +179,7 @@ class Unit:
     @property
     def is_composite(self) -> bool:
         """True where a team has it, or had it last: it has units of its own. So has the task."""
-        effect = self.last_effect
-        return self.course is not None and (effect is None or effect.is_team)
+        return self.course is not None and (not self.effects or self.effects[-1].is_team)
 
     def upwards(self) -> tuple[Unit, ...]:
         """Return it, and the units above, up to the task."""
@@ -239,11 +232,6 @@ class Unit:
                 return each
         return None
 
-    @property
-    def last_effect(self) -> Effect | None:
-        """Effect of its present attempt, or of the last one."""
-        return self.effects[-1] if self.effects else None
-
     def times(self, ended_at: float) -> tuple[float, float]:
         """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
         if self.status is not RUNNING:
@@ -278,9 +266,8 @@ class Unit:
     @property
     def total_usage(self) -> Usage:
         """Usage of all attempts at this work together. What an executor tells itself of its seconds counts."""
-        used, (before, before_s) = self.usage, self.before
-        if before is not NO_USAGE:
-            used = usage_of(used.tokens - before.tokens, used.cost - before.cost, used.seconds - before.seconds)
+        before, before_s = self.before
+        used = self.usage if before is NO_USAGE else self.usage - before
         return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
 
     # -- begun anew ----------------------------------------------------------------------------------------
@@ -350,8 +337,11 @@ class Unit:
 
     def is_told(self, answer: EscalationAnswered) -> None:
         """A person has answered the question about it."""
-        has_asked = self.kind == FailureKind.ESCALATED
-        self.remarks = self.remarks.told(answer, (self.worker, self.error) if has_asked else None)
+        said, is_approved = self.remarks, answer.answer == "approve" and self.kind == FailureKind.ESCALATED
+        if answer.answer == "respond":
+            said = said.heard(str(answer.value))
+        approved = (*said.approved, (self.worker, self.error)) if is_approved else said.approved
+        self.remarks = replace(said, answers=(*said.answers, answer), approved=approved)
 
     def state_for(self, worker: str | None) -> Any:
         """Return the state that this worker gets back; None: there is none for it."""
@@ -375,7 +365,7 @@ class Unit:
     @property
     def has_begun(self) -> bool:
         """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
-        return self.last_effect is not None and self.last_effect.open
+        return self.effects is not None and self.effects[-1].open
 
 
 def with_dependants(units: Iterable[Unit]) -> list[Unit]:

@@ -146,11 +146,6 @@ class TaskView:
         return self.state.task
 
     @property
-    def goal(self) -> str:
-        """What it is about; of a team's part what the team was told."""
-        return (self.course.unit.spec.instruction if self.part else "") or self.task.goal
-
-    @property
     def path(self) -> str:
         """Path of its supervisor."""
         return self.course.scope
@@ -166,21 +161,18 @@ class TaskView:
     @property
     def ended(self) -> TaskStatus | None:
         """How it ended. None: it goes on."""
-        if not self.part:
-            return self.state.final
         return self.status if self.course.unit.is_done else None
 
     @property
     def submitted_at(self) -> float:
-        """Seconds since 1970."""
-        return self.course.unit.started_at if self.part else self.state.submitted_at
+        """Seconds since 1970; of a team's part when its last attempt began."""
+        return self.course.unit.started_at
 
     @property
     def finished_at(self) -> float | None:
         """Seconds since 1970. None: it goes on."""
-        if self.ended is None:
-            return None
-        return self.course.unit.ended_at if self.part else self.state.finished_at
+        unit = self.course.unit
+        return unit.ended_at if unit.is_done else None
 
     @property
     def usage(self) -> Usage:
