@@ -87,7 +87,8 @@ class TaskState:
     @property
     def course(self) -> Course:
         """Course of the task itself."""
-        assert self.root.course is not None  # noqa: S101 - the first record makes it
+        if self.root.course is None:  # the first record makes it
+            raise LookupError(self.id)
         return self.root.course
 
     @property
@@ -582,15 +583,13 @@ def fold(id_: str, records: Iterable[Any]) -> TaskState:
     Raises:
         StoreError: they make none: the first is no submission, or one speaks of what there is not.
     """
-    state, number = TaskState(id_), 0
+    state = TaskState(id_)
     try:
-        for number, record in enumerate(records):
-            if (number == 0) is not (type(record) is task_events.TaskSubmitted):
-                raise TypeError  # noqa: TRY301 - with the other ways in which it can make no sense
+        for record in records:
             state.apply(record)
-        if not state.events:
-            raise LookupError  # noqa: TRY301
+        if state.root.course is None:  # no record says what the task is
+            raise LookupError  # noqa: TRY301 - with the other ways in which they can make no sense
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        what = f"makes no sense at record {number} ({type(error).__name__}). It is damaged: restore it from a copy"
-        raise StoreError(f"journal of {id_!r}", what) from error
+        where = f"makes no sense at record {max(0, state.events - 1)} ({type(error).__name__})"
+        raise StoreError(f"journal of {id_!r}", f"{where}. It is damaged: restore it from a copy") from error
     return state
