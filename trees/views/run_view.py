@@ -152,7 +152,7 @@ def _of_task(task: TaskView, now: float) -> RunView:
         notes=task.notes(now),
         undo_errors=dict(task.state.undo_errors),
         compensated=list(task.state.undone),
-        results=task.results(),
+        results=task.course.results(),
         output=task.course.output,
         error_text=task.error,
         phase=task.phase,

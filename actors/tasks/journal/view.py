@@ -227,10 +227,6 @@ class TaskView:
                 notes.append(f"{role} failed {call.made} times, next in {again:.1f} s: {call.error}")
         return tuple(notes)
 
-    def results(self) -> dict[str, Any]:
-        """Return the results of the plan's subtasks."""
-        return {unit.id: unit.value for unit in self.course.planned() if unit.status is SubtaskStatus.SUCCEEDED}
-
     def report(self) -> Report | None:
         """Return the report of a task that has ended; None: it goes on, or this is a team's part.
 
