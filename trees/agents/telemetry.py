@@ -14,7 +14,7 @@ from pydantic import PlainValidator
 from actors.model.errors import ConfigError, Problem
 from actors.model.events import Event
 from actors.runtime.handle import Handle, system_of
-from actors.tasks.journal.view import trace_unfinished
+from actors.tasks.journal.view import service_of
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
 from trees.agents import packages
@@ -111,5 +111,5 @@ def instrument(
 
     metrics = TreeMetrics(system, meter_provider)
     begun = Instrumentation(tree, TreeSpans(system, tracer_provider, metrics, content=content), metrics)
-    trace_unfinished(system)
+    service_of(system).trace_unfinished()
     return begun

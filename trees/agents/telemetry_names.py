@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.model.errors import Escalated, Later, Rejected
 
 if TYPE_CHECKING:
-    from actors.tasks.journal.view import AttemptEnd, AttemptFacts
+    from actors.tasks.journal.view import Attempt
     from actors.tasks.model.report import Report
     from actors.tasks.model.task import Usage
 
@@ -51,27 +51,25 @@ _FAILING_ENDS: Final = frozenset({"timeout", "idle", "step"})
 """Ends from outside that are an error of the attempt; by any other it was only in the way."""
 
 
-def of_attempt(begun: AttemptFacts) -> tuple[str, dict[str, Any]]:
+def of_attempt(attempt: Attempt) -> tuple[str, dict[str, Any]]:
     """Return name and attributes of the span of an attempt."""
-    facts = {PATH: begun.path, TASK: begun.task, ATTEMPT: begun.number}
-    role = BY_ROLE.get(begun.role)
+    spec, subtask = attempt.spec, attempt.subtask.id
+    facts = {PATH: spec.path, TASK: spec.task, ATTEMPT: spec.values.number}
+    role = BY_ROLE.get(spec.role)
     if role is not None:
         if role == "undo":
-            return f"undo {begun.worker}", {**facts, OPERATION: role, SUBTASK: begun.subtask}
+            return f"undo {spec.worker}", {**facts, OPERATION: role, SUBTASK: subtask}
         return role, {**facts, OPERATION: role}
-    operation, named = _BY_TYPE.get(begun.type, _BY_TYPE["tool"])
-    return f"{operation} {begun.worker}", {
-        **facts,
-        OPERATION: operation,
-        named: begun.worker,
-        SUBTASK: begun.subtask,
-    }
+    workers = getattr(attempt.owner, "workers", None)
+    entry = workers.get(spec.worker) if workers is not None else None
+    operation, named = _BY_TYPE[str(entry.executable.type) if entry is not None else "tool"]
+    return f"{operation} {spec.worker}", {**facts, OPERATION: operation, named: spec.worker, SUBTASK: subtask}
 
 
-def of_end(end: AttemptEnd) -> tuple[str, BaseException | None, str]:
+def of_end(end: Attempt) -> tuple[str, BaseException | None, str]:
     """Return how an attempt has ended, its error, and the type of that; no type where the end is no error."""
-    caught = end.caught
-    if not end.has_error:
+    caught = end.code_outcome.caught
+    if end.error is None:
         return "succeeded", None, ""
     if end.ended_by is not None:
         return end.ended_by, None, end.ended_by if end.ended_by in _FAILING_ENDS else ""
@@ -79,7 +77,7 @@ def of_end(end: AttemptEnd) -> tuple[str, BaseException | None, str]:
         return "stopped", None, ""  # its worker was stopped, or ended for others: nobody's failure
     if isinstance(caught, _ENDED_WELL):
         return type(caught).__name__.lower(), None, ""
-    return "crashed" if end.crashed else "failed", caught, type(caught).__name__
+    return "crashed" if end.code_outcome.crashed else "failed", caught, type(caught).__name__
 
 
 def of_usage(usage: Usage) -> dict[str, Any]:
@@ -92,14 +90,16 @@ def of_usage(usage: Usage) -> dict[str, Any]:
     return found
 
 
-def content_of_attempt(end: AttemptEnd, operation: str) -> dict[str, Any]:
+def content_of_attempt(end: Attempt, operation: str) -> dict[str, Any]:
     """Return instruction and result: content."""
+    instruction, done = str(end.subtask), end.value
+    result = getattr(done, "value", None)
     if operation == "execute_tool":
-        given = {"instruction": end.instruction, "inputs": end.inputs}
-        return {TOOL_ARGUMENTS: _json(given), **({TOOL_RESULT: _json(end.result)} if end.is_done else {})}
+        given = {"instruction": instruction, "inputs": end.spec.values.inputs}
+        return {TOOL_ARGUMENTS: _json(given), **({TOOL_RESULT: _json(result)} if done is not None else {})}
     return {
-        INPUT_MESSAGES: _message("user", end.instruction),
-        **({OUTPUT_MESSAGES: _message("assistant", end.result)} if end.is_done else {}),
+        INPUT_MESSAGES: _message("user", instruction),
+        **({OUTPUT_MESSAGES: _message("assistant", result)} if done is not None else {}),
     }
 
 

@@ -36,7 +36,6 @@ from opentelemetry import trace
 
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
-from actors.tasks.journal.view import attempt_end, attempt_facts
 from actors.tasks.model.live_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
@@ -239,10 +238,9 @@ class TreeSpans:
     @_guarded
     def begin_attempt(self, attempt: Attempt) -> AttemptSpan:
         """Begin the span of an attempt: it is current for the code that gets its variables."""
-        facts = attempt_facts(attempt)
-        variables = facts.variables
+        variables = attempt.spec.variables
         around = variables.run(otel.get_current) if variables is not None else otel.Context()
-        name, attributes = names.of_attempt(facts)
+        name, attributes = names.of_attempt(attempt)
         span = self._tracer.start_span(name, around, attributes=attributes)
         begun = AttemptSpan(self, span, otel_context(span, around), variables, attributes[names.OPERATION])
         self._attempts[id(begun)] = begun
@@ -253,19 +251,19 @@ class TreeSpans:
         """End the span of an attempt."""
         if self._attempts.pop(id(begun), None) is None:
             return
-        span, ended = begun.span, attempt_end(attempt)
-        status, error, error_type = names.of_end(ended)
+        span = begun.span
+        status, error, error_type = names.of_end(attempt)
         if span.is_recording():
-            incarnation, used = ended.incarnation, names.of_usage(ended.usage)
+            incarnation, used = attempt.incarnation, names.of_usage(attempt.used)
             child = self._system.children.get(incarnation.mailbox.path) if incarnation is not None else None
             restarts = {} if child is None else {names.RESTART: child.restarts}
             span.set_attributes({names.STATUS: status, **restarts, **used})
             if self.content:
-                span.set_attributes(names.content_of_attempt(ended, begun.operation))
+                span.set_attributes(names.content_of_attempt(attempt, begun.operation))
             if error_type:
                 set_error(span, error_type, self._text(error))
         span.end()
-        self.metrics.attempt_ended(ended.worker, status, monotonic() - begun.began)
+        self.metrics.attempt_ended(attempt.spec.worker, status, monotonic() - begun.began)
 
     @contextmanager
     def stage(self, task: str, path: str, role: str, variables: contextvars.Context | None) -> Iterator[None]:

@@ -75,13 +75,13 @@ def _subtasks(system: System) -> Iterable[Value]:
 
 
 def _oldest_subtask(system: System) -> Iterable[Value]:
-    return [({"path": path}, found.oldest_queued_s()) for path, found in tasks_of(system).items()]
+    return [({"path": path}, max(found.queued_s(), default=0.0)) for path, found in tasks_of(system).items()]
 
 
 def _breakers(system: System) -> Iterable[Value]:
     label, worst = system.reports.measures.worker_label, dict[str, int]()
     for found in tasks_of(system).values():
-        for id_, state in found.breakers().items():
+        for id_, state in found.breakers():
             worker = label(id_)
             worst[worker] = max(worst.get(worker, 0), _BREAKERS[state])
     return [({"worker": worker}, value) for worker, value in worst.items()]

@@ -9,11 +9,12 @@ as the pool, and children of a crowd as one (``Measures.label``, ``worker_label`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import actors
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
-from actors.tasks.journal.view import UNCOUNTED, on_commit
+from actors.tasks.journal.view import UNCOUNTED, service_of
 from actors.tasks.model.live_events import StorePaused
 from actors.tasks.model.task import NO_USAGE
 
@@ -95,7 +96,9 @@ class TreeMeter:
         self._successes: dict[str, tuple[Add, Add, Add]] = {}
         """By label of a worker, what adds to its subtasks that have succeeded, to the times that those have run, and to
         those in line. Nearly every subtask does: it is found once."""
-        self.end = on_commit(system, lambda seconds: self._measure("commit", seconds, ()))
+        commits = service_of(system).commits
+        commits[self] = lambda seconds: self._measure("commit", seconds, ())
+        self.end = partial(commits.pop, self, None)
         """Measures no more commits: they are no events."""
         self._counting: dict[type[Event], Callable[[Any], None] | None] = {}
         """By kind, what counts an event of it; found once for each."""

@@ -30,7 +30,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from actors.model.errors import ActorsError, ConfigError, Failed, Problem
 from actors.runtime.handle import system_of
-from actors.tasks.journal.view import when_kept
+from actors.tasks.journal.view import service_of
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.report import Report
 from actors.tasks.model.task import Task
@@ -140,7 +140,7 @@ def _cancel(tree: Any, id_: str) -> None:
         with suppress(ActorsError):  # it was never submitted, or is over
             tree.task(id_).cancel("its caller was cancelled")
 
-    when_kept(system_of(tree), id_, cancel)
+    service_of(system_of(tree)).when_kept(id_, cancel)
 
 
 def for_model(error: Exception) -> Exception:

@@ -163,7 +163,7 @@ class StoreClient:
         rows = [row for row in rows if id_.startswith(f"{row.id}:")]
         read = list(self._views(rows))
         tasks = [view for _, view in read if not isinstance(view, StoreError)]
-        found = [(task, asked) for task in tasks if (asked := task.question(id_)) is not None]
+        found = [(task, asked) for task in tasks if (asked := task.state.questions.get(id_)) is not None]
         if len(found) > 1:
             where = ", ".join(task.root for task, _ in found)
             raise StoreClientError(f"escalation {id_}", f"is open in each of {where}", "Say which with --root.")

@@ -76,7 +76,7 @@ class StoreSource:
         with _refusing():
             going = self._client.tasks(0, root=self._root).tasks
             ended, last = self._client.ends(self._root)
-        counts = Counter(task_row(task)["status"] for task in going if task.team_subtask is None)
+        counts = Counter(task_row(task)["status"] for task in going)
         problems = [problem for root in roots for problem in _problems(root)]
         states = {_state(root) for root in roots}
         state = next((each for each in ("running", "unknown", "stopped") if each in states), "stopped")
@@ -269,8 +269,7 @@ def _problems(root: StoredRoot) -> Iterator[Shape]:
 
 def _rows(listed: TaskListing) -> Iterator[Shape]:
     for task in listed.tasks:
-        if task.team_subtask is None:
-            yield task_row(task, content=True) | {"root": task.root}
+        yield task_row(task, content=True) | {"root": task.root}
 
 
 def _told_apart(rows: list[Shape], shared: Collection[str], task: str, *more: str) -> list[Shape]:

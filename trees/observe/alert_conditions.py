@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
 from actors.model.worker_events import ChildStalled
-from actors.tasks.journal.view import is_of_part
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import LeaseLostError
 from actors.tasks.model.task_events import TaskFinished
@@ -220,7 +219,7 @@ SHIPPED: Final[tuple[Callable[..., Condition], ...]] = (
 
 
 def _is_failed_task(event: Event) -> bool:
-    return isinstance(event, TaskFinished) and event.status == TaskStatus.FAILED and not is_of_part(event)
+    return isinstance(event, TaskFinished) and event.status == TaskStatus.FAILED
 
 
 def _is_lost_lease(event: Event) -> bool:

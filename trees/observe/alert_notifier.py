@@ -205,7 +205,7 @@ class AlertNotifier:
     def _look(self) -> Look:
         supervisors = list(tasks_of(self._system).values())
         asked = [each.now() - question.raised_at for each in supervisors for question in each.questions()]
-        queued = sum(each.queued() for each in supervisors)
+        queued = sum(len(each.queued_s()) for each in supervisors)
         return Look(self._capture(bool(self._judges)), queued, max(asked, default=None))
 
     def _failed(self, name: str, error: BaseException) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import actors
 from actors import TaskEvent
-from actors.tasks.journal.view import ROLES, UNCOUNTED, is_lost
+from actors.tasks.journal.view import LOST, ROLES, UNCOUNTED
 
 Bar = dict[str, Any]
 _MOST_TYPE: Final = 100
@@ -100,7 +100,7 @@ class _Timeline:
         """Return when that has ended of which it is recorded now that it has."""
         bar = self._open.get((subtask, lane))
         was_running = bar is not None and bar["kind"] in {"running", "review", "undo"}
-        return self._last_at if was_running and is_lost(why) else at
+        return self._last_at if was_running and why == LOST else at
 
     # -- kinds of records that do more than to close a bar --------------------------------------------------
 

@@ -26,7 +26,7 @@ from actors.model.spec import SupervisorRecipe, WorkerRecipe
 from actors.runtime.child_admin import members_of
 from actors.runtime.system import System
 from actors.supervision.child import Child, ChildState
-from actors.tasks.journal.view import SupervisorTasks, store_paused_s, tasks_of
+from actors.tasks.journal.view import SupervisorTasks, service_of, tasks_of
 from actors.validation.validation_messages import require_path
 from trees.views.capture_tasks import capture_tasks
 from trees.views.snapshot import (
@@ -79,12 +79,12 @@ def capture(
     """
     now = system.now()
     look = _Capture(system, now, stacks, fold, streams, tasks_of(system), room, keep, tasks)
-    path = system.root_path if path is None else path
+    path, durable = system.root_path if path is None else path, service_of(system).durable
     return TreeSnapshot(
         top=look.at(path),
         taken_at=system.epoch + now,
         gave_up=None if system.cause is None else str(system.cause),
-        store_paused_s=store_paused_s(system),
+        store_paused_s=None if durable is None else durable.paused_s,
         dead_letters=_by_name(system.dead_letters),
         abandoned=_by_name(system.abandoned_by_path),
         threads=system.pool.size,

@@ -37,7 +37,7 @@ def _task(task: TaskView, now: float, *, fold: bool, streams: bool) -> TaskSnaps
         status=task.status,
         phase=task.phase,
         escalations=tuple(each.id for each in task.questions if each.step),
-        best_effort=task.best_effort,
+        best_effort=task.course.best_effort,
         age_s=max(0.0, now - task.submitted_at),
         counts=Counter(unit.status for unit in units),
         subtasks=tuple(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from actors.model.clock import local
 from actors.tasks.journal.view import Escalation, TaskView
+from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
@@ -50,8 +51,8 @@ def _question(asked: Escalation) -> Iterator[str]:
 
 
 def _row(task: TaskView, now: float) -> list[str]:
-    number = task.counts().total()
-    done = f"{len(task.done())}/{number}" if number else "-"
+    counts = task.counts()
+    done = f"{counts[SubtaskStatus.SUCCEEDED]}/{counts.total()}" if counts else "-"
     path = task.path if task.path.partition("/")[0] == task.root else f"{task.root}: {task.path}"
     texts = one_line(task.task.goal, _GOAL_CHARS), one_line(task.error, _GOAL_CHARS)
     return [task.id, path, task.status, done, age(now - task.submitted_at), *texts]

@@ -67,7 +67,7 @@ def is_cut_off(unit: Unit) -> bool:
 
 def reason_of(unit: Unit) -> str:
     """Say why the task, or the team, that a unit is a part of is ending."""
-    above = unit.above.upwards() if unit.above is not None else ()
+    above = unit.above.line if unit.above is not None else ()
     endings = (each.course.ending for each in above if each.course is not None)
     return next((ending.kind for ending in endings if ending is not None), "cancel")
 

@@ -20,7 +20,7 @@ def fails(course: Course, kind: str, error: str) -> Draft:
 
 def over_budget(state: TaskState, unit: Unit) -> Draft | None:
     """End the innermost task or team above a unit whose budget is used up, as long as something is left to save."""
-    for each in unit.upwards():
+    for each in unit.line:
         course = each.course
         if course is None or course.ending is not None or each.status is not RUNNING or not each.is_composite:
             continue

@@ -180,7 +180,7 @@ class Asks:
 
     def is_claimed(self, run: Run, unit: Unit) -> bool:
         """True where nobody had to ask for a unit or a team that it is in, or whoever has asked waits now."""
-        for each in unit.upwards():  # noqa: SIM110 - as in ``Unit.is_ending``
+        for each in unit.line:  # noqa: SIM110 - as in ``Unit.is_ending``
             if each.asker is not None and (run.id, each.path) not in self._claims:
                 return False
         return True
@@ -482,7 +482,7 @@ class Asks:
 
         It would begin again and again, and be cut off, until whoever is to stop first is killed.
         """
-        for each in unit.upwards():
+        for each in unit.line:
             open_ask = self.of(run, each)
             if open_ask is not None and not _held_up(open_ask.reply).isdisjoint(error.stop_first):
                 open_ask.reply.fail(error)

@@ -385,7 +385,7 @@ class TaskService:
             return self.variables.get((state.id, ""))
         if not tracer.has_task(state.id):
             self.carry(state.id, state.path, self.variables.get((state.id, "")), state.trace)
-        for each in unit.upwards() if unit is not None else ():
+        for each in unit.line if unit is not None else ():
             if (state.id, each.path) in self.variables:
                 return self.variables[state.id, each.path]
         return self.variables.get((state.id, ""))

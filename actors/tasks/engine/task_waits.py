@@ -137,7 +137,7 @@ class WaitTable:
         run = self._service.run_of(attempt.task)
         engine = run.engine if run is not None else None
         unit = run.state.units.get(attempt.spec.unit) if run is not None else None
-        for each in unit.upwards() if unit is not None else ():
+        for each in unit.line if unit is not None else ():
             found = engine.asks.of(run, each) if engine is not None and run is not None else None
             if found is not None:
                 yield found.reply

@@ -182,7 +182,6 @@ def _done_of(attempt: Attempt, result: Any) -> Done:
     return result
 
 
-
 def validated(adapter: TypeAdapter[Any], result: Any) -> Any:
     try:
         return json_form_as(adapter, adapter.validate_python(result))

@@ -10,7 +10,7 @@ Every event costs the same in a plan of ten and of ten thousand subtasks: depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -132,9 +132,9 @@ class Course:
         """Return what is known of the calls of a role, beside its unit."""
         return self.steps.setdefault(role, Step())
 
-    def planned(self) -> Iterator[Unit]:
-        """Yield the subtasks of the plan."""
-        return (unit for unit in list(self.units.values()) if unit.asker is None)
+    def planned(self) -> list[Unit]:
+        """Return the subtasks of the plan."""
+        return [unit for unit in list(self.units.values()) if unit.asker is None]
 
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
@@ -154,52 +154,45 @@ class Course:
 
     # -- plans ---------------------------------------------------------------------------------------------
 
-    def begins(self, plan: Plan, at: float) -> None:
-        """Begin with the first plan."""
-        self.planned_at = at
-        units = self.units
-        for spec in plan.subtasks:
-            units[spec.id] = Unit(self.path_of(spec.id), "work", self.unit, spec, self.scope)
-        self.count()
-
     def goes_on_with(self, plan: Plan, kept: Iterable[str]) -> None:
-        """Go on with another plan: what is done is kept; what it names anew runs, what it does not name is left out.
+        """Go on with the first plan, or another: what is kept is done, other subtasks of it run.
 
         A subtask that the new plan has in the same words is the same epoch, under its old key, unless it was undone.
         One of the same id in other words is another piece of work: no feedback, answer or result of the former one is
-        about it.
+        about it. What the new plan does not name is left out.
         """
-        done = frozenset(kept)
-        specs = {spec.id: spec for spec in plan.subtasks}
+        done, units = frozenset(kept), self.units
         for unit in self.planned():
-            if unit.id not in specs:
-                unit.dropped, unit.dependants = True, ()
-        for id_, spec in specs.items():
-            known = self.units.get(id_)
+            unit.dropped = True
+        for spec in plan.subtasks:
+            known = units.get(spec.id)
             if known is None:
-                self.units[id_] = Unit(self.path_of(id_), "work", self.unit, spec, self.scope)
-            elif id_ not in done and spec == known.spec:
+                units[spec.id] = Unit(self.path_of(spec.id), "work", self.unit, spec, self.scope)
+                continue
+            known.dropped = False
+            if spec.id in done:
+                continue
+            if spec == known.spec:
                 known.begins_anew()
-                known.dropped = False
-            elif id_ not in done:
+            else:
                 known.becomes(spec)
         self.count()
 
     def count(self) -> None:
         """Find anew what waits for what."""
-        planned = [unit for unit in self.planned() if not unit.dropped]
-        dependants: dict[str, list[Unit]] = {unit.id: [] for unit in planned}
+        planned = self.planned()
         for unit in planned:
-            for needed in unit.spec.depends_on:
-                if needed in dependants:
-                    dependants[needed].append(unit)
-            unit.missing = sum(not self.is_settled(self.units[needed]) for needed in unit.spec.depends_on)
+            unit.missing, unit.dependants = 0, []
+        planned = [unit for unit in planned if not unit.dropped]
         for unit in planned:
-            unit.dependants = dependants[unit.id]
-        self.open = sum(not unit.is_done for unit in self.units.values())
+            for id_ in unit.spec.depends_on:
+                needed = self.units[id_]
+                needed.dependants.append(unit)
+                unit.missing += not self.is_settled(needed)
+        self.open = sum([not unit.is_done for unit in self.units.values()])
         waiting = [unit for unit in planned if unit.status is PENDING] if self.plan is not None else []
         self.ready = [unit for unit in waiting if not unit.missing]
-        self.barred = [unit for unit in waiting if self.barring(unit) is not None]
+        self.barred = [unit for unit in waiting if unit.missing and self.barring(unit) is not None]
 
     def is_settled(self, unit: Unit) -> bool:
         """True where what depends on this unit need not wait for it."""
@@ -214,27 +207,36 @@ class Course:
             if not dependant.missing and dependant.status is PENDING:
                 self.ready.append(dependant)
 
+    def passes_review(self, event: task_events.Reviewed, rejected: dict[str, str]) -> None:
+        """Results have been reviewed before anything that depends on them starts."""
+        for id_ in event.subtasks:
+            unit = self.units[id_]
+            unit.reviews += 1
+            self.review.forget(id_)
+            if id_ in rejected:
+                self.review.rejected[id_] = rejected[id_]
+            elif id_ not in event.rerun:
+                self.passes(unit)
+
     def barring(self, unit: Unit) -> Unit | None:
         """Return the subtask that this one needs, and that has ended without a result; None: there is none."""
-        needed = (self.units[id_] for id_ in unit.spec.depends_on)
-        return next((each for each in needed if each.spec.required and each.status in _GONE), None)
+        for id_ in unit.spec.depends_on:
+            needed = self.units[id_]
+            if needed.spec.required and needed.status in _GONE:
+                return needed
+        return None
 
     # -- again ---------------------------------------------------------------------------------------------
 
     def send_back(self, rerun: dict[str, str]) -> None:
         """Run these again with their feedback, and then all that had used their results."""
-        again = {unit.id: unit for unit in with_dependants(self.units[id_] for id_ in rerun)}
-        for id_ in self._still_skipped(again):
-            del again[id_]
-        for unit in again.values():
+        for unit in with_dependants(self.units[id_] for id_ in rerun):
             self.review.forget(unit.id)
             if unit.is_done:
-                self.open += 1
                 unit.is_sent_back(rerun.get(unit.id, ""))
-        for unit in again.values():
-            unit.missing = sum(not self.is_settled(self.units[needed]) for needed in unit.spec.depends_on)
-        self.ready += [unit for unit in again.values() if not unit.missing]
-        self.barred += [unit for unit in again.values() if self.barring(unit) is not None]
+        asked = [unit for unit in self.ready if unit.asker is not None]
+        self.count()
+        self.ready += asked
 
     def is_sent_back(self) -> None:
         """Begin anew with another plan: the result of the team was sent back, or that of what it needs."""
@@ -244,20 +246,6 @@ class Course:
                 unit.is_retried()
                 if unit.course is not None:
                     unit.course.is_sent_back()
-
-    def _still_skipped(self, again: dict[str, Unit]) -> set[str]:
-        """Find those that need something else, too, which has failed: they would wait for it for ever."""
-        found: set[str] = set()
-        before = -1
-        while len(found) > before:
-            before = len(found)
-            for unit in again.values():
-                needed = [self.units[id_] for id_ in unit.spec.depends_on if id_ not in again or id_ in found]
-                if unit.status is SubtaskStatus.SKIPPED and any(
-                    each.spec.required and each.status in _GONE for each in needed
-                ):
-                    found.add(unit.id)
-        return found
 
     def reopen(self, *, retried: bool = False) -> None:
         """Go on after an end: another attempt of the team begins, or somebody has the failed task tried again.

@@ -32,7 +32,7 @@ class Effect:
     stands: bool = False
     """True where its undo was given up: it is not called again, and its effect stands, or may."""
 
-    def interrupted(self, why: str = "") -> None:
+    def interrupted(self, why: str) -> None:
         """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
         if why == WITHDRAWN:
             self.open = self.broken

@@ -14,11 +14,6 @@ from actors.tasks.model.task_events import EscalationRaised
 class Escalation:
     """An open question to a person. Equal to the same question, however often it is read, and in whatever process."""
 
-    __slots__ = (
-        "about", "answers", "due", "error", "id", "is_content", "question", "raised_at", "role", "standing", "step",
-        "subtask", "subtasks", "task", "undoing",
-    )  # fmt: skip
-
     def __init__(self, event: EscalationRaised) -> None:
         self.id = event.escalation
         self.task = event.task
@@ -43,7 +38,8 @@ class Escalation:
         only = self.subtasks[0] if event.step and len(self.subtasks) == 1 else ""
         self.subtask = "/".join(part for part in (self.about, only) if part)
         """Path in the task of the subtask that it is about; of a step that is about all of a task empty."""
-        self.answers = ("approve", "edit", "respond", "reject")
+
+    answers = ("approve", "edit", "respond", "reject")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Escalation) and (self.id, self.raised_at) == (other.id, other.raised_at)

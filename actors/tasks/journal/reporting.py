@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.tasks.journal.fold import TaskState
+from actors.tasks.journal.fold import TaskState, unit_status_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import NO_USAGE, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -40,14 +40,14 @@ def report_of(state: TaskState) -> Report:
         results=results,
         failed=failed,
         skipped=skipped,
-        compensated=[path for path in state.compensated if path in course.units],
+        compensated=[path for path in state.undone if path in course.units],
         undo_errors=dict(state.undo_errors),
         iterations=course.iterations,
         best_effort=course.best_effort,
         usage=state.total_usage(),
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
-        graph=graph_of(state),
+        graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
         notes=(*course.notes, *_best_efforts(state), *_over_budget(state), *course.warnings),
         path=state.path,
         replans=course.replans,
@@ -78,43 +78,36 @@ def usage_by_role(state: TaskState) -> dict[str, Usage]:
     return {role: used[step] for step, role in ROLES.items() if step in used}
 
 
-def graph_of(state: TaskState) -> tuple[SubtaskReport, ...]:
-    """Every subtask of the task itself as it stands now."""
-    return tuple(map(row_of, list(state.course.units.values())))
-
-
-def row_of(unit: Unit) -> SubtaskReport:
-    """One subtask as it stands now."""
-    return SubtaskReport(
-        unit.id,
-        unit.status,
-        unit.worker,
-        tuple(unit.spec.depends_on),
-        unit.asker.id if unit.asker is not None else None,
-        unit.attempt,
-        unit.queued_s,
-        unit.running_s,
-        "" if unit.status is SUCCEEDED else unit.error,
-        unit.spec.instruction,
-        unit.usage,
-        unit.started_at,
-        unit.ended_at,
-    )
+def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:
+    """Return the fields of a ``SubtaskReport``, as the unit stands at this time; 0: once it has ended."""
+    is_queued, is_running = unit.status is QUEUED, unit.status is RUNNING
+    return {
+        "id": unit.id,
+        "status": unit_status_of(unit),
+        "worker": unit.worker,
+        "depends_on": tuple(unit.spec.depends_on),
+        "parent": unit.asker.id if unit.asker is not None else None,
+        "attempts": unit.attempt,
+        "queued_s": unit.queued_s + (max(0.0, now - unit.queued_at) if is_queued else 0.0),
+        "running_s": unit.running_s + (max(0.0, now - unit.started_at) if is_running else 0.0),
+        "note": "" if unit.status is SUCCEEDED else unit.error,
+        "instruction": unit.spec.instruction,
+        "usage": unit.usage,
+        "started_at": unit.started_at,
+        "ended_at": unit.ended_at,
+    }
 
 
 def _timings(state: TaskState) -> dict[str, Any]:
-    each, queued, running = dict[str, dict[str, Any]](), 0.0, 0.0
-    for unit in state.course.units.values():
-        each[unit.id] = {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt}
-        queued += unit.queued_s
-        running += unit.running_s
-    planned_at = state.course.planned_at or state.finished_at
+    units, began, ended = state.course.units.values(), state.root.started_at, state.root.ended_at
     return {
-        "planned": max(0.0, planned_at - state.submitted_at),
-        "queued": queued,
-        "running": running,
-        "total": state.finished_at - state.submitted_at,
-        "subtasks": each,
+        "planned": max(0.0, (state.course.planned_at or ended) - began),
+        "queued": sum([unit.queued_s for unit in units]),
+        "running": sum([unit.running_s for unit in units]),
+        "total": ended - began,
+        "subtasks": {
+            unit.id: {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt} for unit in units
+        },
     }
 
 

@@ -11,8 +11,8 @@ never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.journal.effect import Effect
@@ -75,12 +75,6 @@ class Remarks:
         """Return it after a review: the result is to be another one, so nothing that was approved holds for it."""
         return replace(self.heard(feedback), number=self.number + 1, approved=())
 
-    def told(self, answer: EscalationAnswered, asked: tuple[str | None, str] | None) -> Remarks:
-        """Return it with an answer; ``asked`` is the question that the worker had raised, where it did."""
-        told = self.heard(str(answer.value)) if answer.answer == "respond" else self
-        approved = (*self.approved, asked) if asked is not None and answer.answer == "approve" else self.approved
-        return replace(told, answers=(*self.answers, answer), approved=approved)
-
 
 NO_REMARKS: Final = Remarks()
 
@@ -99,7 +93,7 @@ class Unit:
     """Path of the supervisor whose workers do it."""
     status: SubtaskStatus = PENDING
     missing: int = 0  # dependencies that it still waits for
-    dependants: Sequence[Unit] = ()
+    dependants: list[Unit] = field(default_factory=list)
     attempt: int = 0
     """Number of the last attempt."""
     made: int = 0  # attempts that count
@@ -124,7 +118,7 @@ class Unit:
     kept: KeptState | None = None
     """State that its last question was asked with, until it has a result."""
     steps: KeptSteps | None = None
-    effects: list[Effect] | None = None
+    effects: list[Effect] | None = None  # that of the present attempt, or of the last one, is the last
     undo: Unit | None = None
     undoes: Effect | None = None  # of an undo
     course: Course | None = None  # of the task, and of what a team has had
@@ -155,27 +149,26 @@ class Unit:
     chain: tuple[str, ...] = ()
     """Paths of those who wait for it, where it was asked for."""
     lineage: tuple[str, ...] = ()
+    id: str = ""
+    """Id of its subtask in the plan; of what was asked for ``research/@1``."""
+    subject: str = ""
+    """Path that events about it have: of an undo that of what it undoes, of a step of a course that of the team."""
     over: tuple[Unit, ...] = ()
     """The unit above, the one above that, and so on, up to the task."""
+    line: tuple[Unit, ...] = ()
+    """The unit itself, and those above."""
 
     def __post_init__(self) -> None:
-        if self.above is not None:
-            self.over = (self.above, *self.above.over)
+        above = self.above
+        self.id = self.spec.id
+        self.subject = self.path if above is None or self.role == "work" else above.path
+        self.over = () if above is None else above.line
+        self.line = (self, *self.over)
 
     def __repr__(self) -> str:
         return f"<Unit {self.role} {self.path!r} {self.status}>"
 
     # -- where it is ---------------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """Id of its subtask in the plan; of what was asked for ``research/@1``."""
-        return self.spec.id if self.asker is None else "/".join(self.path.rsplit("/", 2)[-2:])
-
-    @property
-    def subject(self) -> str:
-        """Path that events about it have: of an undo that of what it undoes, of a step of a course that of the team."""
-        return self.above.path if self.role != "work" and self.above is not None else self.path
 
     @property
     def is_done(self) -> bool:
@@ -185,12 +178,7 @@ class Unit:
     @property
     def is_composite(self) -> bool:
         """True where a team has it, or had it last: it has units of its own. So has the task."""
-        effect = self.last_effect
-        return self.course is not None and (effect is None or effect.is_team)
-
-    def upwards(self) -> tuple[Unit, ...]:
-        """Return it, and the units above, up to the task."""
-        return (self, *self.over)
+        return self.course is not None and (not self.effects or self.effects[-1].is_team)
 
     def below(self) -> Iterator[Unit]:
         """Yield all subtasks below it, in all teams."""
@@ -202,7 +190,7 @@ class Unit:
     @property
     def is_ending(self) -> bool:
         """True where a task or a team that it belongs to cannot succeed any more."""
-        for each in self.upwards():  # noqa: SIM110 - looked at for every event: a generator costs twice as much
+        for each in self.line:  # noqa: SIM110 - looked at for every event: a generator costs twice as much
             if each.course is not None and each.course.ending is not None:
                 return True
         return False
@@ -222,22 +210,22 @@ class Unit:
             self.steps.begins(self.holder)
         if self.role != "work":
             return
-        effects = self.effects
-        if effects is None:
-            effects = self.effects = []
-        effect = self.effect_of(event.worker, event.act) or Effect(event.worker, event.act, seq)
-        if not effects or effects[-1] is not effect:  # the last one is always the one that runs
-            effects[:] = [*[each for each in effects if each is not effect], effect]
+        effect = self.effect_of(event.worker, event.act)
+        if self.effects is None:
+            self.effects = []
+        if effect is None:
+            effect = Effect(event.worker, event.act, seq)
+        else:
+            self.effects.remove(effect)
+        self.effects.append(effect)  # the last one is always the one that runs
         effect.open, effect.undoable, effect.is_team, effect.seq = True, event.undoable, event.is_team, seq
 
     def effect_of(self, worker: str, epoch: int) -> Effect | None:
         """Return the effect of a worker in an epoch; None: there is none."""
-        return next((each for each in self.effects or () if each.worker == worker and each.epoch == epoch), None)
-
-    @property
-    def last_effect(self) -> Effect | None:
-        """Effect of its present attempt, or of the last one."""
-        return self.effects[-1] if self.effects else None
+        for each in self.effects or ():
+            if each.worker == worker and each.epoch == epoch:
+                return each
+        return None
 
     def times(self, ended_at: float) -> tuple[float, float]:
         """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
@@ -273,9 +261,8 @@ class Unit:
     @property
     def total_usage(self) -> Usage:
         """Usage of all attempts at this work together. What an executor tells itself of its seconds counts."""
-        used, (before, before_s) = self.usage, self.before
-        if before is not NO_USAGE:
-            used = usage_of(used.tokens - before.tokens, used.cost - before.cost, used.seconds - before.seconds)
+        before, before_s = self.before
+        used = self.usage if before is NO_USAGE else self.usage - before
         return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
 
     # -- begun anew ----------------------------------------------------------------------------------------
@@ -285,14 +272,18 @@ class Unit:
         self.epoch += 1
         self.in_epoch = NO_USAGE
 
+    def starts_over(self) -> None:
+        """Begin a new epoch at the foot of the ladder."""
+        self._to_the_foot()
+        self.next_epoch()
+        self.made = self.losses = 0
+
     def _to_the_foot(self) -> None:
         self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
 
     def is_sent_back(self, feedback: str) -> None:
         """Begin a new epoch: it was sent back, or needs what was, whatever it did before."""
-        self._to_the_foot()
-        self.next_epoch()
-        self.made = 0
+        self.starts_over()
         self.kept = None
         self.remarks = self.remarks.sent_back(feedback)
         if self.course is not None:
@@ -308,27 +299,29 @@ class Unit:
 
     def is_retried(self) -> None:
         """Begin a new epoch because somebody has the failed task tried again: nothing of the failure is left."""
-        self._to_the_foot()
-        self.next_epoch()
-        self.made = self.losses = self.preemptions = 0
+        self.starts_over()
+        self.preemptions = 0
         self.kept = self.counted = None
         self.error = self.kind = ""
         self.before = self.usage, self.running_s
 
     def becomes(self, spec: Subtask) -> None:
         """Begin as another piece of work of the same id: nothing of the former one counts, but what it has used."""
-        fresh = Unit(self.path, self.role, self.above, spec, self.scope)
-        fresh.epoch = self.epoch + bool(self.effects)
-        fresh.queued_s, fresh.running_s, fresh.usage = self.queued_s, self.running_s, self.usage
-        fresh.before = self.usage, self.running_s
-        for name in self.__slots__:
-            setattr(self, name, getattr(fresh, name))
+        epoch, spent = self.epoch + bool(self.effects), (self.queued_s, self.running_s, self.usage)
+        Unit.__init__(self, self.path, self.role, self.above, spec, self.scope)
+        self.epoch, (self.queued_s, self.running_s, self.usage) = epoch, spent
+        self.before = self.usage, self.running_s
 
     @property
     def was_undone(self) -> bool:
         """True where all that it did under its present key is undone; of a team, where a member's work is."""
         effects = [each for each in self.effects or () if each.epoch == self.epoch]
         return any(each.undone for each in effects) and not any(each.stands for each in effects)
+
+    @property
+    def can_be_undone(self) -> bool:
+        """True if something that it did stands, and there is a way to undo it."""
+        return any(each.needs_undo and (each.undoable or self.spec.undo) for each in self.effects or ())
 
     @property
     def stays_ended(self) -> bool:
@@ -339,8 +332,11 @@ class Unit:
 
     def is_told(self, answer: EscalationAnswered) -> None:
         """A person has answered the question about it."""
-        has_asked = self.kind == FailureKind.ESCALATED
-        self.remarks = self.remarks.told(answer, (self.worker, self.error) if has_asked else None)
+        said, is_approved = self.remarks, answer.answer == "approve" and self.kind == FailureKind.ESCALATED
+        if answer.answer == "respond":
+            said = said.heard(str(answer.value))
+        approved = (*said.approved, (self.worker, self.error)) if is_approved else said.approved
+        self.remarks = replace(said, answers=(*said.answers, answer), approved=approved)
 
     def state_for(self, worker: str | None) -> Any:
         """Return the state that this worker gets back; None: there is none for it."""
@@ -364,7 +360,7 @@ class Unit:
     @property
     def has_begun(self) -> bool:
         """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
-        return self.last_effect is not None and self.last_effect.open
+        return self.effects is not None and self.effects[-1].open
 
 
 def with_dependants(units: Iterable[Unit]) -> list[Unit]:
@@ -377,6 +373,3 @@ def with_dependants(units: Iterable[Unit]) -> list[Unit]:
             found[unit.path] = unit
             left += unit.dependants
     return list(found.values())
-
-
-__all__ = ["DONE", "FRESH", "LOST", "NO_REMARKS", "STAGES", "Remarks", "Unit", "with_dependants"]

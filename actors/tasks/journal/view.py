@@ -2,9 +2,8 @@
 
 * ``TaskView`` is one task: of a tree that runs, or of the records of a journal. ``UnitView`` is one subtask of it.
 * ``tasks_of(system)`` has the tasks of a tree that runs, by the path of their supervisor (``SupervisorTasks``).
-* ``attempt_facts`` and ``attempt_end`` tell a tracer about one attempt.
 
-Everything here reads and waits for nobody. The engine changes its states meanwhile: each table is copied in one step,
+Everything here reads and waits for nothing. The engine changes its states meanwhile: each table is copied in one step,
 and two looks may differ.
 """
 
@@ -12,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from actors.model.events import Event
@@ -27,17 +26,14 @@ from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.unit import LOST, Unit
-from actors.tasks.model.event_base import ROLES, TaskEvent
-from actors.tasks.model.outcome import UNCOUNTED, FailureKind
+from actors.tasks.model.event_base import ROLES
+from actors.tasks.model.outcome import UNCOUNTED
 from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.task import RUNNING, SubtaskStatus, Task, TaskStatus, Usage
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.selection import lane_of, put_off_by
 
 if TYPE_CHECKING:
-    from contextvars import Context as Variables
-
-    from actors.execution.incarnation import Incarnation
     from actors.runtime.system import System
     from actors.tasks.engine.scope import Scope
     from actors.tasks.engine.service import TaskService
@@ -45,33 +41,9 @@ if TYPE_CHECKING:
     from actors.tasks.scheduling.ready_queue import LaneKey
 
 __all__ = [
-    "CANCEL",
-    "PRIORITY",
-    "RESPOND",
-    "RETRY",
-    "ROLES",
-    "UNCOUNTED",
-    "Attempt",
-    "AttemptEnd",
-    "AttemptFacts",
-    "Escalation",
-    "RemoteCommand",
-    "SupervisorTasks",
-    "TaskPhase",
-    "TaskView",
-    "UnitView",
-    "attempt_end",
-    "attempt_facts",
-    "has_metadata",
-    "is_lost",
-    "is_of_part",
-    "ladder_of_teams",
-    "on_commit",
-    "store_paused_s",
-    "tasks_of",
-    "trace_unfinished",
-    "when_kept",
-]
+    "CANCEL", "LOST", "PRIORITY", "RESPOND", "RETRY", "ROLES", "UNCOUNTED", "Attempt", "Escalation", "RemoteCommand",
+    "SupervisorTasks", "TaskPhase", "TaskView", "UnitView", "has_metadata", "ladder_of_teams", "service_of", "tasks_of",
+]  # fmt: skip
 
 TaskPhase: TypeAlias = Literal["reviewing", "combining", "replanning", "ending", "undoing"]
 """Phase of a task beside its subtasks. ``ending``: it waits for those that run. ``undoing``: work is undone, because
@@ -88,7 +60,6 @@ class UnitView(SubtaskReport):
     wanted_worker: str | None = None
     """The worker that the plan names for it. None: any one that has the capability."""
     capability: str | None = None
-    queued_at: float = 0.0
     inputs: dict[str, Any] = field(default_factory=dict, repr=False)
     """Its own inputs, without those of the task."""
     result: Any = field(default=None, repr=False)
@@ -156,13 +127,14 @@ class TaskView:
 
     @property
     def state(self) -> TaskState:
-        """The engine's own state. For ``trees.host`` only."""
+        """The state of the whole task. It changes while the task goes on: it is only read."""
         if self._state is None:
             self._state = fold(self.id, self.records)
         return self._state
 
     @property
-    def _course(self) -> Course:
+    def course(self) -> Course:
+        """What the task, or the team's part of it, goes through; as the state."""
         course = self.state.units[self.part].course
         return course if course is not None else self.state.course
 
@@ -174,46 +146,38 @@ class TaskView:
         return self.state.task
 
     @property
-    def goal(self) -> str:
-        """What it is about; of a team's part what the team was told."""
-        return (self._course.unit.spec.instruction if self.part else "") or self.task.goal
-
-    @property
     def path(self) -> str:
         """Path of its supervisor."""
-        return self._course.scope
+        return self.course.scope
 
     @property
     def status(self) -> TaskStatus:
         """Where it stands, with what its teams do."""
         if not self.part:
             return self.state.status
-        status = unit_status_of(self._course.unit)
+        status = unit_status_of(self.course.unit)
         return TaskStatus(status.value) if status.value in set(TaskStatus) else TaskStatus.RUNNING
 
     @property
     def ended(self) -> TaskStatus | None:
         """How it ended. None: it goes on."""
-        if not self.part:
-            return self.state.final
-        return self.status if self._course.unit.is_done else None
+        return self.status if self.course.unit.is_done else None
 
     @property
     def submitted_at(self) -> float:
-        """Seconds since 1970."""
-        return self._course.unit.started_at if self.part else self.state.submitted_at
+        """Seconds since 1970; of a team's part when its last attempt began."""
+        return self.course.unit.started_at
 
     @property
     def finished_at(self) -> float | None:
         """Seconds since 1970. None: it goes on."""
-        if self.ended is None:
-            return None
-        return self._course.unit.ended_at if self.part else self.state.finished_at
+        unit = self.course.unit
+        return unit.ended_at if unit.is_done else None
 
     @property
     def usage(self) -> Usage:
         """What it has used up so far."""
-        return self._course.unit.usage if self.part else self.state.total_usage()
+        return self.course.unit.usage if self.part else self.state.total_usage()
 
     @property
     def usage_by_role(self) -> dict[str, Usage]:
@@ -221,56 +185,24 @@ class TaskView:
         return usage_by_role(self.state)
 
     @property
-    def iterations(self) -> int:
-        """Reviews so far."""
-        return self._course.iterations
-
-    @property
-    def replans(self) -> int:
-        """Further plans, made after a required subtask had failed."""
-        return self._course.replans
-
-    @property
-    def best_effort(self) -> bool:
-        """True if it is not all that was wanted."""
-        return self._course.best_effort
-
-    @property
-    def compensated(self) -> list[str]:
-        """Subtasks that were undone, in that order."""
-        return list(self.state.compensated)
-
-    @property
-    def undo_errors(self) -> dict[str, str]:
-        """Subtasks that could not be undone, and why."""
-        return dict(self.state.undo_errors)
-
-    @property
-    def output(self) -> Any:
-        """Output of the synthesizer."""
-        return self._course.output
-
-    @property
     def error(self) -> str:
         """Why it cannot succeed. Empty: nothing is known that speaks against it."""
-        ending = self._course.ending
+        ending = self.course.ending
         return "" if ending is None else ending.error
 
     @property
     def questions(self) -> list[Escalation]:
         """Its open questions; those of its teams are with their parts."""
-        inside = f"{self.part}/" if self.part else ""
-        own = [each for each in list(self.state.questions.values()) if each.about.startswith(inside)]
-        return [each for each in own if "/" not in each.subtask[len(inside) :].partition("/@")[0]]
+        return [each for each in list(self.state.questions.values()) if self._asks(each)]
 
-    def question(self, id_: str) -> Escalation | None:
-        """Return one of the open questions of the whole task."""
-        return self.state.questions.get(id_)
+    def _asks(self, question: Escalation) -> bool:
+        unit = self.state.units[question.about]
+        return (unit.course if question.step else self.state.course_of(unit)) is self.course
 
     @property
     def phase(self) -> TaskPhase | None:
         """What is done beside its subtasks. None: nothing."""
-        course = self._course
+        course = self.course
         if self.ended is not None:
             return None
         if course.undoing is not None or (course.ending is not None and not course.open):
@@ -286,7 +218,7 @@ class TaskView:
 
     def notes(self, now: float) -> tuple[str, ...]:
         """Say what is odd: about the plan, or a planner, reviewer or synthesizer that has failed."""
-        course = self._course
+        course = self.course
         refused = course.refusal.problems if course.refusal is not None and course.plan is None else ()
         notes = [*course.notes, *course.warnings, *(f"plan refused: {each}" for each in refused)]
         for role, call in list(course.calls.items()):
@@ -294,10 +226,6 @@ class TaskView:
                 again = max(0.0, call.due - now)
                 notes.append(f"{role} failed {call.made} times, next in {again:.1f} s: {call.error}")
         return tuple(notes)
-
-    def results(self) -> dict[str, Any]:
-        """Return the results of the plan's subtasks."""
-        return {unit.id: unit.value for unit in self._course.planned() if unit.status is SubtaskStatus.SUCCEEDED}
 
     def report(self) -> Report | None:
         """Return the report of a task that has ended; None: it goes on, or this is a team's part.
@@ -315,11 +243,7 @@ class TaskView:
 
     def counts(self) -> Counter[SubtaskStatus]:
         """Count its subtasks by status."""
-        return Counter(unit_status_of(unit) for unit in list(self._course.units.values()))
-
-    def done(self) -> list[str]:
-        """Return the ids of the subtasks whose results are there."""
-        return [unit.id for unit in list(self._course.units.values()) if unit.status is SubtaskStatus.SUCCEEDED]
+        return Counter(unit_status_of(unit) for unit in list(self.course.units.values()))
 
     def units(self, now: float = 0.0) -> list[UnitView]:
         """Look at its subtasks.
@@ -328,44 +252,31 @@ class TaskView:
             now: in seconds since 1970, by the tree's clock. 0: times leave out what goes on now.
         """
         reasons: _Reasons = {}
-        return [self._unit(unit, now, reasons) for unit in list(self._course.units.values())]
+        return [self._unit(unit, now, reasons) for unit in list(self.course.units.values())]
 
     def unit(self, id_: str, now: float = 0.0) -> UnitView | None:
         """Look at one of them, by its id, or by its path in the task."""
-        unit = self._course.units.get(id_) or (self.state.units.get(id_) if id_ else None)
+        unit = self.course.units.get(id_) or (self.state.units.get(id_) if id_ else None)
         return None if unit is None else self._unit(unit, now, {})
 
     def _unit(self, unit: Unit, now: float, reasons: _Reasons) -> UnitView:
-        service, spec = self._service, unit.spec
-        status = unit_status_of(unit)
-        queued_s, running_s = unit.queued_s, unit.running_s
+        service, spec, row = self._service, unit.spec, row_of(unit, now)
+        status, live = row["status"], None
         waits: tuple[str, float | None] = "", None
-        live = None
-        scope = service.scopes.get(unit.scope) if service is not None else None
-        if status is SubtaskStatus.QUEUED:
-            queued_s += max(0.0, now - unit.queued_at)
-            if scope is not None:
-                lane = lane_of(self.state, unit)
-                if lane not in reasons:
-                    reasons[lane] = put_off_by(scope.workers, lane, now)
-                waits = reasons[lane]
-        elif unit.status is RUNNING:
-            running_s += max(0.0, now - unit.started_at)
-            live = service.attempts.get(_key(self.id, unit)) if service is not None else None
+        if service is not None and status is SubtaskStatus.QUEUED and unit.scope in service.scopes:
+            lane = lane_of(self.state, unit)
+            if lane not in reasons:
+                reasons[lane] = put_off_by(service.scopes[unit.scope].workers, lane, now)
+            waits = reasons[lane]
+        elif service is not None and unit.status is RUNNING:
+            live = service.attempts.get(f"{self.id}@{unit.path}#{unit.epoch}.{unit.attempt}")
         progress, stream = (None, None) if live is None else (live.progress, live.stream)
         due = unit.due if status is SubtaskStatus.RETRYING else None
         question = unit.question or (unit.undo.question if unit.undo is not None else None)
-        row = row_of(unit)
-        shown = {each.name: getattr(row, each.name) for each in fields(row)} | {
-            "status": status,
-            "queued_s": queued_s,
-            "running_s": running_s,
-        }
         return UnitView(
-            **shown,
+            **row,
             wanted_worker=spec.worker,
             capability=spec.capability,
-            queued_at=unit.queued_at,
             inputs=spec.inputs,
             result=unit.value if status is SubtaskStatus.SUCCEEDED else None,
             question=None if question is None else question.id,
@@ -378,22 +289,13 @@ class TaskView:
 
     # -- teams ---------------------------------------------------------------------------------------------
 
-    @property
-    def team_subtask(self) -> str | None:
-        """The subtask that a team's part stands for. None: this is a task by itself."""
-        return self.part.rpartition("/")[2] if self.part else None
-
     def parts(self) -> dict[str, TaskView]:
         """Return what teams have of it, by the subtask that each was given."""
-        teams = [unit for unit in list(self._course.units.values()) if unit.course is not None]
+        teams = [unit for unit in list(self.course.units.values()) if unit.course is not None]
         return {
             unit.id: TaskView(self.root, self.id, self._records, self.state, self._service, part=unit.path)
             for unit in teams
         }
-
-
-def _key(task: str, unit: Unit) -> str:
-    return f"{task}@{unit.path}#{unit.epoch}.{unit.attempt}"
 
 
 # -- a tree that runs ---------------------------------------------------------------------------------------
@@ -432,24 +334,19 @@ class SupervisorTasks:
         """Return the questions that no one has answered, the oldest first."""
         return [each for task in self.tasks() for each in task.questions if each.id not in self._service.answers]
 
-    def queued(self) -> int:
-        """Count the subtasks that wait for a worker."""
-        return sum(1 for _ in self._queued())
+    def queued_s(self) -> list[float]:
+        """Return for how many seconds each subtask waits that waits for a worker."""
+        now = self.now()
+        units = [unit for run in self._service.runs() for unit in list(run.state.units.values())]
+        queued = (unit for unit in units if unit.scope == self.path and unit.status is SubtaskStatus.QUEUED)
+        return [max(0.0, now - unit.queued_at) for unit in queued]
 
-    def oldest_queued_s(self) -> float:
-        """Return how long the subtask has waited that has waited longest; 0 if none waits."""
-        since = min((unit.queued_at for unit in self._queued()), default=None)
-        return 0.0 if since is None else max(0.0, self.now() - since)
-
-    def _queued(self) -> Iterator[Unit]:
-        for run in self._service.runs():
-            for unit in list(run.state.units.values()):
-                if unit.scope == self.path and unit.status is SubtaskStatus.QUEUED:
-                    yield unit
-
-    def breakers(self) -> dict[str, str]:
-        """Return ``closed``, ``open`` or ``half_open`` of each worker that has a breaker, by its id."""
-        return {row.id: row.breaker for row in self._scope.rows() if row.breaker is not None}
+    def breakers(self) -> Iterator[tuple[str, str]]:
+        """Yield ``closed``, ``open`` or ``half_open`` for each worker that has a breaker, with its id."""
+        for worker in list(self._scope.workers.entries):
+            breaker = self.breaker(worker)
+            if breaker is not None:
+                yield worker, breaker[0]
 
     def breaker(self, worker: str) -> tuple[Literal["closed", "open", "half_open"], float | None] | None:
         """Return the state of a worker's breaker and, if it is open, the seconds until it lets a probe through."""
@@ -465,112 +362,3 @@ def tasks_of(system: System) -> dict[str, SupervisorTasks]:
     """Return the tasks of a tree, by the path of the supervisor that has them."""
     service = service_of(system)
     return {path: SupervisorTasks(service, scope) for path, scope in service.scopes.copy().items()}
-
-
-def store_paused_s(system: System) -> float | None:
-    """Return for how many seconds the store of a tree could not be written. None: it can, or it is in memory."""
-    durable = service_of(system).durable
-    return None if durable is None else durable.paused_s
-
-
-def on_commit(system: System, told: Callable[[float], object]) -> Callable[[], None]:
-    """Have ``told(seconds)`` called for each commit of the store, on the thread that writes. Returns how to end it."""
-    told_of, key = service_of(system).commits, object()
-    told_of[key] = told
-
-    def end() -> None:
-        told_of.pop(key, None)
-
-    return end
-
-
-def when_kept(system: System, task: str, act: Callable[[], object]) -> None:
-    """Call ``act()`` now or, if the task is just being submitted, once it is kept; never if it is refused."""
-    service_of(system).when_kept(task, act)
-
-
-def trace_unfinished(system: System) -> None:
-    """Trace all tasks that go on from here on. What they have under way already is not traced."""
-    service_of(system).trace_unfinished()
-
-
-# -- events -------------------------------------------------------------------------------------------------
-
-
-def is_of_part(event: TaskEvent) -> bool:
-    """Return True for an event of what happens inside a team."""
-    return bool(getattr(event, "is_deep", False))
-
-
-def is_lost(why: str) -> bool:
-    """Return True if this reason, or kind of a failure, says that the process of an attempt has died."""
-    return why in {LOST, FailureKind.LOST}
-
-
-# -- attempts, for a tracer ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptFacts:
-    """What is known of an attempt when it begins."""
-
-    task: str
-    subtask: str
-    path: str
-    worker: str
-    type: str
-    """Type of the worker: tool, agent, workflow, team."""
-    role: str
-    """work, plan, review, combine or undo."""
-    number: int
-    """1 is the first."""
-    variables: Variables | None
-    """Contextvars that its code would see."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """How an attempt ended."""
-
-    worker: str
-    has_error: bool
-    caught: BaseException | None
-    """The exception that left the worker's code."""
-    crashed: bool
-    ended_by: str | None
-    """What ended it from outside: timeout, idle, step, cancel ..."""
-    usage: Usage
-    instruction: str
-    inputs: dict[str, Any]
-    is_done: bool
-    result: Any
-    incarnation: Incarnation | None
-
-
-def attempt_facts(attempt: Attempt) -> AttemptFacts:
-    """Return what is known of an attempt that begins."""
-    spec = attempt.spec
-    workers = getattr(attempt.owner, "workers", None)
-    entry = workers.get(spec.worker) if workers is not None else None
-    kind = str(entry.executable.type) if entry is not None else "tool"
-    return AttemptFacts(
-        spec.task, attempt.subtask.id, spec.path, spec.worker, kind, spec.role, spec.values.number, spec.variables
-    )
-
-
-def attempt_end(attempt: Attempt) -> AttemptEnd:
-    """Return how an attempt has ended."""
-    outcome, done = attempt.code_outcome, attempt.value
-    return AttemptEnd(
-        worker=attempt.spec.worker,
-        has_error=attempt.error is not None,
-        caught=outcome.caught,
-        crashed=outcome.crashed,
-        ended_by=attempt.ended_by,
-        usage=attempt.used,
-        instruction=str(attempt.subtask),
-        inputs=attempt.spec.values.inputs,
-        is_done=done is not None,
-        result=getattr(done, "value", None),
-        incarnation=attempt.incarnation,
-    )
