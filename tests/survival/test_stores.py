@@ -132,7 +132,7 @@ def test_where_candidates_may_write_nothing_one_of_them_goes_on_when_they_may(
             stack.enter_context(no_room(request.getfixturevalue("postgres"), url))
         else:
             for each in both:
-                stack.enter_context(each.limited(resource.RLIMIT_FSIZE, size_of_log(url)))
+                stack.enter_context(each.limited(resource.RLIMIT_FSIZE, 0))
         questions = leader.do("go on")
         notes.wait_for("StorePaused")
         if kind == SQLITE:  # the lease is in the same file

@@ -33,7 +33,9 @@ BUSY_S: Final = 1.0
 HANGS_S: Final = 10.0
 CONNECT_S: Final = 5
 _WAL_BYTES: Final = 16 * 1024 * 1024
-_FORMS: Final = "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
+_FORMS: Final = (
+    "Use sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE, or leave store= out to keep tasks in memory"
+)
 _OF_LINES: Final = "is a file of lines, read only by the program that opened it. To look from outside, use sqlite:///"
 
 
@@ -195,6 +197,7 @@ class Database:
     def _set_up_writer(self, connection: Any, _: object) -> None:
         connection.isolation_level = None  # we say when a transaction begins
         for setting in (
+            "auto_vacuum = INCREMENTAL",  # writes and syncs a page: SQLite drops a log whose file is empty
             "journal_mode = WAL",
             f"synchronous = {'FULL' if self._durability == 'power' else 'NORMAL'}",
             f"journal_size_limit = {_WAL_BYTES}",
@@ -239,7 +242,7 @@ def _normal(url: str) -> URL:
     if driver not in {"", wanted}:
         raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
     if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
-        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}, or no store for memory")
+        raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}")
     return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
 
 

@@ -64,29 +64,11 @@ WRONG: dict[str, Turn] = {
         "Write def on_failure(self, exception_type, exception_value, traceback).",
     ),
     # a store
-    "a store whose scheme has a typo": Turn(
-        "start(SHOP, store='sqllite:///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
-    ),
-    "a store with two slashes": Turn("start(SHOP, store='sqlite://tasks.db')", "Did you mean 'sqlite:///tasks.db'?"),
-    "a store with one slash": Turn(
-        "start(SHOP, store='sqlite:/var/tasks.db')", "Did you mean 'sqlite:////var/tasks.db'?"
-    ),
-    "a store that is a file": Turn("start(SHOP, store='tasks.db')", "Did you mean 'sqlite:///tasks.db'?"),
-    "a store that is an absolute file": Turn("start(SHOP, store='/a/b.db')", "Did you mean 'sqlite:////a/b.db'?"),
-    "a store of postgres with a typo": Turn(
-        "start(SHOP, store='postgressql://localhost/x')", "Did you mean 'postgresql://localhost/x'?"
-    ),
-    "a store of postgres without its colon": Turn(
-        "start(SHOP, store='postgres//localhost/x')", "Did you mean 'postgresql://localhost/x'?"
-    ),
-    "a store in memory": Turn("start(SHOP, store=':memory:')", "For a store in memory leave store= out"),
-    "a store of a file without its colon": Turn(
-        "start(SHOP, store='sqlite///tasks.db')", "Did you mean 'sqlite:///tasks.db'?"
-    ),
-    "a store that is a Path": Turn(
-        "import pathlib; start(SHOP, store=pathlib.Path('tasks.db'))", "'sqlite:///tasks.db'"
-    ),
-    "a store of another kind": Turn("start(SHOP, store='redis://localhost')", "Use sqlite:///FILE or postgresql://"),
+    "a store whose scheme has a typo": Turn("start(SHOP, store='sqllite:///tasks.db')", "Use sqlite:///FILE"),
+    "a store with two slashes": Turn("start(SHOP, store='sqlite://tasks.db')", "Use sqlite:///FILE"),
+    "a store that is a file": Turn("start(SHOP, store='tasks.db')", "Use sqlite:///FILE"),
+    "a store in memory": Turn("start(SHOP, store=':memory:')", "leave store= out to keep tasks in memory"),
+    "a store of another kind": Turn("start(SHOP, store='redis://localhost')", "or postgresql://"),
     # finding a worker
     "a path with a typo": Turn("with start(SHOP) as tree: tree.ref('shop/prase')", "Did you mean 'shop/parse'?"),
     "a path without its root": Turn("with start(SHOP) as tree: tree.ref('parse')", "Did you mean 'shop/parse'?"),

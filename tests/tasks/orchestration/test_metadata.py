@@ -172,7 +172,7 @@ def test_tasks_are_found_by_their_metadata_whether_they_run_have_ended_or_are_of
         assert found(customer=2) == found(customer="1") == found(other=None) == []
         assert found() == ["old-0", "old-1", "old-2", "old-3", "none", "new"]
         assert len(tree.tasks()) == 6
-        with pytest.raises(ConfigError, match="expected a dict, got a str"):
+        with pytest.raises(ConfigError, match="expected a dict, got 'customer'"):
             tree.tasks(metadata="customer")  # type: ignore[arg-type]
 
 
