@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from actors import Context
+from actors import Context, Event
 from trees import StaticPlan, Subtask, SubtaskEvent, SupervisorSpec, Task, Tasks, WorkerSpec, start
 
 PATIENCE_S = 60.0
@@ -26,14 +26,15 @@ def main() -> None:
         tasks=Tasks(planner=StaticPlan([Subtask("work")]), max_parallel=1),
         children=[WorkerSpec(id="work", execute=work, pool=2)],
     )
+    happened: list[Event] = []
     with start(team) as tree:
+        tree.subscribe(happened.append)
         patient = tree.submit(Task("tidy up", inputs={"urgent": False}, priority=5, id="patient"))
         began.wait(PATIENCE_S)
         urgent = tree.submit(Task("put out the fire", inputs={"urgent": True}, priority=0, id="urgent"))
         reports = [handle.result(PATIENCE_S) for handle in (urgent, patient)]
-        happened = [event for handle in (patient, urgent) for event in handle.events()]
 
-    for event in sorted(happened, key=lambda event: event.at):
+    for event in happened:
         if isinstance(event, SubtaskEvent):
             print(f"{event.task}: {type(event).__name__.removeprefix('Subtask').lower()}")
     for report in reports:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _KINDS_AT: Final = {SubtaskRequeued: 0, SubtaskRetrying: 2, SubtaskFailed: 2}
 """Which field of these says why an attempt has ended."""
-A_MOMENT_S: Final = 1e-6
-"""Between two records of one turn, so that their times say which came first, also across tasks."""
 Act: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 
 
@@ -82,7 +80,7 @@ class Run:
             more: the same by name.
         """
         state, engine = self.state, self.engine
-        engine.now = now = engine.now + A_MOMENT_S
+        now = engine.now
         head: tuple[Any, ...]
         if issubclass(made, SubtaskEvent):
             head = (unit.scope, self.id, now, unit.subject)
