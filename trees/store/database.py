@@ -56,6 +56,7 @@ class Database:
         """Seconds after which PostgreSQL ends a session of ours that hangs in a transaction."""
         self.session: str | None = None
         """Name of the sessions with PostgreSQL from now on."""
+        self._is_closed = False
         self._writers = self._engine(writes=True)
         self._readers = self._engine(writes=False)
         driver = self._writers.dialect.loaded_dbapi
@@ -116,6 +117,7 @@ class Database:
         self.require()
         with self.errors(), self._readers.connect() as connection:
             yield connection
+            self._returns(connection)
 
     def read(self, read: Callable[[Connection], T]) -> T:
         """Read something; once more where the connection was cut meanwhile, so a restart of the server goes unnoticed.
@@ -140,8 +142,15 @@ class Database:
             StoreError: it failed, and nothing is written (or the answer to its commit was lost).
         """
         self.require()
-        with self.errors(), self._writers.connect() as connection, connection.begin():
-            yield connection
+        with self.errors(), self._writers.connect() as connection:
+            with connection.begin():
+                yield connection
+            self._returns(connection)
+
+    def _returns(self, connection: Connection) -> None:
+        """Close a connection whose pool is closed: nobody would take it from there."""
+        if self._is_closed:
+            connection.invalidate()
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -160,6 +169,7 @@ class Database:
 
     def close(self) -> None:
         """Close what is kept open. It can be read all the same."""
+        self._is_closed = True
         self._readers.dispose()
         self._writers.dispose()
 
