@@ -174,10 +174,12 @@ def _running(course: Course, facts: Facts) -> Next:
         step = course.steps.get(role)
         if step is not None and step.answered is not None:
             return _answered(course, role)
-    review, calls = course.review, course.calls.values()
-    failed = [step for step in course.steps.values() if step.failed]
-    is_asked = bool([call for call in calls if call.question is not None])
-    is_called = bool([call for call in calls if call.status is SubtaskStatus.RUNNING])
+    review, is_asked, is_called, failed = course.review, False, False, False
+    for call in course.calls.values():
+        is_asked = is_asked or call.question is not None
+        is_called = is_called or call.status is SubtaskStatus.RUNNING
+    for step in course.steps.values():
+        failed = failed or bool(step.failed)
     if (failed or review.rejected) and not (is_asked or is_called):
         return _undecided(course, facts)
     if review.waiting and not failed and (not is_asked or course.step("review").asked):

@@ -50,6 +50,7 @@ from actors.tasks.planning.planners import (
 )
 from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
 from actors.tasks.scheduling.selection import chain_of
+from actors.validation.spec_model import copy_with
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -302,12 +303,9 @@ class _ByPerson:
 def _checked(run: Run, course: Course, scope: Scope, plan: Plan, rows: Catalogue) -> steps.Checked:
     """Compare a plan with the tree. Estimates and modules of users may run: not on the loop, unless it is quick."""
     state, settings = run.state, scope.settings
-    is_again, budget = (
-        course.phase == "replanning",
-        state.task.budget if course.unit.role == "task" else course.unit.spec.budget,
-    )
+    is_again, budget = course.phase == "replanning", course.unit.spec.budget
     done = {id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {}
-    new = new_of(plan, done) if done else plan
+    new = resolved_plan(new_of(plan, done) if done else plan, rows)
     problems, warnings = list[Problem](), list[str]()
     if new.subtasks or not plan.subtasks:  # else it says that what is done will do
         problems, warnings = check_plan(
@@ -324,9 +322,8 @@ def _checked(run: Run, course: Course, scope: Scope, plan: Plan, rows: Catalogue
     if is_again:
         problems += taken_ids(new, [unit.id for unit in course.units.values() if unit.asker is not None])
     warnings = [*plan.warnings, *warnings]
-    new = Plan(new.subtasks) if new.warnings else new  # the event has them
-    whole = new if problems else resolved_plan(new, rows)
-    return steps.Checked(merged(done, whole) if done else whole, tuple(problems), tuple(warnings), tuple(done))
+    whole = merged(done, new) if done else copy_with(new, warnings=[])  # the event has them
+    return steps.Checked(whole, tuple(problems), tuple(warnings), tuple(done))
 
 
 def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:

@@ -17,7 +17,9 @@ from typing import Any, Literal
 from actors.tasks.journal.unit import Unit, with_dependants
 from actors.tasks.model import task_events
 from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask, SubtaskStatus
+from actors.validation.spec_model import copy_with
 
+NO_WORK = Subtask(id="task")
 _HAVE_RESULT = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 _GONE = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
 
@@ -124,7 +126,7 @@ class Course:
         """Return the unit of a planner, a reviewer or a synthesizer."""
         unit = self.calls.get(role)
         if unit is None:
-            spec = Subtask(id=role, instruction=self.unit.spec.instruction)
+            spec = copy_with(NO_WORK, id=role, instruction=self.unit.spec.instruction)
             unit = self.calls[role] = Unit(self.path_of(f"@{role}"), role, self.unit, spec, self.scope)  # type: ignore[arg-type]
         return unit
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from actors.tasks.journal.course import Course, Rework
+from actors.tasks.journal.course import NO_WORK, Course, Rework
 from actors.tasks.journal.effect import WITHDRAWN
 from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.journal.unit import LOST, STAGES, Unit
@@ -25,7 +25,6 @@ from actors.tasks.model.task import (
     QUEUED,
     RUNNING,
     SUCCEEDED,
-    Subtask,
     SubtaskStatus,
     Task,
     TaskStatus,
@@ -37,7 +36,6 @@ from actors.validation.spec_model import copy_with
 
 _NO_TASK: Final = Task(goal="?")
 """Until its first record is known."""
-_NO_WORK: Final = Subtask(id="task")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -51,7 +49,7 @@ class TaskState:
     born: int = field(default_factory=itertools.count().__next__)  # tasks in the order in which they came
     path: str = ""  # of its supervisor
     task: Task = _NO_TASK
-    root: Unit = field(default_factory=lambda: Unit("", "task", None, _NO_WORK, ""))
+    root: Unit = field(default_factory=lambda: Unit("", "task", None, NO_WORK, ""))
     units: dict[str, Unit] = field(default_factory=dict)
     """All subtasks by their paths, and the task itself under the empty one."""
     events: int = 0  # so far
@@ -236,7 +234,7 @@ class TaskState:
         self.chain, self.lineage, self.hops, self.trace = event.chain, event.lineage, event.hops, event.trace
         self.has_metadata = bool(task.metadata)
         root.scope, root.status, root.started_at = event.path, RUNNING, event.at
-        root.spec = copy_with(_NO_WORK, instruction=task.goal, budget=task.budget, on_failure=task.on_failure)
+        root.spec = copy_with(NO_WORK, instruction=task.goal, budget=task.budget, on_failure=task.on_failure)
         root.course = Course(root, event.path)
         self.touch(root)
 

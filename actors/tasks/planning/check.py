@@ -20,6 +20,7 @@ from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.outcome import text_of
 from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, Usage, instructed, metadata_size
 from actors.validation.introspection import binds, signature_of
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase
 
 _MOST_LISTED: Final = 20
@@ -42,7 +43,7 @@ def check_plan(
     A plan without subtasks, or with too many, is not looked at further.
 
     Args:
-        plan: as the planner has made it.
+        plan: as ``resolved_plan`` has made it.
         rows: all workers, parked ones as well.
         at: beginning of the paths of the problems, such as ``task t-1``.
         max_subtasks: more subtasks are a problem.
@@ -52,7 +53,7 @@ def check_plan(
         done: subtasks of an earlier plan that are done, by id. The plan may depend on them.
         metadata: of the task.
     """
-    subtasks = resolved_plan(plan, rows).subtasks
+    subtasks = plan.subtasks
     if not subtasks:
         return [Problem(at, "the plan has no subtasks", "Give at least one.")], []
     if len(subtasks) > max_subtasks:
@@ -79,14 +80,15 @@ def check_plan(
 
 def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
     """Return the plan with the worker or capability of each subtask filled in that is only called like one."""
-    workers = {row.id for row in rows}
-    able = {capability for row in rows for capability in row.capabilities}
-    named = {
-        one.id: {"worker" if one.id in workers else "capability": one.id}
+    kinds = {capability: "capability" for row in rows for capability in row.capabilities}
+    kinds |= {row.id: "worker" for row in rows}
+    named = [
+        copy_with(one, **{kinds[one.id]: one.id})
+        if one.id in kinds and one.worker is None and one.capability is None
+        else one
         for one in plan.subtasks
-        if one.worker is None and one.capability is None and one.id in workers | able
-    }
-    return Plan([one.model_copy(update=named.get(one.id)) for one in plan.subtasks]) if named else plan
+    ]
+    return copy_with(plan, subtasks=named)
 
 
 # -- problems ----------------------------------------------------------------------------------------------------
@@ -203,6 +205,8 @@ def _costs(at: str, subtasks: list[Subtask], crew: _Crew, budget: Budget | None)
             hint = "Give a number of tokens, a Budget, or a function of the subtask that returns one of them."
             yield Problem(f"{at}/{subtask.id}.estimate", what, hint)
             continue
+        if estimate is None:
+            continue
         estimates.append(estimate)
         for what in _over([estimate], subtask.budget):
             yield Problem(f"{at}/{subtask.id}.budget", what, "Give it more, or less to do.")
@@ -211,7 +215,7 @@ def _costs(at: str, subtasks: list[Subtask], crew: _Crew, budget: Budget | None)
         yield Problem(f"{at}.budget", f"all subtasks together: {what}", hint)
 
 
-def _estimate_of(subtask: Subtask, crew: _Crew) -> Budget:
+def _estimate_of(subtask: Subtask, crew: _Crew) -> Budget | None:
     """Return what one attempt will probably use: as the subtask says, else its worker, for which user code may run."""
     rows = [row for row in crew.candidates(subtask) if row.estimate is not None]
     said: Any = subtask.estimate
@@ -221,16 +225,18 @@ def _estimate_of(subtask: Subtask, crew: _Crew) -> Budget:
         said = said(instructed(subtask, crew.goal))
     if isinstance(said, Usage):
         said = said.model_dump()
-    if said is None or isinstance(said, Mapping):
-        said = Budget(**said or {})
+    if said is None:
+        return None
+    if isinstance(said, Mapping):
+        said = Budget(**said)
     return said if isinstance(said, Budget) else Budget(tokens=math.ceil(said))
 
 
 def _over(estimates: list[Budget], budget: Budget | None) -> list[str]:
     """Return everything of which more is estimated than there is: ``estimated tokens 1200, budget 1000``."""
-    found = []
-    for unit in Budget.model_fields:
-        wanted, limit = sum(getattr(each, unit) or 0 for each in estimates), getattr(budget, unit, None)
+    found: list[str] = []
+    for unit in Budget.model_fields if budget is not None else ():
+        wanted, limit = sum(getattr(each, unit) or 0 for each in estimates), getattr(budget, unit)
         if limit is not None and wanted > limit:
             found.append(f"estimated {unit} {wanted:.15g}, budget {limit:.15g}")
     return found
