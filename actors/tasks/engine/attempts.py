@@ -146,7 +146,7 @@ class Attempts:
         elif row.has_slot:
             scope.running -= 1
         if entry is not None:
-            entry.release(row.attempt.key)
+            entry.release(row.attempt.key, was_refused=row.attempt.was_refused)
             if entry.lanes:
                 self.reopen(entry)
         if scope.lanes:
@@ -170,11 +170,9 @@ class Attempts:
             return
         if outcome is NEUTRAL:
             run.has_left = run.has_left or engine.system.is_ending
-            dead_end = dead_end_met(attempt)
-            if dead_end is not None:
+            if (dead_end := dead_end_met(attempt)) is not None:
+                self.pause(run, unit)
                 engine.asks.met_dead_end(run, unit, dead_end)
-            if dead_end is not None or attempt.was_refused:
-                self.pause(run, unit)  # its supervisor has decided something that is yet to be heard
         end = of_attempt.AttemptEnd(
             attempt.spec.worker, attempt.started is not None, attempt.ended_by, attempt.take_used()
         )
@@ -293,7 +291,7 @@ class Attempts:
             if not goes_on_above(unit):
                 engine.limits.end(attempt, "cancel")
         if entry is not None:
-            entry.reassign(attempt.key, attempt.target)  # type: ignore[arg-type]
+            entry.reassign(attempt.key, attempt.target, was_refused=attempt.was_refused)  # type: ignore[arg-type]
             if entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
                 row.token = self.breakers.begin(entry)
         engine.limits.watch(attempt)

@@ -6,9 +6,10 @@ in the middle of a decision. Only the engine touches it, so there is no lock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -24,6 +25,12 @@ from actors.tasks.scheduling.ready_queue import LaneKey
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
 """Where a member works, or will by itself."""
+
+
+Placement: TypeAlias = "tuple[Mailbox, int]"
+"""Mailbox that an attempt was put into, and how often its member had been heard of by then."""
+_BEFORE_ALL = -1
+"""In place of that number: it was put there before the first news of the member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,10 @@ class RegistryEntry:
         self.boxes: dict[str, Mailbox] = {}
         self.free: dict[Mailbox, None] = {}
         """Members that are up and have nothing."""
-        self.attempts: dict[str, Mailbox | None] = {}
+        self.attempts: dict[str, Placement | None] = {}
         """Keys of the attempts that it has now, and where each was put; None: with a team, or not known."""
+        self.updates_seen: Counter[str] = Counter()
+        """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until it is free."""
 
@@ -132,6 +141,7 @@ class RegistryEntry:
     def change(self, path: str, state: State | None, box: Mailbox) -> None:
         """A member stands somewhere else now."""
         was = self.members.get(path)
+        self.updates_seen[path] += 1
         if state is None:
             self.members.pop(path, None)
         else:
@@ -141,7 +151,7 @@ class RegistryEntry:
         if self.is_team:
             return
         if state == "running" and was != "running":
-            if not any(placed is box for placed in self.attempts.values()):
+            if not any(placed is not None and placed[0] is box for placed in self.attempts.values()):
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
@@ -184,7 +194,7 @@ class RegistryEntry:
             self.attempts[key] = None
             return None
         box, _ = self.free.popitem()
-        self.attempts[key] = box
+        self.attempts[key] = box, self.updates_seen[box.path]
         return box
 
     def any_box(self) -> Mailbox:
@@ -192,18 +202,35 @@ class RegistryEntry:
         running = (box for path, box in self.boxes.items() if self.members.get(path) == "running")
         return next(iter(self.free), None) or next(running, None) or next(iter(self.boxes.values()))
 
-    def reassign(self, key: str, box: Mailbox | None) -> None:
-        """Note an attempt that it has already, from before this engine; its member may be gone."""
-        is_there = box is not None and self.boxes.get(box.path) is box
-        self.attempts[key] = box if is_there else None
-        if is_there:
-            self.free.pop(box, None)  # type: ignore[arg-type]  # it is a mailbox
+    def reassign(self, key: str, box: Mailbox | None, *, was_refused: bool = False) -> None:
+        """Note an attempt that it has already, from before this incarnation of the orchestrator.
 
-    def release(self, key: str) -> None:
-        """Note that an attempt is over."""
-        box = self.attempts.pop(key, None)
-        if box is not None and self.members.get(box.path) == "running":
-            self.free[box] = None
+        One that was refused by then says nothing of its member: what the supervisor had decided may be known. Nor does
+        one whose member was deleted: it was put into another mailbox than that of the member that has its path now.
+        """
+        if box is None or self.boxes.get(box.path) is not box:
+            self.attempts[key] = None
+            return
+        self.attempts[key] = box, _BEFORE_ALL if was_refused else self.updates_seen[box.path]
+        self.free.pop(box, None)
+
+    def release(self, key: str, *, was_refused: bool = False) -> None:
+        """Note that an attempt is over.
+
+        Args:
+            key: its.
+            was_refused: the member's mailbox did not take it: its supervisor has decided something that, if nothing was
+                heard since, is yet to be heard.
+        """
+        placed = self.attempts.pop(key, None)
+        if placed is None:
+            return
+        box, updates_seen = placed
+        if self.members.get(box.path) != "running":
+            return
+        self.free[box] = None
+        if was_refused and self.updates_seen[box.path] == updates_seen:
+            self.change(box.path, "restarting", box)
 
 
 class WorkerRegistry:
