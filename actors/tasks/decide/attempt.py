@@ -45,6 +45,8 @@ def after(unit: Unit, end: AttemptEnd, outcome: Failure | Neutral | Later, facts
     if outcome is NEUTRAL:
         return _neutral(unit, end, facts)
     if isinstance(outcome, Later):
+        if unit.role == "work" and is_cut_off(unit):
+            return _cancelled(unit, end, reason_of(unit), unknown=False)
         return _later(unit, end, outcome, facts) if facts.is_wanted else _cancelled(unit, end, UNWANTED, unknown=False)
     # Where nobody waits for it any longer there will be no other attempt.
     return failed(unit, outcome, end, facts) if facts.is_wanted else given_up(unit, outcome, end)

@@ -376,7 +376,7 @@ class TaskState:
             host = host_of(asker, event.path)
             course = self.course_of(host)
             unit = Unit(event.subtask, "work", course.unit, event.spec, course.scope)
-            unit.asker, unit.id = asker, "/".join(unit.path.rsplit("/", 2)[-2:])
+            unit.asker, unit.id = asker, unit.path.removeprefix(course.path_of(""))
             course.units[unit.id] = self.units[unit.path] = unit
             host.asks += 1
             asker.asked = [*(asker.asked or ()), unit]
