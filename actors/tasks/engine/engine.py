@@ -581,7 +581,7 @@ class Engine(ManagedActor):
                 self.decide(run, self.resume, run)
 
     def at(self, due: float, fact: Callable[[Engine], object]) -> Timer:
-        """Have something decided at a time, in seconds since 1970."""
+        """Have something decided at a time, in seconds since 1970: by the engine that there is then."""
         return self.system.timers.call_at(due - self.service.epoch, lambda: self.port.post(fact))
 
     def look_at(self, task: str, path: str) -> None:
