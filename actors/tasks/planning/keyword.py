@@ -271,11 +271,17 @@ class _Profile:
 
     def offer(self, one: Clause, kinds: frozenset[str], asked: set[str]) -> _Offer:
         """Return how well it fits a clause: ``kinds`` are families of its verb, ``asked`` words that name it."""
-        share, name = max((len(words & asked) / (len(words) or 1), name) for name, words in self.names.items())
+        own = set(one.words)  # which count for more than words of the same family
+
+        def share_of(name: str) -> float:
+            words = self.names[name]
+            return (len(words & asked) + 0.3 * len(words & own)) / (len(words) or 1)
+
+        share, name = max((share_of(name), name) for name in self.names)
         verb = 6.0 if one.verb in self.verbs else 4.0 if kinds & self.kinds else 2.5 * (one.verb in self.said)
         nouns = [word in self.said for word in one.words if word != one.verb]
         noun = 3.0 if nouns[:1] == [True] else 1.8 * any(nouns)
-        return _Offer(self.row, name if share and name in self.row.capabilities else "", 9.0 * share, verb, noun)
+        return _Offer(self.row, name if share and name in self.row.capabilities else "", 7.0 * share, verb, noun)
 
 
 class _Index:
