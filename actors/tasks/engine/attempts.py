@@ -13,7 +13,7 @@ from actors.messaging.envelope import MessageContext
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.drafts import Facts
 from actors.tasks.engine.breakers import Breakers
-from actors.tasks.engine.classify import classify, dead_end_met
+from actors.tasks.engine.classify import classify
 from actors.tasks.engine.making import key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
@@ -116,27 +116,28 @@ class Attempts:
             engine.dispatch.has_ended_below(run, row.path)
 
     def _has_ended(self, run: Run, row: Row) -> None:
-        attempt, unit = row.attempt, self.present_unit(run, row.attempt)
-        if unit is None:
+        attempt, found = row.attempt, self.present(row.attempt)
+        if found is None:
             self.breakers.left(row.entry, row.token)
-        elif unit.role == "work":
-            self._work_ended(run, unit, row)
-        elif unit.role == "undo":
-            self._engine.undos.ended(run, unit, row)
+        elif attempt.spec.role == "work":
+            self._work_ended(run, found[1], row)
+        elif attempt.spec.role == "undo":
+            self._engine.undos.ended(run, found[1], row)
         else:
-            self._engine.roles.ended(run, unit, row)
+            self._engine.roles.ended(run, found[1], row)
         if attempt.unrecorded is not NO_USAGE:
             self.count(run, attempt)
         run.act(self._engine.service.forget, attempt)
 
-    @staticmethod
-    def present_unit(run: Run, attempt: Attempt) -> Unit | None:
-        """Return the unit whose present attempt this is; None: it has another one, or none."""
+    def present(self, attempt: Attempt) -> tuple[Run, Unit] | None:
+        """Return the unit whose present attempt this is, and its task; None: it has another one, or none."""
+        run, spec = self._engine.runs.get(attempt.task), attempt.spec
         try:
-            unit = run.state.find(attempt.spec.unit, attempt.spec.role)
+            unit = run.state.find(spec.unit, spec.role) if run is not None else None
         except LookupError:
             return None
-        return unit if unit.status is RUNNING and unit.seq == attempt.spec.start_number else None
+        is_present = unit is not None and unit.status is RUNNING and unit.seq == spec.start_number
+        return (run, unit) if is_present else None  # type: ignore[return-value]  # both are there
 
     def _release(self, row: Row) -> None:
         engine, scope, entry = self._engine, row.scope, row.entry
@@ -170,9 +171,8 @@ class Attempts:
             return
         if outcome is NEUTRAL:
             run.has_left = run.has_left or engine.system.is_ending
-            if (dead_end := dead_end_met(attempt)) is not None:
+            if attempt.is_own_error and attempt.ended_by is None:
                 self.pause(run, unit)
-                engine.asks.met_dead_end(run, unit, dead_end)
         end = of_attempt.AttemptEnd(
             attempt.spec.worker, attempt.started is not None, attempt.ended_by, attempt.take_used()
         )
@@ -267,10 +267,10 @@ class Attempts:
 
     def _is_stopped(self, run: Run, attempt: Attempt) -> None:
         """Say in the journal that a call was stopped with its tree: that is no loss."""
-        unit = self.present_unit(run, attempt)
+        found = self.present(attempt)
         run.has_left = True
-        if unit is not None and run.state.final is None:
-            run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
+        if found is not None and run.state.final is None:
+            run.emit(found[1], task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
 
     # -- adoption ------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ An error that leaves user code was made plain data where that code runs (``actor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -89,18 +88,11 @@ def _was_cut_off(attempt: Attempt, *, is_ending: bool) -> bool:
     While all is being stopped, both of them are meant by that; else the error says so. Frameworks raise errors of their
     own from such an error, so it may be anywhere in what the error stems from.
     """
-    return any(is_ending or each.asker_stops_first for each in _stopped_ones(attempt))
-
-
-def dead_end_met(attempt: Attempt) -> ActorStoppedError | None:
-    """Return the error with which it met a dead end; None: it met none."""
-    return next((each for each in _stopped_ones(attempt) if each.asker_stops_first), None)
-
-
-def _stopped_ones(attempt: Attempt) -> Iterator[ActorStoppedError]:
     error = attempt.code_outcome.caught
-    if error is not None and attempt.is_own_error:
-        yield from (each for each in origins_of(error) if is_a(each, ActorStoppedError))
+    if error is None or not attempt.is_own_error:
+        return False
+    stopped = (each for each in origins_of(error) if is_a(each, ActorStoppedError))
+    return any(is_ending or each.asker_stops_first for each in stopped)
 
 
 def _over_budget(attempt: Attempt, before: Usage) -> str:

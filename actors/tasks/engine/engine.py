@@ -172,7 +172,6 @@ class Engine(ManagedActor):
         if scope.path == self.path:
             self.closing = self.port.closing is self.incarnation
             if self.closing:
-                self.asks.close()
                 self.attempts.end_calls()
         else:
             scope.is_open = False
@@ -537,8 +536,6 @@ class Engine(ManagedActor):
             self.limits.watch_question(run, unit.question.id, unit.question.due)
         elif unit.status is SubtaskStatus.WAITING and unit.answered is not None:
             self.answered(run, unit)
-        if unit.asker is not None:
-            self.asks.found(run, unit)
 
     def heard_last(self, run: Run) -> float:
         """When the process was last heard of that has lost an attempt of a task, in seconds since 1970."""

@@ -107,7 +107,7 @@ class Limits:
             now = engine.system.now()
             ends = [] if timeout_s is None else [(started + timeout_s - now, "timeout")]
             if idle_s is not None:
-                sign = engine.asks.last_sign(attempt, now)
+                sign = now if attempt.asks else attempt.last_sign
                 ends.append((max(started, sign) + idle_s - now, "idle"))
             left, why = min(ends)
             if left <= 0:

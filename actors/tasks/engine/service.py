@@ -77,8 +77,8 @@ class TaskService:
         """By the path of the outermost supervisor with ``tasks=``."""
         self.attempts: dict[str, Attempt] = {}
         """Attempts whose outcome is not recorded yet, by key."""
-        self.asks: dict[str, OpenAsk] = {}
-        """Attempts that wait in ``context.ask``, or for a task, by the key of the ask."""
+        self.asks: set[OpenAsk] = set()
+        """Attempts that wait in ``context.ask``, or for a task."""
         self.waits = WaitTable(self)
         """Waits of workers for tasks."""
         self.detached_calls: set[DetachedCall] = set()
@@ -443,17 +443,6 @@ class TaskService:
         if self.system.is_down:
             kept.fail(self.system.down_error(self.system.root_path))  # nobody else will
 
-    def open_ask(self, ask: OpenAsk) -> None:
-        """Note that an attempt waits in an ask. Any thread may call it: each step is one that no other cuts in two."""
-        ask.attempt.asks.add(ask.key)  # first: who finds the ask finds that its attempt waits
-        self.asks[ask.key] = ask
-
-    def close_ask(self, key: str) -> None:
-        """Note that it has its answer, or waits no longer."""
-        ask = self.asks.pop(key, None)
-        if ask is not None:
-            ask.attempt.asks.discard(key)
-
     # -- the end of the tree -------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -469,7 +458,7 @@ class TaskService:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
         for record in list(self.records):
             record.fail(down)
-        for ask in list(self.asks.values()):
+        for ask in self.asks.copy():
             ask.reply.fail(down)
 
     def end(self) -> None:

@@ -25,6 +25,7 @@ from actors.messaging.mailbox import Refusal
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import circle_error, enter, leave, list_wait
 from actors.model.errors import RecursionDetectedError
+from actors.tasks.engine.asks import OpenAsk, wait_in
 from actors.tasks.engine.waits_across_trees import circle_to
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model import task_events
@@ -38,18 +39,7 @@ if TYPE_CHECKING:
     from actors.tasks.engine.service import TaskService
 
 
-class AskReply(Reply):
-    """Answer that an attempt waits for."""
-
-    __slots__ = ()
-
-    @property
-    def error(self) -> BaseException | None:
-        """What it has failed of."""
-        return self._error
-
-
-class WaitOfTask(AskReply):
+class WaitOfTask(Reply):
     """A wait of one worker's code for a task, or for news of it; see ``list_wait``."""
 
     __slots__ = ("scope", "task")
@@ -69,14 +59,12 @@ class WaitOfTask(AskReply):
 class TaskWait(WaitOfTask):
     """The wait of one worker's code for the end of a task. It is listed from the beginning until it is done."""
 
-    __slots__ = ("ask",)
+    __slots__ = ()
 
     is_named = False  # its target is the engine
 
-    def __init__(self, scope: Scope, task: str, asker: str, ask: str = "") -> None:
+    def __init__(self, scope: Scope, task: str, asker: str) -> None:
         super().__init__(scope, task)
-        self.ask = ask
-        """Key of the ask of an attempt that waits so; empty where other code of a worker does."""
         self.listed(asker)
         scope.waits.add(self)
         self.when_done(partial(scope.waits.discard, self))
@@ -132,7 +120,7 @@ class WaitTable:
         """Return the waits for all tasks."""
         return [wait for task in list(self._of) for wait in self.of(task)]
 
-    def _asked_above(self, attempt: Attempt) -> Iterator[AskReply]:
+    def _asked_above(self, attempt: Attempt) -> Iterator[Reply]:
         """Yield the open asks that wait for the unit of an attempt, or for one that it is a part of."""
         run = self._service.run_of(attempt.task)
         engine = run.engine if run is not None else None
@@ -173,28 +161,22 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> TaskWait | None:
     Raises:
         RecursionDetectedError: the task's own supervisor waits for the present code.
     """
-    from actors.tasks.engine.asks import OpenAsk  # noqa: PLC0415 - that module waits, too
-
     chain, lineage = waiting_chain(scope)
     current = CURRENT.get()
     if current is None or not current.in_request:
         return None
     attempt = current.reply if chain else None
-    asker, service = current.incarnation.mailbox.path, scope.service
+    reply = TaskWait(scope, task, current.incarnation.mailbox.path)
+    ended: Callable[[], object] = reply.complete
+    ask = None
     if isinstance(attempt, Attempt):
-        key = f"{attempt.key}>{attempt.spec.start_number}.{next(attempt.numbers)}"
-        reply = TaskWait(scope, task, asker, key)
-        service.open_ask(OpenAsk(key, reply, attempt, None, task=task))
         own = attempt.owner.port
-        reply.when_done(partial(service.close_ask, key))
-        reply.when_done(lambda: own.post(lambda engine: engine.asks.closed(key, attempt)))
+        ask = OpenAsk(attempt, next(attempt.numbers), reply, task=task)
+        wait_in(ask)
         own.post(lambda engine: engine.asks.waits(attempt))
-        ended: Callable[[], object] = lambda: own.post(lambda engine: engine.asks.task_ended(key))  # noqa: E731
-    else:
-        reply = TaskWait(scope, task, asker)
-        ended = reply.complete
+        ended = lambda: own.post(lambda engine: engine.asks.answer(ask))  # noqa: E731
     if chain:
-        scope.port.post(partial(_joins, task, chain, lineage, reply.ask))
+        scope.port.post(partial(_joins, task, chain, lineage, ask))
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
     target = reply.target
@@ -203,13 +185,13 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> TaskWait | None:
     return reply
 
 
-def _joins(task: str, chain: tuple[str, ...], lineage: tuple[str, ...], ask: str, engine: Engine) -> None:
+def _joins(task: str, chain: tuple[str, ...], lineage: tuple[str, ...], ask: OpenAsk | None, engine: Engine) -> None:
     """A worker waits for a task: who it is stands in the ancestry of the task from here on."""
     run = engine.runs.get(task)
     if run is not None and run.state.final is None and not run.state.chain:
         engine.decide(run, run.emit, run.state.root, task_events.TaskJoined, chain, lineage)
-    if ask:
-        engine.asks.look_at_wait(ask)
+    if ask is not None:
+        engine.asks.look_at(ask)
 
 
 def join_task(scope: Scope, task: str, done: Reply) -> tuple[TaskWait | None, Callable[[], None]]:

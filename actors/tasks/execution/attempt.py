@@ -89,7 +89,7 @@ class Attempt(Reply, SystemMessage):
         """Part of that usage which no record has yet."""
         self.call: DetachedCall | None = None
         """Call that runs it, if that is no worker."""
-        self.asks: set[str] = set()
+        self.asks: set[Any] = set()
         """Keys of the asks that it waits in (``context.ask``)."""
         self._timer: Timer | None = None
 

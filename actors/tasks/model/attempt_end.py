@@ -12,7 +12,7 @@ LOST: Final = "lost"
 
 
 class AttemptEnded(Failed):
-    """Error of an attempt that was ended by others; never seen by users' code."""
+    """Error of an attempt that was ended by others."""
 
 
 __all__ = ["LOST", "STOP", "AttemptEnded"]
