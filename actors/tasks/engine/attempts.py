@@ -57,8 +57,6 @@ class Attempts:
         self._engine = engine
         self.rows: dict[str, Row] = {}
         """By key."""
-        self.paused: set[Unit] = set()
-        """Subtasks and undos that were cut off a moment ago, and wait that long."""
         self.breakers = Breakers(engine)
 
     def of_task(self, run: Run) -> list[Row]:
@@ -199,19 +197,15 @@ class Attempts:
 
     def pause(self, run: Run, unit: Unit) -> None:
         """Have what was cut off wait a moment."""
-        self.paused.add(unit)
+        run.paused.add(unit)
+        run.at(self._engine.now + PAUSE_S, self._has_paused, run, unit)
 
-        def is_over(engine: Engine) -> None:
-            engine.attempts.paused.discard(unit)
-            if engine.runs.get(run.id) is not run:
-                return  # another engine has taken up the task, and pauses for nothing
-            if unit.role == "work":
-                engine.dispatch.enqueue(run, unit)
-            else:
-                run.state.touch(unit)
-                engine.dirty[run.id] = run
-
-        self._engine.at(self._engine.now + PAUSE_S, is_over)
+    def _has_paused(self, run: Run, unit: Unit) -> None:
+        run.paused.discard(unit)
+        if unit.role == "work":
+            self._engine.dispatch.enqueue(run, unit)
+        else:
+            run.state.touch(unit)
 
     def count(self, run: Run, attempt: Attempt) -> None:
         """Record what an attempt has used up that no other record has."""
@@ -308,9 +302,8 @@ class Attempts:
             reason = of_attempt.reason_of(unit)
             run.emit(unit, task_events.SubtaskCancelled, reason, True, unit.worker or "")  # noqa: FBT003 - a field
         else:
-            ended_at = self._engine.heard_last(run)
             worker = unit.worker or "" if unit.role == "work" else ""
-            run.emit(unit, task_events.SubtaskRequeued, LOST, worker, ended_at=ended_at)
+            run.emit(unit, task_events.SubtaskRequeued, LOST, worker, ended_at=run.heard_last)
 
     def drop_stale(self) -> None:
         """Forget attempts of an engine before of which all is recorded, and that nobody waits for."""

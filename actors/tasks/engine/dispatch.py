@@ -45,7 +45,7 @@ class Dispatch:
     def enqueue(self, run: Run, unit: Unit) -> None:
         """Put a subtask in line that is recorded as queued; what was asked for waits as long as nobody waits for it."""
         engine, state = self._engine, run.state
-        if unit.status is not QUEUED or unit in engine.attempts.paused:
+        if unit.status is not QUEUED or unit in run.paused:
             return
         if state.has_asks and not engine.asks.is_claimed(run, unit):
             return

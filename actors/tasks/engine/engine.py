@@ -57,8 +57,6 @@ MAX_ORDERS: Final = 64
 """Orders that are carried out in one turn: a burst of thousands holds up nothing else."""
 MOST_HEARD: Final = 32
 """Messages that are heard in one turn."""
-MOST_DEATHS: Final = 2
-"""Engines that may die, or hang, over one task; then the task is left alone."""
 
 
 class Engine(ManagedActor):
@@ -83,7 +81,6 @@ class Engine(ManagedActor):
         """True once all is being stopped: nothing new begins."""
         self._heard = 0
         """Messages of this turn."""
-        self._heard_last: dict[str, float] = {}
         self.now = self.service.time()
         """When this turn began, in seconds since 1970: all that it decides happens then."""
         self.limits = Limits(self)
@@ -98,10 +95,6 @@ class Engine(ManagedActor):
     @collector.paused()
     def on_start(self) -> None:
         """Fold every journal that is not finished."""
-        died_over = self.port.deciding
-        if died_over is not None:  # the engine before hung, or was killed, in a decision about it
-            self.port.deaths[died_over] = self.port.deaths.get(died_over, 0) + 1
-            self.port.deciding = None
         for scope in [each for each in self.service.scopes.values() if each.port is self.port]:
             scope.begins_anew()
         for id_, owner in self.service.store.owners().items():
@@ -121,7 +114,7 @@ class Engine(ManagedActor):
             self.system.publish(JournalDamaged(self.path, id_, error))
             self.service.put_aside(id_)
             return None
-        run = self.runs[id_] = Run(self, state, is_new=id_ not in self.service.before)
+        run = self.runs[id_] = Run(self, state)
         return run
 
     @collector.paused()
@@ -247,21 +240,19 @@ class Engine(ManagedActor):
 
     def decide(self, run: Run, decision: Callable[..., object], *args: Any) -> None:
         """Decide something about a task; what goes wrong in that costs this task only."""
-        self.port.deciding = run.id
         try:
             decision(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is
             self._broke_down(run, error)
-        finally:
-            self.port.deciding = None
 
     def _broke_down(self, run: Run, error: Exception) -> None:
         self.system.reports.internal_error(error)
         run.drop_batch()
         self.dirty.pop(run.id, None)
-        deaths = self.port.deaths[run.id] = self.port.deaths.get(run.id, 0) + 1
         self.runs.pop(run.id, None)
-        if deaths > MOST_DEATHS or run.state.final is not None or self._fails(run.id, error) is None:
+        is_again = run.id in self.port.broken
+        self.port.broken.add(run.id)
+        if is_again or run.state.final is not None or self._fails(run.id, error) is None:
             for row in self.attempts.of_task(run):
                 self.limits.end(row.attempt, "cancel")
             self.runs.pop(run.id, None)
@@ -314,7 +305,7 @@ class Engine(ManagedActor):
                 run.record(following)
                 touched[path] = None
             elif isinstance(following, Wait):
-                self.at(following.due, partial(Engine.look_at, task=run.id, path=path))
+                run.at(following.due, touched.setdefault, path)
             elif following is Do.UNDO:
                 self.undos.go_on(run, course)
             elif following is not None:
@@ -412,11 +403,13 @@ class Engine(ManagedActor):
     def _is_retrying(self, run: Run, unit: Unit, event: Any) -> None:
         if unit.role == "work":
             self.dispatch.team_ended(run, unit)
-            due = partial(_is_due, run.id, unit.path, event.due)
-            if event.due <= self.now:
-                self.port.post(due)
-            else:
-                self.at(event.due, due)
+            run.at(event.due, self._is_due, run, unit, event.due)
+
+    @staticmethod
+    def _is_due(run: Run, unit: Unit, due: float) -> None:
+        """The time of the next attempt has come."""
+        if unit.status is SubtaskStatus.RETRYING and unit.due == due and not of_attempt.is_cut_off(unit):
+            run.emit(unit, task_events.SubtaskQueued)
 
     def _has_ended(self, run: Run, unit: Unit, event: TaskEvent) -> None:
         """A subtask has ended: whoever asked for it hears of that, and what is below it ends."""
@@ -462,7 +455,7 @@ class Engine(ManagedActor):
                 run.record(each)
 
     def _is_finished(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        self.limits.forget(run)
+        run.is_over()
         self.dispatch.forget(run)
         self.asks.forget(run)
         run.act(self._is_over, run)
@@ -470,8 +463,7 @@ class Engine(ManagedActor):
     def _is_over(self, run: Run) -> None:
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
-        self.port.deaths.pop(run.id, None)
-        self._heard_last.pop(run.id, None)
+        self.port.broken.discard(run.id)
         self.service.has_ended(report_of(run.state))
 
     def _has_rank(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
@@ -505,8 +497,6 @@ class Engine(ManagedActor):
         if state.final is not None:
             self._is_finished(run, state.root, None)
             return
-        if self.port.deaths.get(run.id, 0) >= MOST_DEATHS:
-            raise RuntimeError(f"task {run.id}: engine after engine has died over it")
         self.dirty[run.id] = run
         self.limits.watch_deadline(run)
         for unit in list(state.units.values()):
@@ -531,19 +521,11 @@ class Engine(ManagedActor):
         elif unit.status is RUNNING:
             self.attempts.adopt(run, unit)
         elif unit.status is SubtaskStatus.RETRYING and unit.due is not None:
-            self.at(unit.due, partial(_is_due, run.id, unit.path, unit.due))
+            run.at(unit.due, self._is_due, run, unit, unit.due)
         elif unit.question is not None:
             self.limits.watch_question(run, unit.question.id, unit.question.due)
         elif unit.status is SubtaskStatus.WAITING and unit.answered is not None:
             self.answered(run, unit)
-
-    def heard_last(self, run: Run) -> float:
-        """When the process was last heard of that has lost an attempt of a task, in seconds since 1970."""
-        number = self.service.before.get(run.id, 0)
-        if run.id not in self._heard_last:
-            records = self.service.store.read(run.id)[:number] if number else ()
-            self._heard_last[run.id] = records[-1].at if records else run.state.last_at
-        return self._heard_last[run.id]
 
     # -- workers and time ----------------------------------------------------------------------------------
 
@@ -600,16 +582,6 @@ class Engine(ManagedActor):
     def loop_call(self, function: Callable[[], object]) -> None:
         """Call this on the loop, from any thread."""
         self.system.loop.call(function)
-
-
-def _is_due(task: str, path: str, due: float, engine: Engine) -> None:
-    """The time of the next attempt has come."""
-    run = engine.runs.get(task)
-    unit = run.state.units.get(path) if run is not None else None
-    if run is None or unit is None or unit.status is not SubtaskStatus.RETRYING or unit.due != due:
-        return
-    if not of_attempt.is_cut_off(unit):
-        engine.decide(run, run.emit, unit, task_events.SubtaskQueued)
 
 
 def engine_spec(settings: Tasks) -> ChildSpec:

@@ -6,7 +6,6 @@ not end in ``GRACE_S`` is replaced with its worker's incarnation.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.supervision.supervisor_incarnation import ReplaceChild
@@ -16,7 +15,6 @@ from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
 from actors.tasks.scheduling.selection import lane_of, put_off
 
 if TYPE_CHECKING:
-    from actors.execution.timers import Timer
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.execution.attempt import Attempt
@@ -33,7 +31,6 @@ class Limits:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._deadlines: dict[str, Timer] = {}
 
     # -- tasks and questions -------------------------------------------------------------------------------
 
@@ -43,49 +40,63 @@ class Limits:
         if deadline is None:
             return
         if deadline <= self._engine.now:
-            _too_late(run.id, self._engine)  # before anything of it is begun
+            self._too_late(run)  # before anything of it is begun
         else:
-            self._deadlines[run.id] = self._engine.at(deadline, partial(_too_late, run.id))
+            run.at(deadline, self._too_late, run)
 
-    def forget(self, run: Run) -> None:
-        """Watch a task no longer: it has ended."""
-        timer = self._deadlines.pop(run.id, None)
-        if timer is not None:
-            timer.cancel()
+    def _too_late(self, run: Run) -> None:
+        engine, state = self._engine, run.state
+        unit = next((each for each in state.units.values() if each.status is QUEUED), None)
+        scope = engine.scope_of(unit) if unit is not None else None
+        why = put_off(scope.workers, lane_of(state, unit), engine.now) if unit is not None and scope else ""
+        waited = f"; {unit.id} waited: {why}" if unit is not None and why else ""
+        engine.end(run, state.root, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
 
     def watch_question(self, run: Run, question: str, due: float | None) -> None:
         """End an open question when its time is up. An answer that was given in time counts, also if it comes later."""
         if due is not None:
-            self._engine.at(due, partial(_question_is_late, run.id, question))
+            run.at(due, self._look_at_question, run, question)
+
+    def _look_at_question(self, run: Run, question: str) -> None:
+        """An answer that was given in time, and lies at the port or in the store, counts first."""
+        service = self._engine.service
+        service.when_heard(lambda: run.at(0.0, self._question_is_late, run, question))
+
+    def _question_is_late(self, run: Run, question: str) -> None:
+        engine, asked = self._engine, run.state.questions.get(question)
+        if asked is None:
+            return
+        given = [order.body.get("escalation") for order in engine.port.orders]
+        if question in engine.service.answers or question in given:
+            run.at(engine.now + LOOK_AGAIN_S, self._look_at_question, run, question)  # should it not come
+        else:
+            run.emit(run.state.find(asked.about, asked.role), task_events.EscalationExpired, question)
 
     # -- teams ---------------------------------------------------------------------------------------------
 
     def watch_team(self, run: Run, unit: Unit, entry: RegistryEntry) -> None:
         """End what a team has when its time is up, or nothing in it gives a sign of life for too long."""
         if unit.due is not None:
-            self._engine.at(unit.due, partial(_team_is_late, run.id, unit.path, unit.seq, "timeout"))
+            run.at(unit.due, self._team_is_late, run, unit, unit.seq, "timeout", "its time is up")
         own, theirs = unit.spec.idle_timeout_s, entry.executable.idle_timeout_s
         idle_s = own if own is not None else theirs
         if idle_s is not None:
-            said = (run.id, unit.path, unit.seq, idle_s)
-            self._engine.at(self._engine.now + idle_s, lambda engine: engine.limits.team_is_idle(*said))
+            run.at(self._engine.now + idle_s, self._look_at_team, run, unit, unit.seq, idle_s)
 
-    def team_is_idle(self, task: str, path: str, seq: int, idle_s: float) -> None:
+    def _team_is_late(self, run: Run, unit: Unit, seq: int, kind: str, what: str) -> None:
+        if unit.seq == seq and unit.status is RUNNING:
+            self._engine.end(run, unit, TaskStatus.FAILED, kind, what)
+
+    def _look_at_team(self, run: Run, unit: Unit, seq: int, idle_s: float) -> None:
         """Look whether a team has been silent; its clock stands while all in it waits for people, delays or workers."""
-        engine = self._engine
-        run = engine.runs.get(task)
-        unit = run.state.units.get(path) if run is not None else None
-        if run is None or unit is None or unit.status is not RUNNING or unit.seq != seq:
-            return
-        now = engine.system.now()
-        quiet = now - self.last_sign(run, unit, now)
+        now = self._engine.system.now()
+        quiet = now - self._last_sign(run, unit, now)
         if quiet >= idle_s:
-            _team_is_late(task, path, seq, "idle", engine)
-        else:
-            left = idle_s - quiet
-            engine.at(engine.now + left, lambda engine: engine.limits.team_is_idle(task, path, seq, idle_s))
+            self._team_is_late(run, unit, seq, "idle", "nothing in it has given a sign of life")
+        elif unit.seq == seq and unit.status is RUNNING:
+            run.at(self._engine.now + idle_s - quiet, self._look_at_team, run, unit, seq, idle_s)
 
-    def last_sign(self, run: Run, unit: Unit, now: float) -> float:
+    def _last_sign(self, run: Run, unit: Unit, now: float) -> float:
         """When something below a unit last gave a sign of life, on the tree's clock; now, if nothing of it runs."""
         rows, prefix = self._engine.attempts.rows.values(), f"{unit.path}/"
         below = [row for row in rows if row.attempt.task == run.id and row.path.startswith(prefix)]
@@ -169,41 +180,3 @@ class Limits:
         box: Any = self._engine.system.boxes.get(supervisor)
         if box is not None:
             box.post(message)
-
-
-def _too_late(task: str, engine: Engine) -> None:
-    run = engine.runs.get(task)
-    if run is None:
-        return
-    unit = next((each for each in run.state.units.values() if each.status is QUEUED), None)
-    scope = engine.scope_of(unit) if unit is not None else None
-    why = put_off(scope.workers, lane_of(run.state, unit), engine.now) if unit is not None and scope else ""
-    waited = f"; {unit.id} waited: {why}" if unit is not None and why else ""
-    engine.decide(run, engine.end, run, run.state.root, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
-
-
-def _question_is_late(task: str, question: str, engine: Engine) -> None:
-    """An answer that was given in time, and lies at the port or in the store, counts first."""
-
-    def expires(engine: Engine) -> None:
-        run = engine.runs.get(task)
-        asked = run.state.questions.get(question) if run is not None else None
-        if run is None or asked is None:
-            return
-        if question in engine.service.answers or any(
-            order.body.get("escalation") == question for order in engine.port.orders
-        ):
-            engine.at(engine.now + LOOK_AGAIN_S, partial(_question_is_late, task, question))  # should it not come
-            return
-        engine.decide(run, run.emit, run.state.find(asked.about, asked.role), task_events.EscalationExpired, question)
-
-    engine.service.when_heard(lambda: engine.port.post(expires))
-
-
-def _team_is_late(task: str, path: str, seq: int, kind: str, engine: Engine) -> None:
-    run = engine.runs.get(task)
-    unit = run.state.units.get(path) if run is not None else None
-    if run is None or unit is None or unit.seq != seq or unit.status is not RUNNING:
-        return
-    what = "its time is up" if kind == "timeout" else "nothing in it has given a sign of life"
-    engine.decide(run, engine.end, run, unit, TaskStatus.FAILED, kind, what)

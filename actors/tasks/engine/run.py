@@ -19,6 +19,7 @@ from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEven
 from actors.tasks.model.task_events import SubtaskFailed, SubtaskRequeued, SubtaskRetrying
 
 if TYPE_CHECKING:
+    from actors.execution.timers import Timer
     from actors.messaging.reply import Reply
     from actors.tasks.engine.engine import Engine
     from actors.tasks.journal.fold import TaskState
@@ -38,14 +39,17 @@ class Turn(NamedTuple):
 class Run:
     """One task that goes on."""
 
-    def __init__(self, engine: Engine, state: TaskState, *, is_new: bool) -> None:
+    def __init__(self, engine: Engine, state: TaskState) -> None:
         self.engine, self.state, self.id = engine, state, state.id
-        self.is_new = is_new
-        """False where an earlier process, or an earlier engine, had begun it."""
+        self.heard_last = state.last_at
+        """When the process or the engine before was last heard of, in seconds since 1970."""
         self.kept = state.events
         """Records that are kept."""
         self.has_left = False
         """True where something of it was broken off while the tree ends: the next process goes on with it."""
+        self.paused: set[Unit] = set()
+        """Subtasks and undos that were cut off a moment ago, and wait that long."""
+        self._timers: set[Timer] = set()
         self._batch: list[TaskEvent] = []
         self._acts: list[Act] = []
         self._line: deque[tuple[Reply, Turn]] = deque()
@@ -88,7 +92,7 @@ class Run:
             if issubclass(made, AttemptEvent):
                 at = _KINDS_AT.get(made)
                 why = fields[at] if at is not None else more.get("kind")
-                more["queued_s"], more["ran_s"] = unit.times(engine.heard_last(self) if why == LOST else now)
+                more["queued_s"], more["ran_s"] = unit.times(self.heard_last if why == LOST else now)
         elif issubclass(made, CourseEvent):
             head = (unit.course.scope if unit.course is not None else unit.scope, self.id, now)
             more["subtask"] = unit.path
@@ -110,6 +114,31 @@ class Run:
         """Do something that others see, once everything is kept that is recorded by the end of this turn."""
         self._acts.append((function, args))
         self.engine.dirty[self.id] = self
+
+    def at(self, due: float, decision: Callable[..., object], *args: Any) -> None:
+        """Have something decided about it at a time, in seconds since 1970. A new engine does that anew.
+
+        Nothing of it is left once the task has ended.
+        """
+
+        def decides(engine: Engine) -> None:
+            self._timers.difference_update(timers)
+            if engine.runs.get(self.id) is self:
+                engine.dirty[self.id] = self
+                engine.decide(self, decision, *args)
+
+        timers: list[Timer] = []
+        if due <= self.engine.now:
+            self.engine.port.post(decides)
+        else:
+            timers.append(self.engine.at(due, decides))
+            self._timers.update(timers)
+
+    def is_over(self) -> None:
+        """Let go of all that was to be decided later."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
 
     # -- keeping -------------------------------------------------------------------------------------------
 

@@ -328,7 +328,9 @@ class TaskService:
         standing = self.store.standing(task)
         is_damaged = standing is not None and standing.is_ == "damaged"
         what = (
-            "its journal is damaged; see JournalDamaged" if is_damaged else "the engine died of it; see InternalError"
+            "its journal is damaged; see JournalDamaged"
+            if is_damaged
+            else "the engine broke down over it; see InternalError"
         )
         error = TaskFailedError(task, what)
         error.kind = "internal"
@@ -486,10 +488,8 @@ class EnginePort:
         """Incarnation that is being stopped with all beside it."""
         self.at_work: Engine | None = None
         """The engine that is up, and has taken up its tasks."""
-        self.deciding: str | None = None
-        """Task that the engine decides about now."""
-        self.deaths: dict[str, int] = {}
-        """Engines that have died, or hung, while they decided about a task, by its id."""
+        self.broken: set[str] = set()
+        """Tasks that a decision has broken down over: a second one is the last."""
 
     def __repr__(self) -> str:
         return f"<EnginePort {self.address}>"

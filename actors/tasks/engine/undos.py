@@ -61,11 +61,10 @@ class Undos:
 
     def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
         engine = self._engine
-        if undo.question is not None or engine.roles.is_live(run, undo) or undo in engine.attempts.paused:
+        if undo.question is not None or engine.roles.is_live(run, undo) or undo in run.paused:
             return
         if undo.status is SubtaskStatus.RETRYING and undo.due is not None and undo.due > engine.now:
-            path = course.unit.path
-            engine.at(undo.due, lambda engine: engine.look_at(run.id, path))
+            run.at(undo.due, run.state.touch, undo)
             return
         is_again = undo.status in {SubtaskStatus.RETRYING, SubtaskStatus.WAITING}
         assert undo.above is not None and undo.undoes is not None  # noqa: S101, PT018 - an undo has both
