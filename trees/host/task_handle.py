@@ -214,14 +214,13 @@ class TaskHandle:
         """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
 
         Returns at once, before that is recorded: ``status`` and ``result()`` tell when it has ended. Where its
-        orchestrator is down that happens as soon as it is up again; where the tree ends before that, the process that
-        goes on with the task does it. Only if the process is killed before it is recorded, it is lost, and the task
-        goes on in the next one.
+        orchestrator is down that happens as soon as it is up again. Where the tree ends before that, it is lost
+        (``OrderDamaged``), and the task goes on in the next process.
 
         Returns:
             A future, which can be awaited: done once the cancel is recorded, so that no crash loses it, or the task has
             ended. ``handle.cancel().get()`` waits for that, as long as it takes to write to the store. It fails where
-            the tree has ended before (``TreeDownError``), and the order was not kept.
+            the tree has ended before (``TreeDownError``).
 
         Raises:
             TypeError: ``reason`` is no text.

@@ -158,6 +158,8 @@ class Engine(ManagedActor):
         if self.closing:
             self.attempts.end_calls()
             self.attempts.closes()
+        if self.begun:
+            self._hear_port()  # what users have ordered before
         self.commit()
 
     def scope_closes(self, scope: Scope) -> None:

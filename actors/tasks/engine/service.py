@@ -23,7 +23,7 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
 from actors.tasks.engine.feed import Feed
-from actors.tasks.engine.orders import Order, leave, take_back
+from actors.tasks.engine.orders import Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.engine.task_waits import WaitTable
@@ -31,7 +31,7 @@ from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
-from actors.tasks.model.live_events import TaskStranded
+from actors.tasks.model.live_events import OrderDamaged, TaskStranded
 from actors.tasks.model.report import Report
 from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
@@ -509,14 +509,14 @@ class EnginePort:
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def order(self, order: Order) -> None:
-        """Have the engine do what a user wants; or, where the tree ends first, the process that goes on.
+        """Have the engine do what a user wants.
 
         Raises:
-            TreeDownError: the tree is down, and its store keeps no orders any more.
+            TreeDownError: the tree is down, and the task goes on in another process.
         """
         self.orders.append(order)
         self.call()
-        if self.service.system.is_down and self.service.durable is not None and take_back(self, order):
+        if self.service.system.is_down and self.service.durable is not None:
             raise self.service.system.down_error(self.path)
 
     def down(self) -> Exception:
@@ -524,9 +524,16 @@ class EnginePort:
         return self.service.system.stopped_error(self.address, Refusal.STOPPED)
 
     def close(self) -> None:
-        """The tree is down: what lies here is left to the next process."""
-        leave(self)
-        self.resumed.fail(self.service.system.down_error(self.path))
+        """The tree is down: nobody carries out what lies here. Commands of other processes stay in the store."""
+        system = self.service.system
+        down = system.down_error(self.path)
+        for order in self.orders.copy():
+            if order.given_by is None:
+                what = f"the tree is down, and nobody had carried out {order.kind!r} of task {order.task}"
+                system.publish(OrderDamaged(self.path, order.task, StoreError(self.service.store_name, what)))
+            if order.recorded is not None:
+                order.recorded.fail(down)
+        self.resumed.fail(down)
 
 
 class Call(SystemMessage):
