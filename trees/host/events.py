@@ -221,10 +221,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Have the reader look."""
         self._signal.complete()
 
-    def catch_up(self) -> None:
-        """Something may have happened that nobody told of."""
-        self.wake()
-
     def has_heard_all(self) -> None:
         """The task has ended, and all of that was told."""
         self._has_heard_all = True
