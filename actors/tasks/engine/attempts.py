@@ -13,7 +13,7 @@ from actors.messaging.envelope import MessageContext
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.drafts import Facts
 from actors.tasks.engine.breakers import Breakers
-from actors.tasks.engine.classify import classify
+from actors.tasks.engine.classify import as_failure, classify
 from actors.tasks.engine.making import key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
@@ -114,15 +114,24 @@ class Attempts:
             engine.dispatch.has_ended_below(run, row.path)
 
     def _has_ended(self, run: Run, row: Row) -> None:
-        attempt, found = row.attempt, self.present(row.attempt)
+        attempt, engine, found = row.attempt, self._engine, self.present(row.attempt)
         if found is None:
             self.breakers.left(row.entry, row.token)
-        elif attempt.spec.role == "work":
-            self._work_ended(run, found[1], row)
-        elif attempt.spec.role == "undo":
-            self._engine.undos.ended(run, found[1], row)
         else:
-            self._engine.roles.ended(run, found[1], row)
+            unit = found[1]
+            before = NO_USAGE if unit.spec.budget is None or not row.is_work else unit.total_usage
+            outcome = classify(attempt, before, is_ending=engine.is_ending)
+            if outcome is NEUTRAL:
+                run.has_left = run.has_left or engine.system.is_ending
+            if row.is_work:
+                self._work_ended(run, unit, row, outcome)
+            elif outcome is NEUTRAL:
+                if unit.role == "undo":
+                    self.pause(run, unit)
+                run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
+            else:
+                ended = engine.undos.ended if unit.role == "undo" else engine.roles.ended
+                ended(run, unit, row, outcome if isinstance(outcome, Done) else as_failure(outcome))
         if attempt.unrecorded is not NO_USAGE:
             self.count(run, attempt)
         run.act(self._engine.service.forget, attempt)
@@ -157,20 +166,16 @@ class Attempts:
         for key in lanes:
             self._engine.dispatch.queue.reopen(key)
 
-    def _work_ended(self, run: Run, unit: Unit, row: Row) -> None:
-        engine, attempt = self._engine, row.attempt
-        before = NO_USAGE if unit.spec.budget is None else unit.total_usage
-        outcome = classify(attempt, before, is_ending=engine.is_ending)
+    def _work_ended(self, run: Run, unit: Unit, row: Row, outcome: Outcome) -> None:
+        attempt = row.attempt
         if isinstance(outcome, Done):
             if row.entry is not None:
                 self.breakers.ended(row.entry, row.token, unit, outcome, is_left=True)
             more = {"usage": attempt.take_used(), "summary": outcome.summary, "importance": outcome.importance}
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
-        if outcome is NEUTRAL:
-            run.has_left = run.has_left or engine.system.is_ending
-            if attempt.is_own_error and attempt.ended_by is None:
-                self.pause(run, unit)
+        if outcome is NEUTRAL and attempt.is_own_error and attempt.ended_by is None:
+            self.pause(run, unit)  # it has failed of somebody who is stopped: so would the next one
         end = of_attempt.AttemptEnd(
             attempt.spec.worker, attempt.started is not None, attempt.ended_by, attempt.take_used()
         )

@@ -20,7 +20,6 @@ from actors.tasks.decide.drafts import Draft
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
 from actors.tasks.engine.attempts import Row
-from actors.tasks.engine.classify import NEUTRAL, as_failure, classify
 from actors.tasks.engine.making import attempt_beside, idempotency_key, key_of, notes_of, seen_by
 from actors.tasks.engine.role_code import RoleCode, code_of
 from actors.tasks.execution.attempt import Attempt
@@ -261,22 +260,19 @@ class Roles:
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def ended(self, run: Run, unit: Unit, row: Row) -> None:
+    def ended(self, run: Run, unit: Unit, row: Row, outcome: Done | Failure) -> None:
         """A call has ended."""
-        attempt, owner, engine = row.attempt, unit.above, self._engine
+        attempt, owner = row.attempt, unit.above
         course = owner.course if owner is not None else None
         if owner is None or course is None or owner.is_ending or owner.status is not RUNNING:
             return
-        facts, outcome = engine.facts(run, unit), classify(attempt, is_ending=engine.is_ending)
         if isinstance(outcome, Done):
             run.record(self._outcome(run, course, unit.role, attempt, outcome.value))
             return
-        failure = None if outcome is NEUTRAL else as_failure(outcome)
-        if failure is None or self._has_others(run, course, row.scope, failure.error):
-            run.has_left = run.has_left or engine.system.is_ending
+        if self._has_others(run, course, row.scope, outcome.error):
             run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
             return
-        failure = self._with_known(run, row.scope, failure)
+        failure, facts = self._with_known(run, row.scope, outcome), self._engine.facts(run, unit)
         run.record(steps.failed(run.id, course, unit.role, failure, attempt.take_used(), facts))
 
     def _outcome(self, run: Run, course: Course, role: str, attempt: Attempt, said: Any) -> Draft:

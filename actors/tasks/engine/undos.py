@@ -12,7 +12,6 @@ from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.team import failure_of
 from actors.tasks.decide.undo import next_effect, undone
 from actors.tasks.engine.attempts import Row
-from actors.tasks.engine.classify import NEUTRAL, as_failure, classify
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.context import NO_REVISION, Revision, work_of
@@ -112,18 +111,12 @@ class Undos:
         end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)
         run.record(of_attempt.failed(undo, failure, end, self._engine.facts(run, undo)))
 
-    def ended(self, run: Run, undo: Unit, row: Row) -> None:
+    def ended(self, run: Run, undo: Unit, row: Row, outcome: Done | Failure) -> None:
         """An undo has ended."""
-        engine, attempt = self._engine, row.attempt
-        outcome = classify(attempt, is_ending=engine.is_ending)
         if isinstance(outcome, Done):
             run.record(undone(undo))
-        elif outcome is NEUTRAL:
-            run.has_left = run.has_left or engine.system.is_ending
-            engine.attempts.pause(run, undo)
-            run.emit(undo, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
         else:
-            self._fails(run, undo, as_failure(outcome), usage=attempt.take_used())
+            self._fails(run, undo, outcome, usage=row.attempt.take_used())
 
 
 def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | RegistryEntry | str:
