@@ -11,22 +11,12 @@ from typing import Any
 
 from actors.model.events import Event
 from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.task import Task
 from actors.tasks.model.task_events import Planned, SubtaskDelegated, TaskSubmitted
 
 
 def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
     """True if this is the first record of a task with all of these entries."""
     return isinstance(first, TaskSubmitted) and wanted.items() <= first.spec.metadata.items()
-
-
-def wanted_metadata(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is looked for in the form in which it is kept: dates are texts, tuples are lists.
-
-    Raises:
-        ConfigError: no task can have that for metadata.
-    """
-    return Task(goal="?", metadata=dict(wanted)).metadata
 
 
 class MetadataReader:

@@ -118,16 +118,6 @@ def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryE
     return found or None
 
 
-def in_reach(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry]:
-    """Return the workers that a lane may be given to, by the rules of ``choose_worker``, once they are up and free."""
-    found: list[RegistryEntry] = []
-    for entries in _in_turn(workers, key):
-        found += [entry for entry in entries if not entry.is_gone]
-        if any(entry.admits(now) for entry in found):
-            break
-    return found
-
-
 def _in_turn(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
     """Yield the workers that are asked, group by group: the next one only where nobody of those before admits."""
     primaries = workers.primaries(key)
