@@ -5,7 +5,7 @@ The function is a plain one, so each framework takes it as it is: ``Agent(tools=
 
 * **No circle.** Who waits for whom rides along with the call into the task, and with the task into the attempts of its
   workers, also those of another tree, as with every wait for a task
-  (``actors.tasks.engine.waits_across_trees``). An agent that would wait for itself gets a
+  (``actors.tasks.engine.task_waits``). An agent that would wait for itself gets a
   ``RecursionDetectedError`` that names the chain, before anything is submitted.
 * **An end for each end.** A task that fails raises what ``tree.run`` raises; its text says what failed and why, in
   words for a model. Where pydantic-ai is loaded that error is a ``ToolFailed`` as well: any other one would end the

@@ -2,7 +2,7 @@
 
 A reading is a cursor in the journal of its task: it hands out what is kept there, in the order of the numbers
 (``event.seq``), and waits for more, up to the task's end. Events that are in no journal (streamed text, progress) stand
-where they happened; a slow reader has the newest of them (``actors.tasks.engine.unkept_events``).
+where they happened; a slow reader has the newest of them (``actors.tasks.engine.stream_relay``).
 
 A wait may be given up at any time, by a cancelled ``anext`` or by an error of the store: the next call goes on with the
 next event. One reading has one consumer at a time; calls of ``next`` and of ``anext`` may follow one another.
@@ -21,8 +21,8 @@ from typing import Generic, Self, TypeVar, cast
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT
 from actors.tasks.engine.scope import Scope
+from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
 from actors.tasks.engine.task_waits import WaitOfTask
-from actors.tasks.engine.unkept_events import UNKEPT, UnkeptEvents
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError

@@ -25,8 +25,7 @@ from actors.model.errors import ConfigError, Problem
 from actors.runtime.system import System
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
-from actors.tasks.engine.task_waits import waiting_chain
-from actors.tasks.engine.waits_across_trees import variables_with, waits_from_here
+from actors.tasks.engine.task_waits import variables_with, waiting_chain, waits_from_here
 from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.live_events import TaskKnownOtherwise
 from actors.tasks.model.shared_values import copied

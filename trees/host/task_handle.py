@@ -16,11 +16,9 @@ from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.engine.orders import CANCEL, PRIORITY, RETRY, Order
 from actors.tasks.engine.scope import Scope
-from actors.tasks.engine.service import TaskService
-from actors.tasks.engine.task_waits import leave_task, reply_of, wait_for_task
-from actors.tasks.engine.waits_across_trees import TaskWaits, waiting
+from actors.tasks.engine.service import CANCEL, PRIORITY, RETRY, Order, TaskService
+from actors.tasks.engine.task_waits import TaskWaits, leave_task, reply_of, wait_for_task, waiting
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.unit import Unit

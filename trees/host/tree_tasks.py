@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
-from actors.tasks.engine.waits_across_trees import waiting
+from actors.tasks.engine.task_waits import waiting
 from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.model.executable import ExecutableInfo

@@ -14,13 +14,12 @@ from actors.model.errors import ConfigError, Failed, Later
 from actors.tasks.decide import ladder
 from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral
-from actors.tasks.journal.effect import WITHDRAWN
-from actors.tasks.journal.unit import FRESH, STAGES, Unit
+from actors.tasks.journal.unit import FRESH, STAGES, WITHDRAWN, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Failure, FailureKind, PutOff, text_of
 from actors.tasks.model.policy import Escalate, Ladder, LadderPosition
 from actors.tasks.model.task import NO_USAGE, Usage
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model.task_errors import EscalationError, NoCapableWorkerError
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.ready_queue import LaneKey
 
@@ -178,6 +177,13 @@ def _stands(unit: Unit, why: str) -> Draft:
     return draft(unit.above, task_events.Compensated, effect.worker, effect.epoch, why)
 
 
+def undone(unit: Unit) -> Draft:
+    """Record that an undo has succeeded; ``unit`` is the undo."""
+    effect, above = unit.undoes, unit.above
+    assert effect is not None and above is not None  # noqa: S101, PT018 - an undo has both
+    return draft(above, task_events.Compensated, effect.worker, effect.epoch)
+
+
 def _last_number(unit: Unit, end: AttemptEnd | None) -> int:
     """Number of the attempt after which nothing is left to try."""
     return max(unit.attempt, unit.made + (end is not None or unit.status == "queued"))
@@ -272,3 +278,31 @@ def _escalated(unit: Unit, failure: Failure, end: AttemptEnd | None, ask: ladder
 
 ANSWERS_OF_A_PLANNER = (NoCapableWorkerError, ConfigError)
 """Errors of a planner that are about the plan: an answer, and no failure."""
+
+
+def answered(unit: Unit, facts: Facts) -> Draft | None:
+    """Return the record that follows from the last answer about a unit; None: its undo is called once more."""
+    event = unit.answered
+    if event is None:
+        return None
+    if isinstance(event, task_events.EscalationExpired):
+        return _expired(unit, event, facts)
+    answer, value, undoes = event.answer, event.value, unit.role == "undo"
+    goes_on = unit.kept is not None and unit.kept.goes_on_at is not None
+    if answer in {"approve", "respond"} or goes_on:
+        return None if undoes else draft(unit, task_events.SubtaskQueued, f"a person said: {answer}")
+    if answer == "edit":
+        return undone(unit) if undoes else draft(unit, task_events.SubtaskSucceeded, "person", unit.attempt, value)
+    said = f"a person said no: {value}" if value else "a person said no"
+    if undoes:
+        said = f"{said}; it had failed: {unit.error}"
+    return given_up(unit, Failure(FailureKind.DENIED, EscalationError(event.escalation, said)), None)
+
+
+def _expired(unit: Unit, event: task_events.EscalationExpired, facts: Facts) -> Draft:
+    said = f"nobody answered in time; it had failed: {unit.error}"
+    failure = Failure(FailureKind.UNANSWERED, EscalationError(event.escalation, said))
+    if unit.role == "undo":
+        return given_up(unit, failure, None)
+    standing = replace(unit.standing, rung=unit.standing.rung + 1, questions=0)
+    return climbed(unit, failure, None, facts, standing)

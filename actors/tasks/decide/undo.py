@@ -13,9 +13,8 @@ from typing import NamedTuple
 from actors.tasks.decide import ends
 from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
-from actors.tasks.journal.effect import Effect
 from actors.tasks.journal.fold import TaskState
-from actors.tasks.journal.unit import Unit, with_dependants
+from actors.tasks.journal.unit import Effect, Unit, with_dependants
 from actors.tasks.model import task_events
 from actors.tasks.model.task import SUCCEEDED
 
@@ -81,10 +80,3 @@ def all_undone(state: TaskState, course: Course) -> Draft:
         return draft(course.unit, task_events.SentBack, dict(rework.rerun))
     names = ", ".join(f"{unit.id} ({state.undo_errors.get(unit.path, 'not undone')})" for unit in stands)
     return ends.fails(course, "undo", f"it cannot be done again, because what was done could not be undone: {names}")
-
-
-def undone(unit: Unit) -> Draft:
-    """Record that an undo has succeeded; ``unit`` is the undo."""
-    effect, above = unit.undoes, unit.above
-    assert effect is not None and above is not None  # noqa: S101, PT018 - an undo has both
-    return draft(above, task_events.Compensated, effect.worker, effect.epoch)

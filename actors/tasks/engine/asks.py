@@ -19,8 +19,7 @@ from actors.messaging.reply import Reply
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.execution.attempt import STOP, AttemptEnded
 from actors.tasks.journal.fold import host_of
-from actors.tasks.journal.kept_steps import step_key
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import Unit, step_key
 from actors.tasks.model import task_events
 from actors.tasks.model.task import QUEUED, RUNNING, SUCCEEDED
 from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError

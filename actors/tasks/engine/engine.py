@@ -22,17 +22,16 @@ from actors.execution.pykka_bridge import ManagedActor
 from actors.messaging.mailbox import Refusal
 from actors.model.spec import ChildSpec, DispatcherKind, WorkerRecipe
 from actors.tasks.decide import attempt as of_attempt
-from actors.tasks.decide import ends, people
+from actors.tasks.decide import ends
 from actors.tasks.decide.drafts import Draft, Facts
 from actors.tasks.decide.task import Do, Wait, next_of, ready
 from actors.tasks.engine.asks import Asks
 from actors.tasks.engine.attempts import Attempts
 from actors.tasks.engine.dispatch import Dispatch
 from actors.tasks.engine.limits import Limits
-from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
 from actors.tasks.engine.roles import Roles
 from actors.tasks.engine.run import Run
-from actors.tasks.engine.service import CALL, ENGINE, service_of
+from actors.tasks.engine.service import CALL, CANCEL, ENGINE, PRIORITY, RESPOND, RETRY, Order, service_of
 from actors.tasks.engine.undos import Undos
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.course import Course
@@ -77,8 +76,6 @@ class Engine(ManagedActor):
         """True once it has taken up its tasks."""
         self.is_open = False
         """True once all orders are carried out that lay at the port before: nothing new begins before."""
-        self.closing = False
-        """True once all is being stopped: nothing new begins."""
         self._heard = 0
         """Messages of this turn."""
         self.now = self.service.time()
@@ -152,7 +149,6 @@ class Engine(ManagedActor):
     def on_stop(self) -> None:
         """Record what has ended and was not heard of yet: the order to stop overtakes it."""
         self.now = self.service.time()
-        self.closing = self.closing or self.port.closing is self.incarnation
         if self.port.at_work is self:
             self.port.at_work = None
         if self.closing:
@@ -165,7 +161,6 @@ class Engine(ManagedActor):
     def scope_closes(self, scope: Scope) -> None:
         """A supervisor is about to stop all its workers."""
         if scope.path == self.path:
-            self.closing = self.port.closing is self.incarnation
             if self.closing:
                 self.attempts.end_calls()
         else:
@@ -337,16 +332,11 @@ class Engine(ManagedActor):
         if run is not None:
             self.decide(run, self._order, run, order)
             run = self.runs.get(order.task)
-        if run is not None and order.recorded is not None:
-            run.act(order.recorded.complete)
-        elif order.recorded is not None:
-            order.recorded.complete()
-        durable = self.service.durable
-        if order.given_by is not None and durable is not None:
-            if run is not None:
-                run.act(durable.order_done, order.given_by)
-            else:
-                durable.order_done(order.given_by)
+        act = run.act if run is not None else _act_now
+        if order.recorded is not None:
+            act(order.recorded.complete)
+        if order.given_by is not None and self.service.durable is not None:
+            act(self.service.durable.order_done, order.given_by)
         if order.kind == RESPOND:
             self.service.answers.pop(order.body["escalation"], None)
 
@@ -439,7 +429,7 @@ class Engine(ManagedActor):
 
     def answered(self, run: Run, unit: Unit) -> None:
         """Do what follows from the answer about a subtask or an undo, or from there being none."""
-        following = people.answered(unit, self.facts(run, unit))
+        following = of_attempt.answered(unit, self.facts(run, unit))
         if following is not None:
             run.record(following)
         elif unit.role == "undo":
@@ -468,12 +458,6 @@ class Engine(ManagedActor):
         self.port.broken.discard(run.id)
         self.service.has_ended(report_of(run.state))
 
-    def _has_rank(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        self.dispatch.rank(run)
-
-    def _is_joined(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        self.dispatch.requeue_all(run)
-
     FOLLOWS: ClassVar[dict[type[TaskEvent], Callable[[Engine, Run, Unit, Any], None]]] = {
         task_events.SubtaskQueued: _is_queued,
         task_events.SubtaskRequeued: _is_queued,
@@ -485,8 +469,8 @@ class Engine(ManagedActor):
         task_events.EscalationRaised: _is_asked,
         task_events.EscalationAnswered: _is_answered,
         task_events.EscalationExpired: _is_answered,
-        task_events.TaskPriorityChanged: _has_rank,
-        task_events.TaskJoined: _is_joined,
+        task_events.TaskPriorityChanged: lambda engine, run, *_: engine.dispatch.rank(run),
+        task_events.TaskJoined: lambda engine, run, *_: engine.dispatch.requeue_all(run),
         task_events.TaskEnding: _is_ending,
         task_events.TaskFinished: _is_finished,
     }
@@ -573,17 +557,26 @@ class Engine(ManagedActor):
             self.dirty[task] = run
 
     @property
+    def closing(self) -> bool:
+        """True once all beside it is being stopped: nothing new begins."""
+        return self.port.closing is self.incarnation
+
+    @property
     def is_ending(self) -> bool:
         """True once all beside it, or the tree, is being stopped: helpers may be down."""
         return self.closing or self.system.is_ending
 
     def begins_nothing_of(self, run: Run) -> bool:
         """True if nothing more of a task begins here."""
-        return self.closing or run.has_left or self.port.closing is self.incarnation
+        return self.closing or run.has_left
 
     def loop_call(self, function: Callable[[], object]) -> None:
         """Call this on the loop, from any thread."""
         self.system.loop.call(function)
+
+
+def _act_now(function: Callable[..., object], *args: Any) -> None:
+    function(*args)
 
 
 def engine_spec(settings: Tasks) -> ChildSpec:

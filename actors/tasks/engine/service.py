@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,7 +24,6 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
 from actors.tasks.engine.feed import Feed
-from actors.tasks.engine.orders import Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.engine.task_waits import WaitTable
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_spec import Role
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
+    from actors.tasks.journal.store import RemoteCommand
     from actors.tasks.journal.unit import Unit
 
 SERVICE: Final = "tasks"
@@ -566,3 +567,30 @@ def attach(system: System, store: Store | None) -> TaskService:
 def service_of(system: System) -> TaskService:
     """Return the tasks of a tree."""
     return cast("TaskService", system.services[SERVICE])
+
+
+CANCEL: Final = "cancel"
+PRIORITY: Final = "priority"
+RESPOND: Final = "respond"
+RETRY: Final = "retry"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """One order about a task.
+
+    Args:
+        task: its id.
+        kind: cancel, priority, respond or retry.
+        body: of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
+        recorded: completed once it is recorded, failed if the tree ends before; None: nobody wants to know.
+        given_by: the command of another process that it carries out.
+        given: when it was given, in seconds since 1970 by the store's clock; None: just now.
+    """
+
+    task: str
+    kind: str
+    body: dict[str, Any] = field(default_factory=dict)
+    recorded: Reply | None = None
+    given_by: RemoteCommand | None = None
+    given: float | None = None

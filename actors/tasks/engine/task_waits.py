@@ -15,18 +15,20 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from actors.concurrency.in_turn import InTurn
-from actors.messaging.envelope import CURRENT, CurrentMessage, own_error
+from actors.messaging.caller_variables import caller_variables
+from actors.messaging.envelope import CURRENT, Address, CurrentMessage, own_error
 from actors.messaging.mailbox import Refusal
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import circle_error, enter, leave, list_wait
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.engine.asks import OpenAsk, wait_in
-from actors.tasks.engine.waits_across_trees import circle_to
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.model import task_events
 from actors.tasks.model.task_errors import TaskTimeoutError
@@ -234,3 +236,94 @@ def reply_of(scope: Scope) -> Reply:
     reply = OrderReply(scope.system.boxes.get(scope.port.address))
     list_wait(reply)
     return reply
+
+
+class _Waiter(NamedTuple):
+    """Code that waits for a task."""
+
+    request: CurrentMessage | None
+    works_for: TaskWaits | None
+
+
+class TaskWaits:
+    """Waits of workers for the tasks of one submission."""
+
+    __slots__ = ("_port", "_waiters")
+
+    def __init__(self, port: Scope) -> None:
+        self._port = port
+        self._waiters: dict[object, _Waiter] = {}
+
+    def enter(self) -> Callable[[], object]:
+        """Note that the present code waits; returns what notes that it does so no longer."""
+        key = object()
+        self._waiters[key] = _Waiter(CURRENT.get(), _WORKS_FOR.get())
+        return partial(self._waiters.pop, key, None)
+
+    def of(self, request: CurrentMessage) -> list[_Waiter]:
+        """Return who waits for the tasks while they wait for this request: what it has left behind keeps nobody."""
+        supervisor = self._port.system.boxes.get(self._port.path)
+        return list(self._waiters.copy().values()) if supervisor in request.waiting() else []
+
+
+_WORKS_FOR: Final[ContextVar[TaskWaits | None]] = ContextVar("regrow_waits_across_trees", default=None)
+"""Waits for the task that the present code works for, where they may come from another tree."""
+
+
+def circle_to(port: Scope) -> tuple[Address, ...]:
+    """Return all who wait for the present code, in whatever tree, if this supervisor is one of them; else nothing.
+
+    Whoever waits first comes first. A task of the supervisor that the present code waited for would wait for itself.
+    """
+    target = port.system.boxes.get(port.path)
+    # Whoever waits for a task in another tree waits for its attempts, so one request may tell of another one's waiters.
+    waiting = tuple(dict.fromkeys(address for request in _requests() for address in request.waiting()))
+    return waiting if any(address is target for address in waiting) else ()
+
+
+def waits_from_here(port: Scope) -> TaskWaits | None:
+    """Return what notes waits for tasks that the present code is about to submit; None: all of them are in one tree."""
+    current = CURRENT.get()
+    is_foreign = current is not None and current.in_request and current.incarnation.system is not port.system
+    return TaskWaits(port) if is_foreign or _WORKS_FOR.get() is not None else None
+
+
+def variables_with(waits: TaskWaits | None) -> Context | None:
+    """Return what tasks carry that the present code submits: they know of their waits, and of no others.
+
+    Args:
+        waits: of their submission.
+    """
+    if waits is None:
+        return caller_variables(CURRENT)
+    token = _WORKS_FOR.set(waits)
+    try:
+        return caller_variables(CURRENT)
+    finally:
+        _WORKS_FOR.reset(token)
+
+
+@contextmanager
+def waiting(waits: TaskWaits | None) -> Iterator[None]:
+    """The present code waits, in this block, for tasks that were submitted with these waits."""
+    leave = waits.enter() if waits is not None else None
+    try:
+        yield
+    finally:
+        if leave is not None:
+            leave()
+
+
+def _requests() -> tuple[CurrentMessage, ...]:
+    """Return the requests that go on and wait for the present code, its own last."""
+    found: list[CurrentMessage] = []
+    todo, seen = [_Waiter(CURRENT.get(), _WORKS_FOR.get())], set[TaskWaits]()
+    while todo:
+        request, works_for = todo.pop()
+        if request is None or not request.in_request:
+            continue
+        found.append(request)
+        if works_for is not None and works_for not in seen:
+            seen.add(works_for)
+            todo += works_for.of(request)
+    return tuple(reversed(found))

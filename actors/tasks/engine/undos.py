@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from actors.model.errors import Failed
 from actors.tasks.decide import attempt as of_attempt
-from actors.tasks.decide.team import failure_of
-from actors.tasks.decide.undo import next_effect, undone
+from actors.tasks.decide.ends import failure_of
+from actors.tasks.decide.undo import next_effect
 from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.context import NO_REVISION, Revision, work_of
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.course import Course
-from actors.tasks.journal.effect import Effect
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import Effect, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
 from actors.tasks.model.policy import Respond, answer_of
@@ -114,7 +113,7 @@ class Undos:
     def ended(self, run: Run, undo: Unit, row: Row, outcome: Done | Failure) -> None:
         """An undo has ended."""
         if isinstance(outcome, Done):
-            run.record(undone(undo))
+            run.record(of_attempt.undone(undo))
         else:
             self._fails(run, undo, outcome, usage=row.attempt.take_used())
 

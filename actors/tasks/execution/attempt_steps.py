@@ -12,7 +12,7 @@ frozen and is followed by another one is refused by the store's fencing token, s
 process, a preemption or a stop the subtask is started once more with the same number. A retry, a failover, ``Later``,
 the answer of a person and a revision begin a new attempt: it has the steps with ``keep="subtask"`` only. An agent whose
 provider says when to come back (``PutOff``) goes on after its steps then; if it makes one of them with other arguments,
-it begins anew from there. See ``actors.tasks.journal.kept_steps``.
+it begins anew from there. See ``actors.tasks.journal.unit``.
 
 **Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next call
 like it (name, arguments and ``keep``), so code that tries again by itself has the same numbers however often it had to.
@@ -40,7 +40,7 @@ from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import is_plain, of_size
-from actors.tasks.journal.kept_steps import step_key
+from actors.tasks.journal.unit import step_key
 from actors.tasks.model.attempt_end import STOP, AttemptEnded
 from actors.tasks.model.outcome import Done, InvalidResultError, name_of
 from actors.tasks.model.shared_values import copied, is_small

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from actors.tasks.journal.effect import Effect
-from actors.tasks.journal.kept_steps import Holder, KeptStep, KeptSteps, step_key
 from actors.tasks.journal.questions import Escalation, KeptState
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.policy import Answer, LadderPosition, answer_of
@@ -373,3 +371,102 @@ def with_dependants(units: Iterable[Unit]) -> list[Unit]:
             found[unit.path] = unit
             left += unit.dependants
     return list(found.values())
+
+
+Holder: TypeAlias = tuple[str | None, int, int]
+"""Worker, epoch and number of an attempt."""
+
+
+class KeptStep(NamedTuple):
+    """One step that is recorded."""
+
+    fingerprint: str
+    """Fingerprint of its arguments."""
+    value: Any
+    is_of_subtask: bool
+    """True where other attempts have it, too."""
+
+
+class KeptSteps:
+    """Steps of one unit, by their keys."""
+
+    __slots__ = ("by_key", "holder", "was_put_off")
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        """Attempt that they are of, but for those of the subtask."""
+        self.by_key: dict[str, KeptStep] = {}
+        self.was_put_off = False
+        """True where it was put off, and has them nevertheless."""
+
+    def begins(self, holder: Holder) -> None:
+        """An attempt begins."""
+        if holder != self.holder:
+            self.ends()
+            self.holder = holder
+
+    def ends(self, *, keeps: bool = False) -> None:
+        """Forget those of the present attempt: it has come to an end of its own; unless it goes on after them."""
+        self.was_put_off = keeps
+        if self.by_key and not keeps:
+            self.by_key = {key: step for key, step in self.by_key.items() if step.is_of_subtask}
+
+    @property
+    def home(self) -> str | None:
+        """Worker whose attempt was broken off and has steps; None: there is none."""
+        return self.holder[0] if any(not step.is_of_subtask for step in self.by_key.values()) else None
+
+
+def step_key(name: str, number: int) -> str:
+    """Key of a step within its unit."""
+    return f"{name}#{number}"
+
+
+WITHDRAWN: Final = "withdrawn"
+"""Why an attempt is queued again that nobody had begun: it had no effect for sure."""
+
+
+@dataclass(slots=True, eq=False)
+class Effect:
+    """What one worker did, or began, for a unit."""
+
+    worker: str
+    epoch: int
+    seq: int
+    """Grows with the starts of the whole task."""
+    undoable: bool = False
+    """True where its worker declares an undo."""
+    is_team: bool = False
+    open: bool = False
+    """An attempt was started, and nothing is known of its end."""
+    broken: bool = False
+    """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
+    unknown: bool = False
+    """An attempt ended, or was broken off, so that it may have had its effect."""
+    done: bool = False
+    result: Any = None
+    undone: bool = False
+    stands: bool = False
+    """True where its undo was given up: it is not called again, and its effect stands, or may."""
+
+    def interrupted(self, why: str) -> None:
+        """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
+        if why == WITHDRAWN:
+            self.open = self.broken
+        else:
+            self.broken = True
+
+    def succeeds(self, result: Any) -> None:
+        """An attempt has ended with a result."""
+        self.open = self.broken = False
+        self.done, self.result = True, result
+
+    def fails(self, *, may_have_acted: bool) -> None:
+        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off."""
+        self.unknown = self.unknown or may_have_acted or self.broken
+        self.open = self.broken = False
+
+    @property
+    def needs_undo(self) -> bool:
+        """True where it has had its effect, or may have had it."""
+        return not self.undone and not self.stands and (self.done or self.unknown or self.open)
