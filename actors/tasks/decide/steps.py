@@ -78,7 +78,8 @@ def _refused(
     *,
     is_last: bool = False,
 ) -> Draft:
-    number = course.refusals + 1 + (course.call("plan").made if is_last else 0)
+    call = course.calls.get("plan")
+    number = course.refusals + 1 + (call.made if is_last and call is not None else 0)
     return draft(course.unit, task_events.PlanRefused, number, problems, *names, usage, is_last)
 
 
@@ -103,10 +104,11 @@ def _plan_failed(task: str, course: Course, failure: Failure, usage: Usage, *, i
 
 def plan_feedback(task: str, course: Course) -> str:
     """Tell a planner what was wrong with its last plan, and how its last call failed."""
-    call = course.call("plan")
+    call = course.calls.get("plan")
     problems = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
-    problems += [str(_problem(task, call.error))] if call.made else []
-    said = course.step("plan").feedback
+    problems += [str(_problem(task, call.error))] if call is not None and call.made else []
+    step = course.steps.get("plan")
+    said = step.feedback if step is not None else ""
     return "\n".join([*problems, said] if said else problems)
 
 

@@ -59,12 +59,12 @@ Next: TypeAlias = Draft | Do | Wait | None
 
 def ready(course: Course) -> Iterator[Draft]:
     """Yield what follows for subtasks whose dependencies are settled: they are queued, or skipped."""
-    those, course.ready = course.ready, []
+    those, course.ready = course.ready, ()
     is_ending = course.unit.is_ending
     for unit in those:
         if unit.status is PENDING and not unit.missing:
             yield ends.skipped(unit) if is_ending else draft(unit, task_events.SubtaskQueued)
-    barred, course.barred = course.barred, []
+    barred, course.barred = course.barred, ()
     for unit in barred:
         gone = course.barring(unit) if unit.status is PENDING else None
         if gone is not None:
@@ -128,8 +128,7 @@ def _call(course: Course, what: Do, facts: Facts) -> Next:
 
 
 def _planning(course: Course, facts: Facts) -> Next:
-    step = course.step("plan")
-    if step.answered is not None:
+    if course.answered("plan") is not None:
         return _plan_answered(course)
     refusal = course.refusal
     if refusal is None or not (refusal.is_last or course.refusals >= facts.settings.max_plan_attempts):
@@ -143,7 +142,7 @@ def _planning(course: Course, facts: Facts) -> Next:
 
 def _plan_answered(course: Course) -> Next:
     """A person has said something about a planner that asked; an edit is taken as its plan by the engine."""
-    event = course.step("plan").answered
+    event = course.answered("plan")
     if isinstance(event, task_events.EscalationAnswered):
         if event.answer == "edit":
             return Do.PLAN
@@ -171,8 +170,7 @@ def _missing_error(those: list[Unit]) -> tuple[str, str]:
 
 def _running(course: Course, facts: Facts) -> Next:
     for role in ("review", "combine"):
-        step = course.steps.get(role)
-        if step is not None and step.answered is not None:
+        if course.answered(role) is not None:
             return _answered(course, role)
     review, is_asked, is_called, failed = course.review, False, False, False
     for call in course.calls.values():

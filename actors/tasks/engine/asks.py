@@ -208,7 +208,7 @@ class Asks:
             run, spec = self._engine.runs.get(ask.attempt.task), ask.attempt.spec
             asker = run.state.units.get(spec.unit) if run is not None else None
             for unit in (asker.asked if asker is not None else None) or ():
-                if run is not None and (unit.asked_in, unit.ask) == (spec.start_number, ask.number):
+                if run is not None and (unit.ask.attempt, unit.ask.number) == (spec.start_number, ask.number):
                     self._claim(run, unit, ask)
         self._look_later()
 
@@ -267,7 +267,7 @@ class Asks:
             spec = unit.spec
             is_same = (spec.worker or spec.capability, spec.tool) == (work.to, work.tool)
             is_same = is_same and spec.instruction == work.instruction and spec.inputs == work.inputs
-            is_left = unit.asked_for == asker.epoch and unit.asked_in != number
+            is_left = unit.ask.epoch == asker.epoch and unit.ask.attempt != number
             if is_same and is_left and (run.id, unit.path) not in self._claims:
                 return unit
         return None

@@ -202,11 +202,11 @@ class Attempts:
 
     def pause(self, run: Run, unit: Unit) -> None:
         """Have what was cut off wait a moment."""
-        run.paused.add(unit)
+        run.paused = (*run.paused, unit)
         run.at(self._engine.now + PAUSE_S, self._has_paused, run, unit)
 
     def _has_paused(self, run: Run, unit: Unit) -> None:
-        run.paused.discard(unit)
+        run.paused = tuple(each for each in run.paused if each is not unit)
         if unit.role == "work":
             self._engine.dispatch.enqueue(run, unit)
         else:

@@ -132,10 +132,10 @@ class Roles:
     # -- planning ------------------------------------------------------------------------------------------
 
     def _plan(self, run: Run, course: Course, scope: Scope) -> None:
-        state, facts = run.state, self._engine.facts(run, course.call("plan"))
+        state, facts = run.state, self._engine.facts(run, course.unit, course)
         own = state.task.plan if course.unit.role == "task" else None
         planner: Any = scope.settings.planner if own is None else StaticPlan(own.subtasks)
-        answered = course.step("plan").answered
+        answered = course.answered("plan")
         if isinstance(answered, task_events.EscalationAnswered):
             planner = _ByPerson(answered.value)
         rows = tuple(scope.rows())
@@ -318,7 +318,7 @@ def _checked(run: Run, course: Course, scope: Scope, plan: Plan, rows: Catalogue
     if is_again:
         problems += taken_ids(new, [unit.id for unit in course.units.values() if unit.asker is not None])
     warnings = [*plan.warnings, *warnings]
-    whole = merged(done, new) if done else copy_with(new, warnings=[])  # the event has them
+    whole = merged(done, new) if done else copy_with(new, warnings=[]) if new.warnings else new  # the event has them
     return steps.Checked(whole, tuple(problems), tuple(warnings), tuple(done))
 
 

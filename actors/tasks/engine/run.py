@@ -8,7 +8,6 @@ done in order. Each looks again whether it still applies.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -39,6 +38,10 @@ class Turn(NamedTuple):
 class Run:
     """One task that goes on."""
 
+    __slots__ = (
+        "_line", "_timers", "_turn", "engine", "has_left", "heard_last", "id", "kept", "paused", "state",
+    )  # fmt: skip
+
     def __init__(self, engine: Engine, state: TaskState) -> None:
         self.engine, self.state, self.id = engine, state, state.id
         self.heard_last = state.last_at
@@ -47,12 +50,12 @@ class Run:
         """Records that are kept."""
         self.has_left = False
         """True where something of it was broken off while the tree ends: the next process goes on with it."""
-        self.paused: set[Unit] = set()
+        self.paused: tuple[Unit, ...] = ()
         """Subtasks and undos that were cut off a moment ago, and wait that long."""
-        self._timers: set[Timer] = set()
-        self._batch: list[TaskEvent] = []
-        self._acts: list[Act] = []
-        self._line: deque[tuple[Reply, Turn]] = deque()
+        self._timers: dict[Timer, None] | None = None
+        self._turn: Turn | None = None
+        """What is decided in this turn of the engine; None: nothing."""
+        self._line: tuple[tuple[Reply, Turn], ...] = ()
         """Turns that are being kept."""
 
     def __repr__(self) -> str:
@@ -103,8 +106,7 @@ class Run:
             more["metadata"] = state.metadata_of(unit.subject)
         event = made(*head, *fields, **more)
         state.apply(event)
-        self._batch.append(event)
-        engine.dirty[self.id] = self
+        (self._turn or self._begins()).events.append(event)
         follows = engine.FOLLOWS.get(made)
         if follows is not None:
             follows(engine, self, unit, event)
@@ -112,8 +114,12 @@ class Run:
 
     def act(self, function: Callable[..., object], *args: Any) -> None:
         """Do something that others see, once everything is kept that is recorded by the end of this turn."""
-        self._acts.append((function, args))
+        (self._turn or self._begins()).acts.append((function, args))
+
+    def _begins(self) -> Turn:
+        turn = self._turn = Turn([], [])
         self.engine.dirty[self.id] = self
+        return turn
 
     def at(self, due: float, decision: Callable[..., object], *args: Any) -> None:
         """Have something decided about it at a time, in seconds since 1970. A new engine does that anew.
@@ -122,48 +128,51 @@ class Run:
         """
 
         def decides(engine: Engine) -> None:
-            self._timers.difference_update(timers)
+            if timer is not None and self._timers is not None:
+                self._timers.pop(timer, None)
             if engine.runs.get(self.id) is self:
                 engine.dirty[self.id] = self
                 engine.decide(self, decision, *args)
 
-        timers: list[Timer] = []
+        timer: Timer | None = None
         if due <= self.engine.now:
             self.engine.port.post(decides)
         else:
-            timers.append(self.engine.at(due, decides))
-            self._timers.update(timers)
+            timer = self.engine.at(due, decides)
+            self._timers = {} if self._timers is None else self._timers
+            self._timers[timer] = None
 
     def is_over(self) -> None:
         """Let go of all that was to be decided later."""
-        for timer in self._timers:
+        for timer in self._timers or ():
             timer.cancel()
-        self._timers.clear()
+        self._timers = None
 
     # -- keeping -------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Hand the batch of this turn to the store, and do what follows once it is kept."""
-        service, turn = self.engine.service, Turn(self._batch, self._acts)
-        self._batch, self._acts = [], []
+        service, turn = self.engine.service, self._turn
+        self._turn = None
+        if turn is None:
+            return
         append = service.store.append
         for event in turn.events:
             append(self.id, event)
-        if not turn.events and not turn.acts:
-            return
         kept = service.flush(self.id)
         if kept is None and not self._line:
             self._do(turn)
             return
         kept = kept or self._line[-1][0]
-        self._line.append((kept, turn))
+        self._line = (*self._line, (kept, turn))
         kept.when_done(partial(self.engine.loop_call, self._do_kept))
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""
         self.engine.now = self.engine.service.time()
         while self._line and self._line[0][0].done and not self.engine.system.is_down:
-            kept, turn = self._line.popleft()
+            (kept, turn), *rest = self._line
+            self._line = tuple(rest)
             if kept.succeeded:  # else it never will be kept, so nothing may follow from it
                 self._do(turn)
         self.engine.turn_over()
@@ -181,4 +190,4 @@ class Run:
 
     def drop_batch(self) -> None:
         """Forget what was decided in this turn and not yet handed to the store: the decision has broken down."""
-        self._batch, self._acts = [], []
+        self._turn = None

@@ -10,7 +10,7 @@ Every event costs the same in a plan of ten and of ten thousand subtasks: depend
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,11 +20,13 @@ from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask, SubtaskSt
 from actors.validation.spec_model import copy_with
 
 NO_WORK = Subtask(id="task")
+NONE: dict[Any, Any] = {}
+"""What most have nothing in. Nothing is put into it: who has something gets a dict of its own."""
 _HAVE_RESULT = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 _GONE = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Review:
     """Results of one course that have not passed."""
 
@@ -45,6 +47,10 @@ class Review:
         """Forget a subtask whose result is void."""
         self.waiting.pop(subtask, None)
         self.rejected.pop(subtask, None)
+
+
+NO_REVIEW = Review()
+"""That of most courses: nothing is put in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +97,15 @@ class Course:
     planned_at: float = 0.0
     units: dict[str, Unit] = field(default_factory=dict)
     """Subtasks of the plan by their ids; what was asked for as ``research/@1``."""
-    calls: dict[str, Unit] = field(default_factory=dict)
+    calls: dict[str, Unit] = field(default_factory=lambda: NONE)
     """Planner, reviewer and synthesizer, by role, as far as they were called."""
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=lambda: NONE)
     open: int = 0  # units that are not done
-    ready: list[Unit] = field(default_factory=list)
+    ready: Sequence[Unit] = ()
     """Units whose last dependency is done since somebody looked; emptied by who looks."""
-    barred: list[Unit] = field(default_factory=list)
+    barred: Sequence[Unit] = ()
     """Likewise: they are to run, and need one that has failed."""
-    review: Review = field(default_factory=Review)
+    review: Review = NO_REVIEW
     reviewed: bool = False
     """The results that there are now have passed, or are taken as they are."""
     iterations: int = 0  # reviews
@@ -108,7 +114,7 @@ class Course:
     combined: bool = False
     uncombined: bool = False  # taken as they are, because they could not be
     best_effort: bool = False
-    notes: list[str] = field(default_factory=list)  # what went wrong beside the subtasks
+    notes: tuple[str, ...] = ()  # what went wrong beside the subtasks
     ending: task_events.TaskEnding | None = None
     """Why it cannot succeed any more."""
     undoing: Unit | None = None  # whose undo is under way
@@ -126,13 +132,23 @@ class Course:
         """Return the unit of a planner, a reviewer or a synthesizer."""
         unit = self.calls.get(role)
         if unit is None:
-            spec = copy_with(NO_WORK, id=role, instruction=self.unit.spec.instruction)
-            unit = self.calls[role] = Unit(self.path_of(f"@{role}"), role, self.unit, spec, self.scope)  # type: ignore[arg-type]
+            spec = copy_with(NO_WORK, id=role)
+            unit = Unit(self.path_of(f"@{role}"), role, self.unit, spec, self.scope)  # type: ignore[arg-type]
+            self.calls = {**self.calls, role: unit}
         return unit
 
     def step(self, role: str) -> Step:
         """Return what is known of the calls of a role, beside its unit."""
-        return self.steps.setdefault(role, Step())
+        step = self.steps.get(role)
+        if step is None:
+            step = Step()
+            self.steps = {**self.steps, role: step}
+        return step
+
+    def answered(self, role: str) -> task_events.EscalationAnswered | task_events.EscalationExpired | None:
+        """Return the answer about a role of which nothing has followed yet; None: there is none."""
+        step = self.steps.get(role)
+        return step.answered if step is not None else None
 
     def planned(self) -> list[Unit]:
         """Return the subtasks of the plan."""
@@ -183,14 +199,16 @@ class Course:
     def count(self) -> None:
         """Find anew what waits for what."""
         planned = self.planned()
+        needing: dict[Unit, list[Unit]] = {}
         for unit in planned:
-            unit.missing, unit.dependants = 0, []
-        planned = [unit for unit in planned if not unit.dropped]
-        for unit in planned:
-            for id_ in unit.spec.depends_on:
+            unit.missing = 0
+            for id_ in unit.spec.depends_on if not unit.dropped else ():
                 needed = self.units[id_]
-                needed.dependants.append(unit)
+                needing.setdefault(needed, []).append(unit)
                 unit.missing += not self.is_settled(needed)
+        for unit in planned:
+            unit.dependants = needing.get(unit, ())
+        planned = [unit for unit in planned if not unit.dropped]
         self.open = sum([not unit.is_done for unit in self.units.values()])
         waiting = [unit for unit in planned if unit.status is PENDING] if self.plan is not None else []
         self.ready = [unit for unit in waiting if not unit.missing]
@@ -206,8 +224,9 @@ class Course:
         """A dependency is settled: what waited for nothing else is ready."""
         for dependant in unit.dependants:
             dependant.missing -= 1
-            if not dependant.missing and dependant.status is PENDING:
-                self.ready.append(dependant)
+        found = [each for each in unit.dependants if not each.missing and each.status is PENDING]
+        if found:
+            self.ready = [*self.ready, *found]
 
     def passes_review(self, event: task_events.Reviewed, rejected: dict[str, str]) -> None:
         """Results have been reviewed before anything that depends on them starts."""
@@ -238,7 +257,7 @@ class Course:
                 unit.is_sent_back(rerun.get(unit.id, ""))
         asked = [unit for unit in self.ready if unit.asker is not None]
         self.count()
-        self.ready += asked
+        self.ready = [*self.ready, *asked]
 
     def is_sent_back(self) -> None:
         """Begin anew with another plan: the result of the team was sent back, or that of what it needs."""
@@ -258,10 +277,11 @@ class Course:
         self.ending = self.refusal = self.output = self.rework = None
         self.reviewed = self.combined = self.uncombined = self.best_effort = False
         self.refusals = self.iterations = self.replans = 0
-        self.notes, self.steps = [], {}
-        if self.review.each:
-            self.review.waiting |= {id_: None for id_ in self.review.rejected if id_}
-        self.review.rejected = {}
+        self.notes, self.steps = (), NONE
+        if self.review is not NO_REVIEW:
+            if self.review.each:
+                self.review.waiting |= {id_: None for id_ in self.review.rejected if id_}
+            self.review.rejected = {}
         self.phase = "planning" if self.plan is None else "running"
         for call in self.calls.values():
             call.is_retried()

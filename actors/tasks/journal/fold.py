@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from actors.tasks.journal.course import NO_WORK, Course, Rework
+from actors.tasks.journal.course import NO_REVIEW, NO_WORK, NONE, Course, Rework
 from actors.tasks.journal.questions import Escalation, KeptState
-from actors.tasks.journal.unit import LOST, STAGES, WITHDRAWN, Unit
+from actors.tasks.journal.unit import LOST, STAGES, WITHDRAWN, Ask, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import ROLES, CourseEvent, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
@@ -62,17 +62,17 @@ class TaskState:
     trace: str = ""
     has_metadata: bool = False  # the task, or a subtask
     has_asks: bool = False  # some of its subtasks were asked for
-    usage_by: dict[str, Usage] = field(default_factory=dict)
+    usage_by: dict[str, Usage] = field(default_factory=lambda: NONE)
     """What was used up, by role."""
     running_s: float = 0.0
     """Seconds of all attempts, as far as those have told no seconds themselves."""
     usage_before: Usage = NO_USAGE  # before it was tried again: it has its budget anew
-    questions: dict[str, Escalation] = field(default_factory=dict)
+    questions: dict[str, Escalation] = field(default_factory=lambda: NONE)
     """Open questions, those of its teams too, the oldest first."""
     raised: int = 0
-    undone: dict[str, None] = field(default_factory=dict)
+    undone: dict[str, None] = field(default_factory=lambda: NONE)
     """Paths of the subtasks that are undone, in that order."""
-    undo_errors: dict[str, str] = field(default_factory=dict)
+    undo_errors: dict[str, str] = field(default_factory=lambda: NONE)
     touched: dict[str, None] = field(default_factory=dict)
     """Paths of the composite units of which something has changed since somebody looked; emptied by who looks."""
 
@@ -159,7 +159,7 @@ class TaskState:
         if usage is NO_USAGE:
             return
         role = unit.role if unit.role in ROLES else "work"
-        self.usage_by[role] = self.usage_by.get(role, NO_USAGE) + usage
+        self.usage_by = {**self.usage_by, role: self.usage_by.get(role, NO_USAGE) + usage}
         for each in unit.line:
             each.spends(usage)
 
@@ -200,14 +200,16 @@ class TaskState:
         elif status is SUCCEEDED or not unit.spec.required:
             course.passes(unit)
         else:
-            course.barred += [each for each in unit.dependants if each.status is PENDING]
+            course.barred = [*course.barred, *(each for each in unit.dependants if each.status is PENDING)]
 
     def _call_over(self, course: Course, role: str, event: Any) -> None:
         """A call of a planner, a reviewer or a synthesizer has come to an end of its own."""
-        call, step = course.call(role), course.step(role)
-        self._ran(call, event.at, event.usage)
-        call.starts_over()
-        step.failed, step.feedback, step.refused, step.vouched = "", "", 0, False
+        call, step = course.calls.get(role), course.steps.get(role)
+        if call is not None:  # else the library's own planner has answered on the spot
+            self._ran(call, event.at, event.usage)
+            call.starts_over()
+        if step is not None:
+            step.failed, step.feedback, step.refused, step.vouched = "", "", 0, False
 
     def _reopen(self, course: Course, *, retried: bool = False) -> None:
         course.reopen(retried=retried)
@@ -233,7 +235,8 @@ class TaskState:
         self.chain, self.lineage, self.hops, self.trace = event.chain, event.lineage, event.hops, event.trace
         self.has_metadata = bool(task.metadata)
         root.scope, root.status, root.started_at = event.path, RUNNING, event.at
-        root.spec = copy_with(NO_WORK, instruction=task.goal, budget=task.budget, on_failure=task.on_failure)
+        if task.budget is not None or task.on_failure is not None:
+            root.spec = copy_with(NO_WORK, budget=task.budget, on_failure=task.on_failure)
         root.course = Course(root, event.path)
         self.touch(root)
 
@@ -245,7 +248,7 @@ class TaskState:
 
     def task_retried(self, root: Unit, event: task_events.TaskRetried) -> None:
         self.final, self.deadline = None, event.deadline
-        self.undo_errors, self.questions = {}, {}
+        self.undo_errors, self.questions = NONE, NONE
         self.usage_before = self.total_usage()
         root.status, root.started_at = RUNNING, event.at
         self._reopen(self.course, retried=True)
@@ -275,7 +278,9 @@ class TaskState:
         course.plan, course.warnings = event.plan, event.warnings
         course.planned_at = course.planned_at or event.at
         self._call_over(course, "plan", event)
-        course.phase, course.review.each = "running", event.review == "each"
+        course.phase = "running"
+        if event.review == "each" or course.review is not NO_REVIEW:
+            course.review = replace(course.review, each=event.review == "each")
         course.goes_on_with(event.plan, event.kept)
         for each in course.units.values():
             self.units[each.path] = each
@@ -384,9 +389,8 @@ class TaskState:
         if begins:
             course = self.course_of(unit)
             course.open += 1
-            course.ready.append(unit)
-        unit.chain, unit.lineage, unit.ask, unit.asked_in = event.chain, event.lineage, event.ask, event.attempt
-        unit.asked_for = asker.epoch
+            course.ready = [*course.ready, unit]
+        unit.ask = Ask(event.ask, event.attempt, asker.epoch, event.chain, event.lineage)
         self.touch(unit.above or unit)
 
     # -- people --------------------------------------------------------------------------------------------
@@ -394,7 +398,7 @@ class TaskState:
     def escalation_raised(self, unit: Unit, event: task_events.EscalationRaised) -> None:
         self.raised += 1
         unit.question, unit.answered = Escalation(event), None
-        self.questions[event.escalation] = unit.question
+        self.questions = {**self.questions, event.escalation: unit.question}
         if event.state is not None:
             goes_on_at = unit.standing if event.resumes and event.role != "undo" else None
             unit.kept = KeptState(event.worker, event.state, event.escalation, goes_on_at)
@@ -453,9 +457,9 @@ class TaskState:
         course.iterations = max(course.iterations, event.iteration)
         course.best_effort |= event.best_effort
         if event.error:
-            course.notes.append(f"reviewer: {event.error}")
+            course.notes += (f"reviewer: {event.error}",)
         if event.checks and event.best_effort:
-            course.notes.append(f"review: not passed: {event.checks}")
+            course.notes += (f"review: not passed: {event.checks}",)
         if not event.error and (event.passed or event.rerun):
             failed = {*event.rerun, *event.rejected}
             for id_ in event.subtasks or course.units:
@@ -465,7 +469,9 @@ class TaskState:
         if course.review.each:
             course.passes_review(event, rejected)
         else:
-            course.review.rejected, course.reviewed = rejected, not event.rerun and not rejected
+            if rejected or course.review is not NO_REVIEW:
+                course.review = replace(course.review, rejected=rejected)
+            course.reviewed = not event.rerun and not rejected
         if event.rerun:
             course.rework = Rework("revision", dict(event.rerun))
 
@@ -494,7 +500,7 @@ class TaskState:
         step.answered, step.asked = None, ()
         course.output, course.combined, course.uncombined = event.output, True, bool(event.error)
         if event.error:
-            course.notes.append(f"synthesizer: {event.error}")
+            course.notes += (f"synthesizer: {event.error}",)
             course.best_effort = True
 
     # -- undo ----------------------------------------------------------------------------------------------
@@ -521,7 +527,7 @@ class TaskState:
         if course is not None:
             course.undoing = None
         if event.error:
-            self.undo_errors[unit.path] = event.error
+            self.undo_errors = {**self.undo_errors, unit.path: event.error}
             return
         for each in unit.line:
             inside = (unit,) if each is unit else each.below()
@@ -531,7 +537,7 @@ class TaskState:
                     continue  # something that a member of the team did stands
                 if each.effects:
                     each.effects[-1].undone = True
-            self.undone.setdefault(each.path)
+            self.undone = {**self.undone, each.path: None}
             if each.status is SUCCEEDED and not is_left:
                 each.status = SubtaskStatus.COMPENSATED  # else it stays what it is: the report says how it failed
 

@@ -11,8 +11,8 @@ never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from actors.tasks.journal.questions import Escalation, KeptState
@@ -77,6 +77,24 @@ class Remarks:
 NO_REMARKS: Final = Remarks()
 
 
+class Ask(NamedTuple):
+    """How somebody has asked for a unit."""
+
+    number: int = 0
+    """Number of the ask in the attempt of the asker."""
+    attempt: int = 0
+    """Which start of the whole task that attempt was."""
+    epoch: int = 1
+    """Epoch of the asker."""
+    chain: tuple[str, ...] = ()
+    """Paths of those who wait for it."""
+    lineage: tuple[str, ...] = ()
+    """Instructions that those were given."""
+
+
+NO_ASK: Final = Ask()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Unit:
     """Where one unit stands."""
@@ -91,7 +109,7 @@ class Unit:
     """Path of the supervisor whose workers do it."""
     status: SubtaskStatus = PENDING
     missing: int = 0  # dependencies that it still waits for
-    dependants: list[Unit] = field(default_factory=list)
+    dependants: Sequence[Unit] = ()
     attempt: int = 0
     """Number of the last attempt."""
     made: int = 0  # attempts that count
@@ -137,16 +155,12 @@ class Unit:
     in_epoch: Usage = NO_USAGE  # part of the usage that the present epoch has used up
     asker: Unit | None = None
     """The unit that asked for it; None: it is in the plan."""
-    ask: int = 0  # number of that ask in the attempt of the asker
-    asked_in: int = 0  # attempt of the asker
-    asked_for: int = 1  # epoch of the asker
+    ask: Ask = NO_ASK
+    """How it was asked for the last time."""
     asked: list[Unit] | None = None
     """Units that it has asked for."""
     asks: int = 0
     """How many it has asked for so far: names the next one."""
-    chain: tuple[str, ...] = ()
-    """Paths of those who wait for it, where it was asked for."""
-    lineage: tuple[str, ...] = ()
     id: str = ""
     """Id of its subtask in the plan; of what was asked for ``research/@1``."""
     subject: str = ""

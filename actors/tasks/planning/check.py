@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from operator import is_
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -88,7 +89,7 @@ def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
         else one
         for one in plan.subtasks
     ]
-    return copy_with(plan, subtasks=named)
+    return plan if all(map(is_, named, plan.subtasks)) else copy_with(plan, subtasks=named)
 
 
 # -- problems ----------------------------------------------------------------------------------------------------

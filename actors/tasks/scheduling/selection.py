@@ -27,8 +27,8 @@ _NOBODY: Final = Failure(FailureKind.NOBODY, NoCapableWorkerError())
 
 def chain_of(state: TaskState, unit: Unit) -> tuple[str, ...]:
     """Return the paths of those who wait for a unit, the first asker first: workers, and the teams that it is in."""
-    if unit.chain:
-        return unit.chain
+    if unit.ask.chain:
+        return unit.ask.chain
     above = unit.above
     if above is None or above.above is None:
         return (*state.chain, state.path)
@@ -37,8 +37,8 @@ def chain_of(state: TaskState, unit: Unit) -> tuple[str, ...]:
 
 def lineage_of(state: TaskState, unit: Unit) -> tuple[str, ...]:
     """Return the instructions that those were given who wait for a unit."""
-    if unit.lineage:
-        return unit.lineage
+    if unit.ask.lineage:
+        return unit.ask.lineage
     above = unit.above
     if above is None or above.above is None:
         return state.lineage
@@ -52,7 +52,7 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     capability = None if spec.worker is not None else spec.capability
     home = unit.home if unit.kept is not None or unit.steps is not None else None
     is_plain = not standing.rejected and not standing.tried and home is None
-    if is_plain and not state.chain and not unit.chain and (unit.above is None or unit.above.above is None):
+    if is_plain and not state.chain and unit.asker is None and (unit.above is None or unit.above.above is None):
         return _lane_of_anybody(unit.scope, spec.worker, capability)
     without = {*standing.rejected, *waiting_for(state, unit)}
     without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
