@@ -11,7 +11,8 @@ from typing import Any, Final
 from actors.model.errors import ActorsError, ConfigError
 from actors.tasks.decide.task import looked_at
 from actors.tasks.decide.verdict import as_verdict, problems_of_person
-from actors.tasks.engine.service import RESPOND, Order, TaskService
+from actors.tasks.engine.orders import RESPOND, Order
+from actors.tasks.engine.service import TaskService
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.store import RemoteCommand

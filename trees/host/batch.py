@@ -53,8 +53,9 @@ from actors.model.clock import monotonic
 from actors.model.errors import ConfigError, RecursionDetectedError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
+from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
-from actors.tasks.engine.service import CANCEL, Order, service_of
+from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import join_task, waiting
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError

@@ -18,17 +18,8 @@ from actors.model.errors import ConfigError
 from actors.model.events import Event
 from actors.runtime import living_trees
 from actors.runtime.system import System
-from actors.tasks.engine.service import (
-    CANCEL,
-    PRIORITY,
-    RESPOND,
-    RETRY,
-    SERVICE,
-    EnginePort,
-    Order,
-    TaskService,
-    service_of,
-)
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
+from actors.tasks.engine.service import SERVICE, EnginePort, TaskService, service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task_errors import StoreBusyError, StoreError, TaskError

@@ -16,8 +16,9 @@ from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RETRY, Order
 from actors.tasks.engine.scope import Scope
-from actors.tasks.engine.service import CANCEL, PRIORITY, RETRY, Order, TaskService
+from actors.tasks.engine.service import TaskService
 from actors.tasks.engine.task_waits import TaskWaits, leave_task, reply_of, wait_for_task, waiting
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.questions import Escalation
@@ -212,13 +213,14 @@ class TaskHandle:
         """End it: what waits does not start, what runs is ended, what was done is undone where that is declared.
 
         Returns at once, before that is recorded: ``status`` and ``result()`` tell when it has ended. Where its
-        orchestrator is down that happens as soon as it is up again. Where the tree ends before that, it is lost
-        (``OrderDamaged``), and the task goes on in the next process.
+        orchestrator is down that happens as soon as it is up again; where the tree ends before that, the process that
+        goes on with the task does it. Only if the process is killed before it is recorded, it is lost, and the task
+        goes on in the next one.
 
         Returns:
             A future, which can be awaited: done once the cancel is recorded, so that no crash loses it, or the task has
             ended. ``handle.cancel().get()`` waits for that, as long as it takes to write to the store. It fails where
-            the tree has ended before (``TreeDownError``).
+            the tree has ended before (``TreeDownError``), and the order was not kept.
 
         Raises:
             TypeError: ``reason`` is no text.

@@ -20,7 +20,7 @@ from typing import Any, Final
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
-from actors.tasks.journal.store import DurableStore
+from actors.tasks.journal.store import DurableStore, RemoteCommand
 from actors.tasks.model.live_events import StorePaused, StoreResumed
 from actors.tasks.model.task_errors import StoreBusyError, StoreError
 from trees.store.memory import MemoryStore
@@ -46,6 +46,10 @@ class JournalFile(MemoryStore, DurableStore):
         self._write_lock = threading.RLock()
         self._file = self._lock_file = -1
         self._starts, self._latest = 0, 0.0
+        self._orders: dict[int, RemoteCommand] = {}
+        """Those that an earlier process, or this one at its end, has left, and that nobody has carried out."""
+        self._for_now: list[RemoteCommand] = []
+        """Those of them that the listener has still to be given."""
         self._late: deque[list[Any]] = deque()
         """Lines that could not be written yet: memory has them, and nobody was told that they are kept."""
         self._paused_at = 0.0
@@ -81,8 +85,8 @@ class JournalFile(MemoryStore, DurableStore):
         for number, line in enumerate(lines[:-1], 1):
             try:
                 verb, *given = json.loads(line)
-                if verb == "starts":
-                    self._starts = given[0]
+                if verb in {"starts", "order", "done"}:
+                    self._read_own(verb, given)
                     continue
                 if (
                     verb == "create" and self._find(given[0]) is not None
@@ -96,6 +100,17 @@ class JournalFile(MemoryStore, DurableStore):
             if isinstance(record, Event):
                 self._latest = max(self._latest, record.at)
 
+        self._for_now = list(self._orders.values())
+
+    def _read_own(self, verb: str, given: list[Any]) -> None:
+        """Read a line that is about no stream."""
+        if verb == "starts":
+            self._starts = given[0]
+        elif verb == "order":
+            self._orders[given[0]] = RemoteCommand(*given)
+        else:
+            self._orders.pop(given[0], None)
+
     def _rewrite(self) -> None:
         self._starts += 1
         lines: list[list[Any]] = [["starts", self._starts]]
@@ -105,6 +120,7 @@ class JournalFile(MemoryStore, DurableStore):
             lines.append(["create", stream, known.owner, encode(first)])
             lines += (["append", stream, encode(record)] for record in others)
         lines += (["finish", stream] for stream in self._finished)
+        lines += map(_line_of, self._orders.values())
         fresh = self._path.with_name(f"{self._path.name}.new")
         self._file = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         for line in lines:
@@ -213,6 +229,35 @@ class JournalFile(MemoryStore, DurableStore):
         """Seconds since 1970: they go on evenly, and are never less than what a record was told."""
         return self._wall + time.monotonic() - self._steady
 
+    def heard_orders(self) -> Reply:
+        """Completed at once, with the listener given what an earlier process has left: nobody else can leave any."""
+        given, self._for_now = self._for_now, []
+        for order in given:
+            if self.listener is not None and order.id in self._orders:
+                self.listener.order(order)
+        heard = Reply()
+        heard.complete()
+        return heard
+
+    def order_done(self, order: RemoteCommand) -> None:
+        """Forget an order that an earlier process has left."""
+        with self._write_lock:
+            if order.id in self._orders:
+                self._put_or_wait(["done", order.id])
+                del self._orders[order.id]
+
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
+        """Keep an order for the process that goes on; False where it cannot be written."""
+        with self._write_lock:
+            order = RemoteCommand(max(self._orders, default=0) + 1, task, kind, body, at)
+            try:
+                self._put_late()
+                self._put(_line_of(order))
+            except StoreError:
+                return False
+            self._orders[order.id] = order
+        return True
+
     def close(self) -> None:
         """Write what is late, if there is room now, and let the file and its lock go."""
         self._closing.set()
@@ -231,3 +276,7 @@ class JournalFile(MemoryStore, DurableStore):
             if descriptor >= 0:
                 os.close(descriptor)
         self._file = self._lock_file = -1
+
+
+def _line_of(order: RemoteCommand) -> list[Any]:
+    return ["order", order.id, order.task, order.kind, order.body, order.at]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
@@ -24,7 +24,7 @@ from actors.concurrency.thread_state import after_fork
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, InternalError, require_journalled
-from actors.tasks.journal.codec import encode
+from actors.tasks.journal.codec import encode, to_json
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
 from actors.tasks.model.live_events import JournalDamaged
 from actors.tasks.model.task_errors import DamagedJournalError, StoreError
@@ -34,7 +34,7 @@ from trees.store.memory import MemoryStore, Stream
 from trees.store.reader import StoreReader
 from trees.store.retention import Durability, Keep
 from trees.store.session import WritingSession
-from trees.store.statements import BEGIN, END, ORDER_DONE, RECORD, Change
+from trees.store.statements import BEGIN, END, LEFT, ORDER_DONE, RECORD, Change
 from trees.store.writer import CLOSE_S, POLL_S, Writer
 
 SHORT: Final = 8 * 1024
@@ -288,6 +288,14 @@ class SqlStore(MemoryStore, DurableStore):
         """Note that a command of another process is done, or cannot be done."""
         done = partial(self._taken.discard, order.id)
         self._writes().put(Change(ORDER_DONE, "", (self._root, order.id), done))
+
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
+        """Keep an order for the process that goes on; this one hears of no more. False while nothing can be written."""
+        self._is_ending = True
+        if self.paused_s is not None:
+            return False
+        self._writes().put(Change(LEFT, task, (self._root, task, kind, to_json(body), at)))
+        return True
 
     # -- telling -------------------------------------------------------------------------------------------
 

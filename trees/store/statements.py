@@ -61,6 +61,7 @@ END: Final = Statement(
     " WHERE s.root = fence.root AND s.id = v.id",
 )
 """Also of a stream that goes on: it has no end."""
+LEFT: Final = _inserting("regrow_orders", {"task": "text", "kind": "text", "body": "text", "at": "float8"})
 ORDER_DONE: Final = _deleting("regrow_orders", "id", "int")
 FORGET: Final = (
     _deleting("regrow_records", "stream"),

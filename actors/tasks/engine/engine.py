@@ -29,9 +29,10 @@ from actors.tasks.engine.asks import Asks
 from actors.tasks.engine.attempts import Attempts
 from actors.tasks.engine.dispatch import Dispatch
 from actors.tasks.engine.limits import Limits
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
 from actors.tasks.engine.roles import Roles
 from actors.tasks.engine.run import Run
-from actors.tasks.engine.service import CALL, CANCEL, ENGINE, PRIORITY, RESPOND, RETRY, Order, service_of
+from actors.tasks.engine.service import CALL, ENGINE, service_of
 from actors.tasks.engine.undos import Undos
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.course import Course
@@ -154,8 +155,6 @@ class Engine(ManagedActor):
         if self.closing:
             self.attempts.end_calls()
             self.attempts.closes()
-        if self.begun:
-            self._hear_port()  # what users have ordered before
         self.commit()
 
     def scope_closes(self, scope: Scope) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,6 +23,7 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.reply import Reply
 from actors.tasks.engine.feed import Feed
+from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.engine.task_waits import WaitTable
@@ -31,7 +31,7 @@ from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
-from actors.tasks.model.live_events import OrderDamaged, TaskStranded
+from actors.tasks.model.live_events import TaskStranded
 from actors.tasks.model.report import Report
 from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_spec import Role
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
-    from actors.tasks.journal.store import RemoteCommand
     from actors.tasks.journal.unit import Unit
 
 SERVICE: Final = "tasks"
@@ -510,14 +509,14 @@ class EnginePort:
         return isinstance(box, Mailbox) and box.put((message, None, None)) is None
 
     def order(self, order: Order) -> None:
-        """Have the engine do what a user wants.
+        """Have the engine do what a user wants; or, where the tree ends first, the process that goes on.
 
         Raises:
-            TreeDownError: the tree is down, and the task goes on in another process.
+            TreeDownError: the tree is down, and its store keeps no orders any more.
         """
         self.orders.append(order)
         self.call()
-        if self.service.system.is_down and self.service.durable is not None:
+        if self.service.system.is_down and self.service.durable is not None and take_back(self, order):
             raise self.service.system.down_error(self.path)
 
     def down(self) -> Exception:
@@ -525,16 +524,9 @@ class EnginePort:
         return self.service.system.stopped_error(self.address, Refusal.STOPPED)
 
     def close(self) -> None:
-        """The tree is down: nobody carries out what lies here. Commands of other processes stay in the store."""
-        system = self.service.system
-        down = system.down_error(self.path)
-        for order in self.orders.copy():
-            if order.given_by is None:
-                what = f"the tree is down, and nobody had carried out {order.kind!r} of task {order.task}"
-                system.publish(OrderDamaged(self.path, order.task, StoreError(self.service.store_name, what)))
-            if order.recorded is not None:
-                order.recorded.fail(down)
-        self.resumed.fail(down)
+        """The tree is down: what lies here is left to the next process."""
+        leave(self)
+        self.resumed.fail(self.service.system.down_error(self.path))
 
 
 class Call(SystemMessage):
@@ -567,30 +559,3 @@ def attach(system: System, store: Store | None) -> TaskService:
 def service_of(system: System) -> TaskService:
     """Return the tasks of a tree."""
     return cast("TaskService", system.services[SERVICE])
-
-
-CANCEL: Final = "cancel"
-PRIORITY: Final = "priority"
-RESPOND: Final = "respond"
-RETRY: Final = "retry"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Order:
-    """One order about a task.
-
-    Args:
-        task: its id.
-        kind: cancel, priority, respond or retry.
-        body: of a cancel ``reason``; of a priority ``priority``; of a respond ``escalation``, ``answer`` and ``value``.
-        recorded: completed once it is recorded, failed if the tree ends before; None: nobody wants to know.
-        given_by: the command of another process that it carries out.
-        given: when it was given, in seconds since 1970 by the store's clock; None: just now.
-    """
-
-    task: str
-    kind: str
-    body: dict[str, Any] = field(default_factory=dict)
-    recorded: Reply | None = None
-    given_by: RemoteCommand | None = None
-    given: float | None = None

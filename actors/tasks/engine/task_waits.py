@@ -224,7 +224,7 @@ def leave_task(wait: TaskWait, entered: CurrentMessage | None = None) -> None:
 
 
 class OrderReply(Reply):
-    """The news that an order was recorded: its target is down before that is kept."""
+    """The news that an order was recorded; where the tree ends before, that it is kept (``orders.leave``)."""
 
     __slots__ = ()
 

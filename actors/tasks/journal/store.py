@@ -177,13 +177,31 @@ class DurableStore(Store):
     def time(self) -> float:
         """Seconds since 1970, by the store's clock: it goes on evenly, and never says less than journals were told."""
 
-    def heard_orders(self) -> Reply | None:
-        """Completed when the listener was given every command that had been posted before this call; None: it was."""
-        return None
+    @abstractmethod
+    def heard_orders(self) -> Reply:
+        """Completed when the listener was given every command that had been posted before this call."""
 
+    @abstractmethod
     def order_done(self, order: RemoteCommand) -> None:
-        """Forget a command of another process: it is done, or cannot be done. By default there are none."""
-        del order
+        """Forget a command of another process: it is done, or cannot be done."""
+
+    def leave_order(self, task: str, kind: str, body: dict[str, Any], at: float) -> bool:
+        """Keep an order about a task that this tree has ended without carrying out, for the process that goes on.
+
+        Its listener is given it there, as a ``RemoteCommand``. It is kept by the end of ``close``, which is called soon
+        after. By default none can be kept.
+
+        Args:
+            task: id of the task.
+            kind: cancel, priority or respond.
+            body: arguments, as ``RemoteCommand.body`` has them.
+            at: when it was ordered, in seconds since 1970 by the store's clock.
+
+        Returns:
+            False: it is not kept.
+        """
+        del task, kind, body, at
+        return False
 
     @abstractmethod
     def close(self) -> None:

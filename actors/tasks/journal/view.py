@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from actors.model.events import Event
 from actors.model.record import record
-from actors.tasks.engine.service import CANCEL, PRIORITY, RESPOND, RETRY, service_of
+from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY
+from actors.tasks.engine.service import service_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.fold import TaskState, fold, unit_status_of
 from actors.tasks.journal.metadata import has_metadata

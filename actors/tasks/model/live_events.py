@@ -129,7 +129,11 @@ class JournalDamaged(Event):
 
 @record
 class OrderDamaged(Event):
-    """An order about a task is lost, because its tree went down before anybody had carried it out: order it again."""
+    """An order about a task is lost, and nothing follows from it: order it again.
+
+    One that a tree that ends could not keep for the next one, or of which incarnation after incarnation of its
+    orchestrator has died.
+    """
 
     level = "ERROR"
     task: str

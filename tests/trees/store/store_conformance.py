@@ -292,20 +292,13 @@ def its_clock_goes_on_and_says_about_the_time(medium: Medium) -> None:
     assert abs(first - time.time()) < 24 * 3600
 
 
-def heard_all(store: Any) -> None:
-    """Wait until it was given every command that was left before."""
-    heard = store.heard_orders()
-    if heard is not None:
-        heard.get(timeout=PATIENCE_S)
-
-
 def it_hears_of_nothing_that_nobody_has_sent(
     medium: Medium,
 ) -> None:
     store = medium.open()
     store.listener = heard = Heard()
 
-    heard_all(store)
+    store.heard_orders().get(timeout=PATIENCE_S)
 
     assert heard.orders == []
     assert heard.losses == []
@@ -331,7 +324,7 @@ def a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_don
 
     again = medium.open()
     again.listener = heard = Heard()
-    heard_all(again)
+    again.heard_orders().get(timeout=PATIENCE_S)
 
     assert [order.id for order in heard.orders] == [first.id]
     again.order_done(first)
@@ -339,7 +332,7 @@ def a_command_of_another_process_is_heard_in_its_order_and_again_until_it_is_don
     again.close()
     last = medium.open()
     last.listener = heard = Heard()
-    heard_all(last)
+    last.heard_orders().get(timeout=PATIENCE_S)
     assert heard.orders == []
 
 
