@@ -6,7 +6,7 @@ import actors as _actors
 from actors import *  # noqa: F403 - every public name of the runtime is one of this package
 from actors import __version__ as __version__
 from actors.model.names import missing as _missing
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.live_events import (
     JournalDamaged,

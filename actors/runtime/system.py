@@ -28,7 +28,6 @@ from actors.messaging.leftovers import Leftovers
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError, TreeDownError
 from actors.messaging.pool_address import PoolAddress
-from actors.messaging.ports import Tracer
 from actors.messaging.proxy import Attribute, attribute_of
 from actors.messaging.ref import Ref
 from actors.messaging.reply import Reply
@@ -120,7 +119,7 @@ class System:
         self.supervisors: dict[str, Supervisor] = {}
         """The present, or last, incarnation of each supervisor."""
         self.started, self.ended, self._last_acts = Reply(), Reply(), list[Callable[[], object]]()
-        self.tracer: Tracer | None = None  # maker of spans; None: nobody wants any
+        self.tracer: Any = None  # maker of spans (``trees.agents.telemetry_spans``); None: nobody wants any
         box = self.boxes[name] = SupervisorMailbox(name, Refusal.DOWN)  # it is never started again
         self.root = self.children[name] = Child(spec, name, box, 0, dynamic=False, form=child_form(spec))
         self._unregister: Callable[[], None] = lambda: None

@@ -5,7 +5,7 @@ This module is loaded when the first of them is asked for: the runtime itself ne
 
 from actors.tasks.execution.context import Context
 from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Usage
+from actors.tasks.model.task import Usage, Work
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.task_events import (
     BreakerClosed,
@@ -44,7 +44,6 @@ from actors.tasks.model.task_events import (
     TaskSubmitted,
     UsageTold,
 )
-from actors.tasks.model.work import Work
 
 __all__ = [
     "BreakerClosed",

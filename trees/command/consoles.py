@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from trees.host.console import ConsoleError, ConsoleGoneError, ConsoleSource, find, open_consoles
-from trees.host.console.place import LONGEST_ID, root_of
+from trees.host.console.protocol import LONGEST_ID, root_of
 from trees.observe.source import SourceError
 
 _RUNS_SO: Final = (

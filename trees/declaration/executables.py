@@ -15,8 +15,7 @@ from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, first_hint, hints_of, is_unbound
 from actors.tasks.model.executable import Executable, MemberInfo, Type
 from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Subtask, Task
-from actors.tasks.model.work import Work
+from actors.tasks.model.task import Subtask, Task, Work
 from trees.agents.wrapper import AgentWrapper
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import SupervisorSpec, WorkerSpec

@@ -14,8 +14,8 @@ from actors.tasks.decide.verdict import as_verdict, problems_of_person
 from actors.tasks.engine.orders import RESPOND, Order
 from actors.tasks.engine.service import TaskService
 from actors.tasks.journal.fold import TaskState
-from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.store import RemoteCommand
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.policy import ANSWERS, Answer
 from actors.tasks.model.task_errors import EscalationError
 from actors.tasks.model.task_events import EscalationAnswered

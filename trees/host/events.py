@@ -24,7 +24,7 @@ from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
 from actors.tasks.engine.task_waits import WaitOfTask
 from actors.tasks.journal.metadata import MetadataReader
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.model.task_events import (
     EscalationRaised,

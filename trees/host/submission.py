@@ -26,13 +26,11 @@ from actors.runtime.system import System
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import variables_with, waiting_chain, waits_from_here
-from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.model.live_events import TaskKnownOtherwise
 from actors.tasks.model.shared_values import copied
-from actors.tasks.model.task import Task
+from actors.tasks.model.task import Task, require_own
 from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskSubmitted
-from actors.tasks.model.task_ids import require_own
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import require_path, type_phrase
 
@@ -210,7 +208,7 @@ class Submission:
         return None
 
     def _create(self) -> None:
-        path, now, tracer = self.scope.path, self.scope.time(), tracer_of(self.scope.system)
+        path, now, tracer = self.scope.path, self.scope.time(), self.scope.system.tracer
         for id_ in self._new_ids:
             task = self._tasks[id_]
             deadline = None if task.deadline_s is None else now + task.deadline_s
@@ -244,7 +242,7 @@ class Submission:
         return False
 
     def _refused(self, error: BaseException) -> None:
-        tracer = tracer_of(self.scope.system)
+        tracer = self.scope.system.tracer
         for id_ in self._new_ids:
             del self._service.unkept[id_]
         if tracer is not None:

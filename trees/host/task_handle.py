@@ -21,8 +21,7 @@ from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
 from actors.tasks.engine.task_waits import TaskWaits, leave_task, reply_of, wait_for_task, waiting
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.questions import Escalation
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import Escalation, Unit
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report

@@ -10,7 +10,7 @@ from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.engine.task_waits import waiting
 from actors.tasks.journal.metadata import has_metadata
-from actors.tasks.journal.questions import Escalation
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report

@@ -19,8 +19,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import LOST, STAGES, Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.attempt_end import STOP
-from actors.tasks.model.outcome import Done
+from actors.tasks.model.outcome import STOP, Done
 from actors.tasks.model.task import NO_USAGE, RUNNING
 
 if TYPE_CHECKING:

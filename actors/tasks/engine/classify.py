@@ -12,8 +12,7 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Later
 from actors.model.raised import is_a, origins_of
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
-from actors.tasks.model.attempt_end import STOP, AttemptEnded
-from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
+from actors.tasks.model.outcome import STOP, AttemptEnded, Done, Failure, FailureKind, text_of
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.task_errors import AttemptTimeoutError, BudgetExceededError, TimeoutPhase
 

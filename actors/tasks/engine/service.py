@@ -27,7 +27,6 @@ from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.engine.task_waits import WaitTable
-from actors.tasks.execution.task_tracer import tracer_of
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
@@ -301,7 +300,7 @@ class TaskService:
 
     def has_ended(self, report: Report) -> None:
         """A task has ended, and that is kept: whoever waits hears it."""
-        tracer = tracer_of(self.system)
+        tracer = self.system.tracer
         if tracer is not None:
             tracer.end_task(report)
         task = report.task_id
@@ -374,7 +373,7 @@ class TaskService:
 
     def carry(self, task: str, path: str, variables: Variables | None, trace: str = "") -> None:
         """Have all attempts of a task see these contextvars, until it has ended."""
-        tracer = tracer_of(self.system)
+        tracer = self.system.tracer
         if tracer is not None:
             variables = tracer.begin_task(task, path, variables, trace)
         if variables is not None:
@@ -394,7 +393,7 @@ class TaskService:
 
     def begin_part(self, state: TaskState, unit: Unit) -> None:
         """A team has a part of a task: what is done of it is traced below that."""
-        tracer = tracer_of(self.system)
+        tracer = self.system.tracer
         if tracer is not None:
             key, path = f"{state.id}@{unit.path}", f"{unit.scope}/{unit.worker}"
             variables = tracer.begin_part(key, state.id, path, self.variables_of(state, unit.above))
@@ -403,7 +402,7 @@ class TaskService:
 
     def end_part(self, state: TaskState, unit: Unit) -> None:
         """A team has its part no longer."""
-        tracer = tracer_of(self.system)
+        tracer = self.system.tracer
         if tracer is not None and self.variables.pop((state.id, unit.path), None) is not None:
             tracer.end_part(
                 f"{state.id}@{unit.path}", str(unit.status), "" if unit.status == "succeeded" else unit.error
@@ -416,7 +415,7 @@ class TaskService:
 
     def traced(self, state: TaskState, unit: Unit, path: str, role: Role) -> AbstractContextManager[object]:
         """Trace a step of a task that the engine makes by itself, because none of a user's code runs in it."""
-        tracer = tracer_of(self.system)
+        tracer = self.system.tracer
         if tracer is None:
             return nullcontext()
         stage: AbstractContextManager[object] = tracer.stage(state.id, path, role, self.variables_of(state, unit))

@@ -27,7 +27,7 @@ from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome,
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.run_attempt import run_attempt
-from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
+from actors.tasks.model.outcome import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Attempt(Reply, SystemMessage):
         self.stream: AttemptStream | None = None
         """Pieces that it streams; None: it has streamed nothing."""
         self.trace: Any = None
-        """Trace of it (``actors.tasks.execution.task_tracer``), once it was given to a worker; None: there is none."""
+        """Trace of it (``trees.agents.telemetry_spans``), once it was given to a worker; None: there is none."""
         self.used: Usage = NO_USAGE
         """Usage so far, by ``context.use``, ``Done`` and a team's report."""
         self.unrecorded: Usage = NO_USAGE

@@ -41,8 +41,7 @@ from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import is_plain, of_size
 from actors.tasks.journal.unit import step_key
-from actors.tasks.model.attempt_end import STOP, AttemptEnded
-from actors.tasks.model.outcome import Done, InvalidResultError, name_of
+from actors.tasks.model.outcome import STOP, AttemptEnded, Done, InvalidResultError, name_of
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task_errors import LeaseLostError, StepMismatchError
 from actors.tasks.model.usage import NO_USAGE, Usage, usage_of

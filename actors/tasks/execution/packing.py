@@ -11,14 +11,13 @@ plain tasks, plans and dicts.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
-
-from actors.tasks.results.tokens import estimate_tokens
 
 GOAL: Final = 1.0
 """Importance of the goal, and of the instruction."""
@@ -150,3 +149,12 @@ def summarized(part: Part) -> None:
         part.text = part.summary
     elif len(part.text) > SUMMARY_CHARS:
         part.text = f"{' '.join(part.text[:SUMMARY_CHARS].split())} ..."
+
+
+_BYTES_A_TOKEN: Final = 3.5
+"""Prose has about four, code and most other scripts about three."""
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text is worth; 0 only for no text."""
+    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_A_TOKEN)

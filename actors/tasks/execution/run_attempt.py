@@ -27,12 +27,10 @@ from actors.tasks.execution.context import Context
 from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.off_loop import limited, off_loop
 from actors.tasks.execution.stored_form import RESULTS_CLASS, is_plain, of_size, stored_form, wrong_in
-from actors.tasks.model.attempt_end import STOP, AttemptEnded
-from actors.tasks.model.outcome import MOST_CHARS, Done, InvalidResultError
+from actors.tasks.model.outcome import MOST_CHARS, STOP, AttemptEnded, Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.task import NO_USAGE, Usage
-from actors.tasks.model.work import Work
+from actors.tasks.model.task import NO_USAGE, Usage, Work
 from actors.validation.json_form import LostInJsonError, json_form_as
 from actors.validation.validation_messages import not_json_phrase, type_phrase
 

@@ -24,9 +24,8 @@ from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.attempt_steps import AttemptSteps, KnownSteps, StepCall
 from actors.tasks.execution.context import AskedWork, Context, ContextValues
 from actors.tasks.execution.stored_form import RESULTS_CLASS, stored_form
-from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.live_events import StreamKind
-from actors.tasks.model.outcome import Done, plain_text
+from actors.tasks.model.outcome import AttemptEnded, Done, plain_text
 from actors.tasks.model.task import Usage
 from actors.validation.introspection import type_name
 from actors.validation.validation_messages import fraction_of

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from actors.tasks.journal.course import NO_REVIEW, NO_WORK, NONE, Course, Rework
-from actors.tasks.journal.questions import Escalation, KeptState
-from actors.tasks.journal.unit import LOST, STAGES, WITHDRAWN, Ask, Unit
+from actors.tasks.journal.unit import LOST, STAGES, WITHDRAWN, Ask, Escalation, KeptState, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import ROLES, CourseEvent, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind

@@ -22,10 +22,9 @@ from actors.tasks.engine.service import service_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.fold import TaskState, fold, unit_status_of
 from actors.tasks.journal.metadata import has_metadata
-from actors.tasks.journal.questions import Escalation
 from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.journal.unit import LOST, Unit
+from actors.tasks.journal.unit import LOST, Escalation, Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.outcome import UNCOUNTED
 from actors.tasks.model.report import Report, SubtaskReport

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
+from actors.messaging.envelope import STOP
 from actors.model.errors import Failed, Later
 from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
@@ -152,3 +153,14 @@ def is_one_of(error: type[BaseException], named: Iterable[type[BaseException] | 
     """True if a declaration names this type of errors, or a base of it: the type itself, or its recorded name."""
     names = [recorded_name(each) for each in error.__mro__]
     return any(each in names if isinstance(each, str) else issubclass(error, each) for each in named)
+
+
+LOST: Final = "lost"
+"""``ended_by``: its process ended with it once too often."""
+
+
+class AttemptEnded(Failed):
+    """Error of an attempt that was ended by others."""
+
+
+__all__ = ["LOST", "STOP", "AttemptEnded"]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from actors.tasks.model.policy import LadderField
+from actors.model.errors import ConfigError, Problem
+from actors.tasks.model.policy import Ladder, LadderField
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.usage import NO_USAGE, Budget, Usage, usage_of
 from actors.validation import field_types
@@ -227,3 +228,60 @@ def instructed(subtask: Subtask, goal: str) -> Subtask:
 def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:
     """Subtasks by their ids; of two alike the last."""
     return {subtask.id: subtask for subtask in subtasks}
+
+
+MARK: Final = "@"
+"""In keys that the library makes of ids and paths, and in no id of a user."""
+
+
+def require_own(id_: str | None) -> None:
+    """A user may give this id to a task.
+
+    Raises:
+        ConfigError: the keys that the library makes of it would not be told apart.
+    """
+    if id_ is not None and MARK in id_:
+        hint = "Leave the @ out. Keys of effects are TASK@SUBTASK:EPOCH."
+        raise ConfigError((Problem("Task.id", f"{id_!r} has an {MARK}, which no id of a user may have", hint),))
+
+
+class Work(str):  # noqa: SLOT000 - it has a dict, so that it costs one copy of that of its subtask
+    """Work: a ``str`` that is the instruction, with the fields of the ``Subtask`` as attributes.
+
+    Everything that takes a text takes it. No attribute has the name of a method of ``str``.
+
+    In a test: ``execute(Work("Find otters", inputs={"n": 3}), context)``.
+
+    Args:
+        instruction: the text.
+        fields: the attributes; those that are left out are as in a ``Subtask``.
+    """
+
+    id: str
+    instruction: str
+    inputs: dict[str, Any]
+    """Inputs of the subtask alone; ``context.inputs`` has those of the task, too."""
+    metadata: dict[str, Any]
+    worker: str | None
+    capability: str | None
+    depends_on: list[str]
+    timeout_s: float | None
+    idle_timeout_s: float | None
+    required: bool
+    preemptible: bool
+    undo: str | None
+    budget: Budget | None
+    estimate: Budget | None
+    on_failure: Ladder | None
+    tool: str | None
+
+    def __new__(cls, instruction: str = "", /, **fields: Any) -> Self:
+        """Make one; see the class."""
+        return cls.of(Subtask(**{"id": "work", **fields, "instruction": instruction}))
+
+    @classmethod
+    def of(cls, subtask: Subtask) -> Self:
+        """Return a subtask as work."""
+        work = super().__new__(cls, subtask.instruction)
+        vars(work).update(vars(subtask))
+        return work

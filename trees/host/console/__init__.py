@@ -5,8 +5,7 @@ and ``observe`` use it. ``protocol`` is what they say to each other, and ``place
 """
 
 from trees.host.console.client import ConsoleSource, ask
-from trees.host.console.place import ConsoleError, ConsoleGoneError, find, open_consoles
-from trees.host.console.protocol import ConsoleRequest
+from trees.host.console.protocol import ConsoleError, ConsoleGoneError, ConsoleRequest, find, open_consoles
 from trees.host.console.server import Console
 
 __all__ = [

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Concatenate, Final, ParamSpec
 
 from actors.concurrency.thread_state import start_thread
-from trees.host.console.place import ConsoleError, ConsoleGoneError, root_of
-from trees.host.console.protocol import ConsoleRequest, line_of, read_line
+from trees.host.console.protocol import ConsoleError, ConsoleGoneError, ConsoleRequest, line_of, read_line, root_of
 from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
 
 Given = ParamSpec("Given")

@@ -24,8 +24,7 @@ from typing import Any, Final
 from actors.concurrency.thread_state import after_fork, join_thread, start_thread
 from actors.model.clock import monotonic
 from actors.model.errors import ActorsError
-from trees.host.console.place import LONGEST_ID, ConsoleError, folder, sweep
-from trees.host.console.protocol import ACTS, SAME, line_of, read_request
+from trees.host.console.protocol import ACTS, LONGEST_ID, SAME, ConsoleError, folder, line_of, read_request, sweep
 from trees.observe.source import VERSION, Shape, Source, SourceError
 
 CALLERS: Final = 32
