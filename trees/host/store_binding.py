@@ -152,7 +152,7 @@ def require_alone(system: System, store: Store) -> None:
     """
     for tree in living_trees.LIVING.snapshot():
         other = tree.services.get(SERVICE)
-        if tree is not system and not tree.is_down and isinstance(other, TaskService) and other.has(store):
+        if tree is not system and not tree.is_down and isinstance(other, TaskService) and other.store is store:
             holder = "another tree of this process, and a store serves one of them"
             raise StoreBusyError(other.store_name, tree.root_path, holder)
 

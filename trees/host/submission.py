@@ -169,7 +169,7 @@ class Submission:
                 raise self._refusal("being submitted by somebody else", may_be_taken=True)
         try:
             self._create()
-            kept = self._service.flush(*self._new_ids) if self._new_ids else None
+            kept = self._store.flush() if self._new_ids else None
         except BaseException as error:
             self._refused(error)
             raise

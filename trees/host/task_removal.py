@@ -24,7 +24,7 @@ def remove(service: TaskService, id_: str) -> Reply | None:
         TaskError: it goes on.
     """
     service.removing.look(partial(_remove, service, id_))
-    return service.flush(id_)
+    return service.store.flush()
 
 
 def _remove(service: TaskService, id_: str) -> None:

@@ -152,14 +152,13 @@ class Run:
 
     def commit(self) -> None:
         """Hand the batch of this turn to the store, and do what follows once it is kept."""
-        service, turn = self.engine.service, self._turn
-        self._turn = None
+        turn, self._turn = self._turn, None
         if turn is None:
             return
-        append = service.store.append
+        store = self.engine.service.store
         for event in turn.events:
-            append(self.id, event)
-        kept = service.flush(self.id)
+            store.append(self.id, event)
+        kept = store.flush()
         if kept is None and not self._line:
             self._do(turn)
             return

@@ -61,9 +61,10 @@ MOST_REPORTS: Final = 1_000
 class TaskService:
     """The tasks of one tree."""
 
-    def __init__(self, system: System, store: Store | None) -> None:
+    def __init__(self, system: System, store: Store) -> None:
         self.system = system
-        self._store = store
+        self.store = store
+        """Where the journals are."""
         self.durable = store if isinstance(store, DurableStore) else None
         """The store, where its records outlive the process."""
         self.epoch = system.epoch
@@ -112,28 +113,9 @@ class TaskService:
     # -- the store and the time ----------------------------------------------------------------------------
 
     @property
-    def store(self) -> Store:
-        """Where the journals are.
-
-        Raises:
-            StoreError: the tree was started without one.
-        """
-        if self._store is None:
-            raise StoreError("none", "this tree was started without a store")
-        return self._store
-
-    def has(self, store: Store) -> bool:
-        """True if its journals are in this store."""
-        return self._store is store
-
-    @property
     def store_name(self) -> str:
         """Name of the store in errors."""
-        return self.durable.name if self.durable is not None else type(self._store).__name__
-
-    def flush(self, *_tasks: str) -> Reply | None:
-        """None: all that is recorded is kept. Else: completed when it is."""
-        return self.store.flush()
+        return self.durable.name if self.durable is not None else type(self.store).__name__
 
     def may_start(self) -> bool:
         """True if something may be started now. Once it is False it stays so, and the tree is ended."""
@@ -549,7 +531,7 @@ def _failed(error: Exception) -> Reply:
     return done
 
 
-def attach(system: System, store: Store | None) -> TaskService:
+def attach(system: System, store: Store) -> TaskService:
     """Let a tree that is yet to start have tasks, whose journals are in this store."""
     service = system.services[SERVICE] = TaskService(system, store)
     return service
