@@ -124,13 +124,8 @@ class Attempts:
                 run.has_left = run.has_left or engine.system.is_ending
             if row.is_work:
                 self._work_ended(run, unit, row, outcome)
-            elif outcome is NEUTRAL:
-                if unit.role == "undo":
-                    self.pause(run, unit)
-                run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
-            else:
-                ended = engine.undos.ended if unit.role == "undo" else engine.roles.ended
-                ended(run, unit, row, outcome if isinstance(outcome, Done) else as_failure(outcome))
+            elif unit.role == "undo" or (goes_on_above(unit) and not unit.is_ending):
+                self._call_ended(run, unit, row, outcome)
         if attempt.unrecorded is not NO_USAGE:
             self.count(run, attempt)
         run.act(self._engine.service.forget, attempt)
@@ -179,6 +174,16 @@ class Attempts:
             attempt.spec.worker, attempt.started is not None, attempt.ended_by, attempt.take_used()
         )
         self.fails(run, unit, outcome, end, row.entry, row.token)
+
+    def _call_ended(self, run: Run, unit: Unit, row: Row, outcome: Outcome) -> None:
+        """A call of a planner, reviewer or synthesizer has ended that somebody waits for, or an undo."""
+        if outcome is not NEUTRAL:
+            ended = self._engine.undos.ended if unit.role == "undo" else self._engine.roles.ended
+            ended(run, unit, row, outcome if isinstance(outcome, Done) else as_failure(outcome))
+            return
+        if unit.role == "undo":
+            self.pause(run, unit)
+        run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=row.attempt.take_used())
 
     def fails(
         self,

@@ -262,10 +262,7 @@ class Roles:
 
     def ended(self, run: Run, unit: Unit, row: Row, outcome: Done | Failure) -> None:
         """A call has ended."""
-        attempt, owner = row.attempt, unit.above
-        course = owner.course if owner is not None else None
-        if owner is None or course is None or owner.is_ending or owner.status is not RUNNING:
-            return
+        attempt, course = row.attempt, run.state.course_of(unit)
         if isinstance(outcome, Done):
             run.record(self._outcome(run, course, unit.role, attempt, outcome.value))
             return
