@@ -40,7 +40,8 @@ _NO_TASK: Final = Task(goal="?")
 class TaskState:
     """Where one task stands.
 
-    ``apply`` takes in an event: by the method of its name, which gets the unit that it is about as well.
+    ``apply`` takes in an event: by the method of its name, which gets the unit that it is about as well. A kind without
+    such a method changes nothing.
     """
 
     id: str
@@ -140,7 +141,9 @@ class TaskState:
         role, unit = getattr(event, "role", "work"), self.units.get(getattr(event, "subtask", ""))
         if role != "work" and unit is not None:
             unit = self.find(unit.path, role)
-        getattr(self, event.name)(unit, event)
+        changes = getattr(self, event.name, None)
+        if changes is not None:
+            changes(unit, event)
         if isinstance(event, CourseEvent):
             self.touched[event.subtask] = None
         self.last_at = event.at
