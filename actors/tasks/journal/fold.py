@@ -282,7 +282,7 @@ class TaskState:
         self._call_over(course, "plan", event)
         course.phase = "running"
         if event.review == "each" or course.review is not NO_REVIEW:
-            course.review = replace(course.review, each=event.review == "each")
+            course.own_review().each = event.review == "each"
         course.goes_on_with(event.plan, event.kept)
         for each in course.units.values():
             self.units[each.path] = each
@@ -472,7 +472,7 @@ class TaskState:
             course.passes_review(event, rejected)
         else:
             if rejected or course.review is not NO_REVIEW:
-                course.review = replace(course.review, rejected=rejected)
+                course.own_review().rejected = rejected
             course.reviewed = not event.rerun and not rejected
         if event.rerun:
             course.rework = Rework("revision", dict(event.rerun))
