@@ -94,7 +94,7 @@ class TaskHandle:
             StoreError: its journal is damaged.
         """
         service = self._port.service
-        report = service.at_hand(self.id) or self._heard
+        report = service.reports.get(self.id) or self._heard
         if report is not None:
             return report.status
         is_held = service.run_of(self.id) is not None

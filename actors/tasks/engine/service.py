@@ -187,14 +187,13 @@ class TaskService:
         whole, ports = Reply(), list(self.engines.values())
 
         def look() -> None:
-            waits = next((port.resumed for port in ports if not port.resumed.done), None)
-            if waits is not None:
-                waits.when_done(look)
-            elif all(port.resumed.succeeded for port in ports):
+            if all(port.resumed.succeeded for port in ports):
                 whole.complete()
-            else:
+            elif all(port.resumed.done for port in ports):
                 whole.fail(self.system.down_error(self.system.root_path))
 
+        for port in ports:
+            port.resumed.when_done(look)
         look()
         return whole
 
@@ -215,13 +214,9 @@ class TaskService:
             raise UnknownTaskError(task)
         return fold(task, records if run is None else records[: max(1, run.kept)])
 
-    def at_hand(self, task: str) -> Report | None:
-        """Report of a task that has ended, where it is at hand."""
-        return self.reports.get(task)
-
     def report(self, task: str) -> Report | None:
         """Report of a task that has ended: at hand, or made again from its journal."""
-        report = self.at_hand(task)
+        report = self.reports.get(task)
         if report is None and self.run_of(task) is None:
             standing = self.store.standing(task)
             if standing is not None and (standing.is_ == "finished" or isinstance(self.store.last(task), TaskFinished)):
@@ -261,7 +256,7 @@ class TaskService:
 
     def fetched(self, task: str) -> Reply:
         """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
-        if self.at_hand(task) is not None:
+        if self.reports.get(task) is not None:
             return self.waiting(task)
         fetched = Reply()
 
