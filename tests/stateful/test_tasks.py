@@ -817,7 +817,9 @@ class TaskModel(RuleBasedStateMachine):
     def overdue(self) -> list[Hold]:
         limited = [hold for hold in self.world.live if self.world.has_limit(hold) and not hold.is_member]
         late = [hold for hold in limited if self.clock.now() > hold.began + LIMIT_S]
-        return [hold for hold in late if not hold.undoes and not hold.has_asked and ">" not in hold.unit]
+        late = [hold for hold in late if not hold.undoes and not hold.has_asked and ">" not in hold.unit]
+        # One jump of the clock may end the task first: then a thread has a moment of the clock to come back.
+        return [hold for hold in late if not (hold.is_sync and Standing(self.world.journals[hold.task]).is_ending)]
 
     def could_run(self) -> list[str]:
         """Subtasks that are ready, have a free worker and a slot, and do not run."""
