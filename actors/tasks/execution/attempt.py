@@ -41,57 +41,54 @@ if TYPE_CHECKING:
 class Attempt(Reply, SystemMessage):
     """One attempt, and its outcome."""
 
-    __slots__ = (
-        "_timer", "asks", "call", "code_outcome", "ended_by", "incarnation", "key", "last_sign", "lock", "numbers",
-        "overdue", "owner", "priority", "progress", "spec", "started", "stream", "subtask", "task", "trace",
-        "unrecorded", "used", "was_given", "was_refused",
-    )  # fmt: skip
+    # No slots: most attempts set few of these fields, and have the defaults of the class for the others.
     error: BaseException | None = Reply._error  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """Error that it failed with."""
     value: Any = Reply._value  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """The ``Done`` that it was completed with."""
+    lock = threading.RLock()
+    """Decides between being begun and being withdrawn; guards what was used up. One for all attempts: it is held for a
+    few assignments, and nothing is called under it."""
+    started: float | None = None
+    """When it began to run, on the tree's clock; None: it has not begun."""
+    last_sign = 0.0
+    """Time of its last sign of life, on the tree's clock."""
+    code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
+    """What has left the worker's code. Written before the attempt is completed."""
+    ended_by: str | None = None
+    """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
+    incarnation: Incarnation | None = None
+    """The incarnation that runs it, once it has begun."""
+    overdue: tuple[str, float] | None = None
+    """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
+    was_given = False
+    """True once it was put where it is done."""
+    was_refused = False
+    """True if its worker's mailbox did not take it."""
+    progress: SubtaskProgressed | None = None
+    """Last word of it on how far it is. Written by ``StreamRelay``."""
+    stream: AttemptStream | None = None
+    """Pieces that it streams; None: it has streamed nothing."""
+    trace: Any = None
+    """Trace of it (``actors.tasks.execution.task_tracer``), once it was given to a worker; None: there is none."""
+    used: Usage = NO_USAGE
+    """Usage so far, by ``context.use``, ``Done`` and a team's report."""
+    unrecorded: Usage = NO_USAGE
+    """Part of that usage which no record has yet."""
+    call: DetachedCall | None = None
+    """Call that runs it, if that is no worker."""
+    _timer: Timer | None = None
 
     def __init__(self, spec: AttemptSpec) -> None:
         super().__init__()
-        self.lock = threading.RLock()
-        """Decides between being begun and being withdrawn; guards what it has used up. Nothing is called under it."""
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
         self.priority = spec.priority
         """Priority of its task, as it is now. Written by the engine."""
-        self.started: float | None = None
-        """When it began to run, on the tree's clock; None: it has not begun."""
-        self.last_sign = 0.0
-        """Time of its last sign of life, on the tree's clock."""
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
-        self.code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
-        """What has left the worker's code. Written before the attempt is completed."""
-        self.ended_by: str | None = None
-        """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
-        self.incarnation: Incarnation | None = None
-        """The incarnation that runs it, once it has begun."""
-        self.overdue: tuple[str, float] | None = None
-        """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
-        self.was_given = False
-        """True once it was put where it is done."""
-        self.was_refused = False
-        """True if its worker's mailbox did not take it."""
-        self.progress: SubtaskProgressed | None = None
-        """Last word of it on how far it is. Written by ``StreamRelay``."""
-        self.stream: AttemptStream | None = None
-        """Pieces that it streams; None: it has streamed nothing."""
-        self.trace: Any = None
-        """Trace of it (``actors.tasks.execution.task_tracer``), once it was given to a worker; None: there is none."""
-        self.used: Usage = NO_USAGE
-        """Usage so far, by ``context.use``, ``Done`` and a team's report."""
-        self.unrecorded: Usage = NO_USAGE
-        """Part of that usage which no record has yet."""
-        self.call: DetachedCall | None = None
-        """Call that runs it, if that is no worker."""
         self.asks: set[str] = set()
         """Keys of the asks that it waits in (``context.ask``)."""
-        self._timer: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"
