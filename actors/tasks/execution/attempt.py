@@ -15,27 +15,35 @@ Who ends it, and what its error then is:
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import threading
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from actors.messaging.envelope import MessageContext, SystemMessage
+from actors.messaging.envelope import MessageContext, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
 from actors.tasks.execution.adapters import execute_of, model_of_class
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
+from actors.tasks.execution.off_loop import limited
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.attempt_end import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
+from actors.tasks.model.task_errors import LeaseLostError
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
     from actors.messaging.envelope import Address, CurrentMessage
+    from actors.messaging.ports import Crossing
+    from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
-    from actors.tasks.model.live_events import SubtaskProgressed
+    from actors.tasks.model.executable import ToolInfo
+    from actors.tasks.model.live_events import StreamKind, SubtaskProgressed
 
 
 class Attempt(Reply, SystemMessage):
@@ -77,6 +85,8 @@ class Attempt(Reply, SystemMessage):
     """Part of that usage which no record has yet."""
     call: DetachedCall | None = None
     """Call that runs it, if that is no worker."""
+    traced: dict[int, tuple[AbstractContextManager[object], contextvars.Context]] = {}  # noqa: RUF012 - never changed
+    """Traces of steps that run in another process now, each with the variables that it was entered in."""
     _timer: Timer | None = None
 
     def __init__(self, spec: AttemptSpec) -> None:
@@ -136,9 +146,13 @@ class Attempt(Reply, SystemMessage):
         caught, error = self.code_outcome.caught, self.error
         return caught is not None and error is not None and (error is caught or cause_of(error) is caught)
 
+    def note_caught(self, error: BaseException, *, crashed: bool) -> None:
+        """Note what has left the worker's code, as plain data, before the attempt is completed."""
+        self.code_outcome = AttemptOutcome(error, crashed, error_facts(error, crashed=crashed))
+
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
-        self.code_outcome = AttemptOutcome(error, crashed=True, said=error_facts(error, crashed=True))
+        self.note_caught(error, crashed=True)
 
     def refuse(self, error: BaseException) -> None:
         """Fail it because nobody took it."""
@@ -189,7 +203,32 @@ class Attempt(Reply, SystemMessage):
                 variables = self.trace.variables
         return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, variables)
 
-    # -- what its code says --------------------------------------------------------------------------------
+    # -- what its code says or asks for. In another process: ``AttemptElsewhere`` ---------------------------
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that a prompt may have."""
+        return self.owner.context_tokens
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that it has left, on the tree's clock; None: no limit."""
+        spec = self.spec
+        limits = [] if spec.deadline is None else [spec.deadline]
+        if spec.timeout_s is not None and self.started is not None:
+            limits.append(self.started + spec.timeout_s)
+        return max(0.0, min(limits) - self.owner.system.now()) if limits else None
+
+    def token(self) -> int:
+        """Return the fencing token.
+
+        Raises:
+            LeaseLostError: this process leads no more.
+        """
+        try:
+            return self.owner.token()
+        except LeaseLostError as error:
+            raise own_error(error) from None
 
     def shows_life(self) -> None:
         """Note a sign of life."""
@@ -198,13 +237,40 @@ class Attempt(Reply, SystemMessage):
         if incarnation is not None and incarnation.pulse is not None:
             incarnation.pulse.beat()
 
-    def open_stream(self) -> AttemptStream:
-        """Return where its code streams to. It may have ended meanwhile: then that takes nothing."""
+    def tell_progress(self, fraction: float, text: str) -> None:
+        """Tell how far it is, after what it has said before."""
+        if self.stream is not None:
+            self.stream.flush()
+        self.shows_life()
+        self.owner.streams.tell_progress(self, fraction, text)
+
+    def tell_stream(self, text: str, kind: StreamKind) -> None:
+        """Take a piece of what its code streams; once it has ended, nothing is taken."""
+        self.shows_life()
+        if not text:
+            return
         with self.lock:
             stream = self.stream = self.stream or AttemptStream(self)
         if self.done:
             stream.close()
-        return stream
+        stream.add(kind, text)
+
+    def limited(self, what: str) -> AbstractContextManager[None]:
+        """Return the context for a call of the user's code beside the work: a prompt, say."""
+        return limited(self, what)
+
+    def tools(self, of: str) -> tuple[ToolInfo, ...]:
+        """Return the tools of a worker that has several."""
+        return self.owner.tools(self, of)
+
+    def delegate(self, asked: AskedWork, limit: float | None) -> Reply:
+        """Have somebody else do something."""
+        return self.owner.delegate(self, asked, limit)
+
+    def count(self, usage: Usage) -> None:
+        """Add to its usage, and tell that."""
+        if self.use(usage):
+            self.owner.tell_usage(self)
 
     def use(self, usage: Usage) -> bool:
         """Add to its usage; True if that is the first of which no record has it."""
@@ -219,6 +285,67 @@ class Attempt(Reply, SystemMessage):
         with self.lock:
             rest, self.unrecorded = self.unrecorded, NO_USAGE
         return rest
+
+    # -- steps of its code. In another process: ``AttemptElsewhere`` ----------------------------------------
+
+    def ask_leave(self, name: str) -> None:
+        """Refuse a step if none may be made any more.
+
+        Raises:
+            LeaseLostError: this process leads no more.
+            AttemptEnded: the attempt was ended.
+        """
+        if not self.owner.may_start():
+            self.token()
+            raise AttemptEnded(STOP)
+        if self.done or self.ended_by is not None:
+            what = f"the attempt was ended ({self.ended_by or 'it is over'}): step {name!r} is not made"
+            raise AttemptEnded(what)
+        self.shows_life()
+
+    def keep_step(self, call: StepCall, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+        self.shows_life()
+        if self.spec.role == "work":
+            return self.owner.keep_step(self, call, value)
+        self.tell_usage()
+        return None  # an undo is called whole
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, if no record has it."""
+        if self.unrecorded is not NO_USAGE:
+            self.owner.tell_usage(self)
+
+    def step_trace(self, name: str) -> AbstractContextManager[object] | None:
+        """Return the trace of a step, if the attempt is traced."""
+        return None if self.trace is None else self.trace.step(name)
+
+    def begin_trace(self, name: str) -> tuple[int, Crossing | None] | None:
+        """Begin the trace of a step that runs in another process; on the loop, as the two that follow.
+
+        Returns:
+            Its number, and the span that is to be current there; None: the attempt is not traced.
+        """
+        trace, tracer = self.step_trace(name), self.owner.system.tracer
+        if trace is None or tracer is None:
+            return None
+        variables = contextvars.copy_context()
+        variables.run(trace.__enter__)
+        self.traced = {**self.traced, id(trace): (trace, variables)}
+        return id(trace), tracer.crossing(variables)
+
+    def end_trace(self, number: int, error_type: str = "", text: str = "") -> None:
+        """End the trace of that step, unless it has; with an error that it has left by, if any."""
+        if number in self.traced:  # else code that outlives its attempt tells of its step
+            trace, variables = self.traced.pop(number)  # of a dict of its own: it has this number
+            # Of the type of an error nothing but its name has crossed.
+            error = type(error_type, (Exception,), {})(text) if error_type else None
+            variables.run(trace.__exit__, error and type(error), error, None)
+
+    def end_traces(self) -> None:
+        """End the traces of all steps: their process does nothing for this attempt any more."""
+        for number in list(self.traced):
+            self.end_trace(number)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]
