@@ -37,14 +37,12 @@ from actors.messaging.blocking import require_thread
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
-from actors.tasks.execution.stored_form import is_plain, of_size
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.kept_steps import step_key
-from actors.tasks.model.outcome import Done, InvalidResultError, name_of
+from actors.tasks.model.outcome import Done, name_of
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
 from actors.tasks.model.usage import usage_of
-from actors.validation.json_form import LostInJsonError, json_form
-from actors.validation.validation_messages import not_json_phrase
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -135,7 +133,7 @@ class AttemptSteps:
                 if hasattr(type(result), "__await__"):
                     result = await result
                 result = self._answer_in(result)
-                as_json = partial(_as_json, call, result)
+                as_json = partial(stored_form, result, f"the result of step {name!r}")
                 value = as_json() if is_small(result, of_json=False) else await off_loop(as_json)
             made = value, self.attempt.keep_step(call, value)
         value, kept = made
@@ -163,7 +161,7 @@ class AttemptSteps:
                 getattr(result, "close", lambda: None)()
                 message = f"step {name!r}: its function is async, and a thread has no loop. Use await context.step(...)"
                 raise TypeError(message)
-            value = _as_json(call, self._answer_in(result))
+            value = stored_form(self._answer_in(result), f"the result of step {name!r}")
         kept = self.attempt.keep_step(call, value)
         if kept is not None:
             kept.get()
@@ -238,18 +236,3 @@ class AttemptSteps:
             message = "context.step_key is known within a step only: in the function that context.step(...) calls"
             raise RuntimeError(message)
         return f"{self.attempt.spec.values.idempotency_key}/{quote(step.call.name, safe='/#')}#{step.call.number}"
-
-
-def _as_json(call: StepCall, result: Any) -> Any:
-    """Make the form in which a result is recorded, and given to the code in every run alike."""
-    if is_plain(result):
-        return result
-    what = f"the result of step {call.name!r}"
-    try:
-        return of_size(json_form(result), what)
-    except LostInJsonError as error:
-        raise InvalidResultError(f"{what}: {not_json_phrase(result, error)} cannot be recorded. {error.hint}") from None
-    except (ValueError, RecursionError) as error:
-        phrase = not_json_phrase(result, error)
-        message = f"{what} cannot be recorded: {phrase} is not JSON (dicts, lists, str, models)"
-        raise InvalidResultError(message) from None

@@ -221,7 +221,7 @@ class Context(Mapping[str, Any]):
     @cached_property
     def inputs(self) -> dict[str, Any]:
         """Inputs of the task, and over them those of the subtask."""
-        return copied(self._values.inputs)
+        return copied(self._values.inputs)  # type: ignore[no-any-return]
 
     @cached_property
     def results(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Context(Mapping[str, Any]):
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """Metadata of the task, and over it that of the subtask: small JSON, also in teams."""
-        return copied(dict(self._values.metadata))
+        return copied(dict(self._values.metadata))  # type: ignore[no-any-return]
 
     @property
     def revision(self) -> int:
@@ -391,7 +391,7 @@ class Context(Mapping[str, Any]):
     @property
     def _steps(self) -> AttemptSteps:
         made: AttemptSteps | None = self.__dict__.get("_made")
-        return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))  # type: ignore[no-any-return]
+        return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))
 
     async def ask(
         self,

@@ -7,7 +7,7 @@ look. This module must never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 SMALL_NODES: Final = 1_000
 """Values inside a value, with itself: so many are copied, checked or measured in the time of a few messages."""
@@ -15,15 +15,14 @@ SMALL_CHARS: Final = 100_000
 """Size up to which its texts count as small, in characters."""
 _CONTAINERS: Final = frozenset({dict, list})
 _ATOMS: Final = frozenset({int, float, bool, type(None)})
-ValueT = TypeVar("ValueT")
 
 
-def copied(value: ValueT) -> ValueT:
+def copied(value: Any) -> Any:
     """Copy a JSON value for code that may change it. Only dicts and lists are copied: nothing else can be changed."""
     if type(value) is dict:
-        return {key: copied(each) if type(each) in _CONTAINERS else each for key, each in value.items()}  # type: ignore[return-value]
+        return {key: copied(each) if type(each) in _CONTAINERS else each for key, each in value.items()}
     if type(value) is list:
-        return [copied(each) if type(each) in _CONTAINERS else each for each in value]  # type: ignore[return-value]
+        return [copied(each) if type(each) in _CONTAINERS else each for each in value]
     return value
 
 
