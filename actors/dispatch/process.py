@@ -290,7 +290,6 @@ class ProcessWorker(ManagedActor):
             raise
         finally:
             self._calls.end_work()
-            attempt.end_traces()
 
     async def _end_work(self, grace_s: float | None) -> None:
         """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself.

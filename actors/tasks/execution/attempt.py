@@ -15,10 +15,8 @@ Who ends it, and what its error then is:
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import threading
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import MessageContext, SystemMessage, own_error
@@ -35,10 +33,11 @@ from actors.tasks.model.task import NO_USAGE, Usage
 from actors.tasks.model.task_errors import LeaseLostError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
     from actors.messaging.envelope import Address, CurrentMessage
-    from actors.messaging.ports import Crossing
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
@@ -85,8 +84,6 @@ class Attempt(Reply, SystemMessage):
     """Part of that usage which no record has yet."""
     call: DetachedCall | None = None
     """Call that runs it, if that is no worker."""
-    traced: dict[int, tuple[AbstractContextManager[object], contextvars.Context]] = {}  # noqa: RUF012 - never changed
-    """Traces of steps that run in another process now, each with the variables that it was entered in."""
     _timer: Timer | None = None
 
     def __init__(self, spec: AttemptSpec) -> None:
@@ -319,33 +316,6 @@ class Attempt(Reply, SystemMessage):
     def step_trace(self, name: str) -> AbstractContextManager[object] | None:
         """Return the trace of a step, if the attempt is traced."""
         return None if self.trace is None else self.trace.step(name)
-
-    def begin_trace(self, name: str) -> tuple[int, Crossing | None] | None:
-        """Begin the trace of a step that runs in another process; on the loop, as the two that follow.
-
-        Returns:
-            Its number, and the span that is to be current there; None: the attempt is not traced.
-        """
-        trace, tracer = self.step_trace(name), self.owner.system.tracer
-        if trace is None or tracer is None:
-            return None
-        variables = contextvars.copy_context()
-        variables.run(trace.__enter__)
-        self.traced = {**self.traced, id(trace): (trace, variables)}
-        return id(trace), tracer.crossing(variables)
-
-    def end_trace(self, number: int, error_type: str = "", text: str = "") -> None:
-        """End the trace of that step, unless it has; with an error that it has left by, if any."""
-        if number in self.traced:  # else code that outlives its attempt tells of its step
-            trace, variables = self.traced.pop(number)  # of a dict of its own: it has this number
-            # Of the type of an error nothing but its name has crossed.
-            error = type(error_type, (Exception,), {})(text) if error_type else None
-            variables.run(trace.__exit__, error and type(error), error, None)
-
-    def end_traces(self) -> None:
-        """End the traces of all steps: their process does nothing for this attempt any more."""
-        for number in list(self.traced):
-            self.end_trace(number)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.messaging.caller_variables import borrow, give_back
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
@@ -26,9 +25,8 @@ from actors.tasks.execution.context import AskedWork, Context
 from actors.tasks.execution.stored_form import RESULTS_CLASS, stored_form
 from actors.tasks.model.attempt_end import AttemptEnded
 from actors.tasks.model.live_events import StreamKind
-from actors.tasks.model.outcome import Done, plain_text
+from actors.tasks.model.outcome import Done
 from actors.tasks.model.task import Usage
-from actors.validation.introspection import type_name
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient
@@ -117,26 +115,6 @@ def _limited(calls: BackCallClient, what: str) -> Iterator[None]:
         calls.tell("limit", number, None)
 
 
-@contextmanager
-def _traced(calls: BackCallClient, name: str, span: bytes) -> Iterator[None]:
-    """Run a step of a traced attempt: the span that its host has made for it is current here until it ends."""
-    begun = calls.get("work_step", "begin_trace", name, span=span)
-    if begun is None:
-        yield
-        return
-    number, crossing_span = begun
-    borrowed = [] if crossing_span is None else borrow(crossing_span.variables(), CURRENT)
-    said: tuple[str, ...] = ()
-    try:
-        yield
-    except BaseException as error:
-        said = (type_name(type(error)), plain_text(error, otherwise="its text cannot be told"))
-        raise
-    finally:
-        give_back(borrowed)
-        calls.tell("work_step", "end_trace", number, *said)
-
-
 class AttemptElsewhere:
     """Attempt as its code sees it in the process of its worker: each operation is a call to the ``Attempt``."""
 
@@ -207,10 +185,8 @@ class AttemptElsewhere:
         """Tell what was used up, if no record has it."""
         self._calls.tell("work_step", "tell_usage")
 
-    def step_trace(self, name: str) -> AbstractContextManager[object] | None:
-        """Return the trace of a step, if the attempt is traced: its span is made in the host."""
-        span = self._calls.span()
-        return _traced(self._calls, name, span) if span else None
+    def step_trace(self, _name: str) -> None:
+        """Here no step has a span of its own."""
 
     def _asked(self, name: str, *args: Any) -> Reply:
         reply = Reply()
