@@ -185,13 +185,10 @@ class AttemptSteps:
         if outer is not None and outer.owner is self:
             name = f"{outer.call.key}/{name}"
         print_ = fingerprint(args, kwargs)
-        free = self._free.get((name, print_, keep))
         try:
-            number = free.pop(0) if free else None
-        except IndexError:  # another thread was faster
-            number = None
-        if number is None:
-            number = next(self._numbers.get(name) or self._numbers.setdefault(name, itertools.count(1)))
+            number = self._free.get((name, print_, keep), []).pop(0)
+        except IndexError:  # none is free, or another thread was faster
+            number = next(self._numbers.setdefault(name, itertools.count(1)))
         key = step_key(name, number)
         recorded = self._known.fingerprints.get(key)
         if recorded is not None and recorded != print_:

@@ -129,24 +129,25 @@ NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
 class MissingResultError(KeyError):
     """An attempt looked up the result of a subtask that it does not depend on, or an input that does not exist."""
 
-    def __init__(self, name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> None:
-        super().__init__(name, tuple(sorted(results)), tuple(sorted(inputs)))
+    def __str__(self) -> str:  # that of a KeyError has quotes around its text
+        return str(self.args[0])
 
-    def __str__(self) -> str:
-        name, results, inputs = self.args
-        there = f"It has those of {listed(results, 'and')}" if results else "It has none"
-        if inputs:
-            there = f"{there}, and the inputs {listed(inputs, 'and')}"
-        hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
-        what = f"no result of {name!r} is given to this attempt"
-        return f"{what}. {there}. {hint}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...])."
+
+def _missing(name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> MissingResultError:
+    results, inputs = sorted(results), sorted(inputs)
+    there = f"It has those of {listed(results, 'and')}" if results else "It has none"
+    if inputs:
+        there = f"{there}, and the inputs {listed(inputs, 'and')}"
+    hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
+    what = f"no result of {name!r} is given to this attempt. {there}. {hint}"
+    return MissingResultError(f"{what}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...]).")
 
 
 class GivenResults(dict[str, Any]):
     """Results by id: a dict like any other, but for the error of a missing one."""
 
     def __missing__(self, id_: str) -> Any:
-        raise MissingResultError(id_, self)
+        raise _missing(id_, self)
 
 
 class Context(Mapping[str, Any]):
@@ -177,7 +178,7 @@ class Context(Mapping[str, Any]):
         for values in (self.results, self.inputs):
             if name in values:
                 return values[name]
-        raise MissingResultError(name, self.results, self.inputs)
+        raise _missing(name, self.results, self.inputs)
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self.results, **self.inputs})
