@@ -276,8 +276,8 @@ class ProcessWorker(ManagedActor):
 
     async def execute(self, task: Any, context: Any) -> Any:
         """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""
-        message, steps, why_ended = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
-        self._calls.context, self._calls.steps = context, steps
+        message, attempt = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
+        self._calls.context, self._calls.steps = context, attempt
         try:
             return await self._asked(Kind.MESSAGE, [*self._meta(), *dumped(message)])
         except NotBegunError as error:
@@ -285,12 +285,11 @@ class ProcessWorker(ManagedActor):
         except asyncio.CancelledError:
             incarnation = cast("ProcessIncarnation", self._regrow_incarnation)
             if not incarnation.was_killed:
-                is_late = why_ended() in {"timeout", "idle"} and not self._code.is_async
+                is_late = attempt.ended_by in {"timeout", "idle"} and not self._code.is_async
                 await self._end_work(None if incarnation.order is not None else 0.0 if is_late else GRACE_S)
             raise
         finally:
             self._calls.end_work()
-            steps.end_traces()
 
     async def _end_work(self, grace_s: float | None) -> None:
         """Have it end what it does; kill it where it has not within ``grace_s``. None: its stop has a limit itself.

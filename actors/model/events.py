@@ -72,12 +72,8 @@ class Event(Published):
     """True of a class that only other kinds are derived from. Not inherited: nothing else says it."""
     journalled: ClassVar[bool] = False
     """True: stores keep its records. A store refuses a record of any other kind when it is to be written."""
-    large: ClassVar[str] = ""
-    """Name of the one field that may be large: a store keeps it apart."""
     bulk: ClassVar[str] = ""
     """Name of the one field whose text weighs while a record waits for a subscriber."""
-    unfolded: ClassVar[bool] = False
-    """True: no state depends on what is in the large field, so it need not be in memory once it is kept."""
     metric: ClassVar[str] = ""
     """Text of the counter ``regrow_NAME_total``, with ``name``, to which each record adds 1; empty: there is none."""
     begins: ClassVar[str] = ""

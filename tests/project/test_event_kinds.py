@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,8 +38,6 @@ class ToyUntold(Event):
 @pytest.mark.parametrize("kind", OUR_KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_says_what_others_need(kind: type[Event]) -> None:
     assert kind.level in logger._core.levels  # type: ignore[attr-defined]
-    assert kind.large == "" or kind.large in {each.name for each in fields(kind)}
-    assert not kind.large or kind.journalled
     assert {kind.begins, kind.ends} - {""} <= SPANS
     assert (journalled_kind(kind.__name__) is kind) == kind.journalled
 

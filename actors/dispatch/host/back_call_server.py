@@ -45,7 +45,7 @@ class BackCallServer:
         self.context: Any = None
         """Context of the attempt that is done there; None: it is none."""
         self.steps: Any = None
-        """Attempt as its steps see it; None: as above."""
+        """That attempt, for its steps; None: as above."""
         self._limits: dict[int, AbstractContextManager[Any]] = {}
         """Limits of code beside the work that runs there, by the number that it has there."""
         self._tasks: set[asyncio.Task[None]] = set()

@@ -19,79 +19,83 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.messaging.envelope import MessageContext, SystemMessage
+from actors.messaging.envelope import MessageContext, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
 from actors.tasks.execution.adapters import execute_of, model_of_class
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
+from actors.tasks.execution.off_loop import limited
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.outcome import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
+from actors.tasks.model.task_errors import LeaseLostError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
     from actors.messaging.envelope import Address, CurrentMessage
+    from actors.tasks.execution.attempt_steps import StepCall
+    from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
-    from actors.tasks.model.live_events import SubtaskProgressed
+    from actors.tasks.model.executable import ToolInfo
+    from actors.tasks.model.live_events import StreamKind, SubtaskProgressed
 
 
 class Attempt(Reply, SystemMessage):
     """One attempt, and its outcome."""
 
-    __slots__ = (
-        "_timer", "asks", "call", "code_outcome", "ended_by", "incarnation", "key", "last_sign", "lock", "numbers",
-        "overdue", "owner", "priority", "progress", "spec", "started", "stream", "subtask", "task", "trace",
-        "unrecorded", "used", "was_given", "was_refused",
-    )  # fmt: skip
+    # No slots: most attempts set few of these fields, and have the defaults of the class for the others.
     error: BaseException | None = Reply._error  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """Error that it failed with."""
     value: Any = Reply._value  # type: ignore[misc]  # noqa: SLF001 - the same slot
     """The ``Done`` that it was completed with."""
+    lock = threading.RLock()
+    """Decides between being begun and being withdrawn; guards what was used up. One for all attempts: it is held for a
+    few assignments, and nothing is called under it."""
+    started: float | None = None
+    """When it began to run, on the tree's clock; None: it has not begun."""
+    last_sign = 0.0
+    """Time of its last sign of life, on the tree's clock."""
+    code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
+    """What has left the worker's code. Written before the attempt is completed."""
+    ended_by: str | None = None
+    """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
+    incarnation: Incarnation | None = None
+    """The incarnation that runs it, once it has begun."""
+    overdue: tuple[str, float] | None = None
+    """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
+    was_given = False
+    """True once it was put where it is done."""
+    was_refused = False
+    """True if its worker's mailbox did not take it."""
+    progress: SubtaskProgressed | None = None
+    """Last word of it on how far it is. Written by ``StreamRelay``."""
+    stream: AttemptStream | None = None
+    """Pieces that it streams; None: it has streamed nothing."""
+    trace: Any = None
+    """Trace of it (``trees.agents.telemetry_spans``), once it was given to a worker; None: there is none."""
+    used: Usage = NO_USAGE
+    """Usage so far, by ``context.use``, ``Done`` and a team's report."""
+    unrecorded: Usage = NO_USAGE
+    """Part of that usage which no record has yet."""
+    call: DetachedCall | None = None
+    """Call that runs it, if that is no worker."""
+    _timer: Timer | None = None
 
     def __init__(self, spec: AttemptSpec) -> None:
         super().__init__()
-        self.lock = threading.RLock()
-        """Decides between being begun and being withdrawn; guards what it has used up. Nothing is called under it."""
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
         self.priority = spec.priority
         """Priority of its task, as it is now. Written by the engine."""
-        self.started: float | None = None
-        """When it began to run, on the tree's clock; None: it has not begun."""
-        self.last_sign = 0.0
-        """Time of its last sign of life, on the tree's clock."""
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
-        self.code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
-        """What has left the worker's code. Written before the attempt is completed."""
-        self.ended_by: str | None = None
-        """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
-        self.incarnation: Incarnation | None = None
-        """The incarnation that runs it, once it has begun."""
-        self.overdue: tuple[str, float] | None = None
-        """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
-        self.was_given = False
-        """True once it was put where it is done."""
-        self.was_refused = False
-        """True if its worker's mailbox did not take it."""
-        self.progress: SubtaskProgressed | None = None
-        """Last word of it on how far it is. Written by ``StreamRelay``."""
-        self.stream: AttemptStream | None = None
-        """Pieces that it streams; None: it has streamed nothing."""
-        self.trace: Any = None
-        """Trace of it (``trees.agents.telemetry_spans``), once it was given to a worker; None: there is none."""
-        self.used: Usage = NO_USAGE
-        """Usage so far, by ``context.use``, ``Done`` and a team's report."""
-        self.unrecorded: Usage = NO_USAGE
-        """Part of that usage which no record has yet."""
-        self.call: DetachedCall | None = None
-        """Call that runs it, if that is no worker."""
         self.asks: set[Any] = set()
         """Keys of the asks that it waits in (``context.ask``)."""
-        self._timer: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"
@@ -139,9 +143,13 @@ class Attempt(Reply, SystemMessage):
         caught, error = self.code_outcome.caught, self.error
         return caught is not None and error is not None and (error is caught or cause_of(error) is caught)
 
+    def note_caught(self, error: BaseException, *, crashed: bool) -> None:
+        """Note what has left the worker's code, as plain data, before the attempt is completed."""
+        self.code_outcome = AttemptOutcome(error, crashed, error_facts(error, crashed=crashed))
+
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
-        self.code_outcome = AttemptOutcome(error, crashed=True, said=error_facts(error, crashed=True))
+        self.note_caught(error, crashed=True)
 
     def refuse(self, error: BaseException) -> None:
         """Fail it because nobody took it."""
@@ -192,7 +200,32 @@ class Attempt(Reply, SystemMessage):
                 variables = self.trace.variables
         return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, variables)
 
-    # -- what its code says --------------------------------------------------------------------------------
+    # -- what its code says or asks for. In another process: ``AttemptElsewhere`` ---------------------------
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that a prompt may have."""
+        return self.owner.context_tokens
+
+    @property
+    def remaining_s(self) -> float | None:
+        """Seconds that it has left, on the tree's clock; None: no limit."""
+        spec = self.spec
+        limits = [] if spec.deadline is None else [spec.deadline]
+        if spec.timeout_s is not None and self.started is not None:
+            limits.append(self.started + spec.timeout_s)
+        return max(0.0, min(limits) - self.owner.system.now()) if limits else None
+
+    def token(self) -> int:
+        """Return the fencing token.
+
+        Raises:
+            LeaseLostError: this process leads no more.
+        """
+        try:
+            return self.owner.token()
+        except LeaseLostError as error:
+            raise own_error(error) from None
 
     def shows_life(self) -> None:
         """Note a sign of life."""
@@ -201,13 +234,40 @@ class Attempt(Reply, SystemMessage):
         if incarnation is not None and incarnation.pulse is not None:
             incarnation.pulse.beat()
 
-    def open_stream(self) -> AttemptStream:
-        """Return where its code streams to. It may have ended meanwhile: then that takes nothing."""
+    def tell_progress(self, fraction: float, text: str) -> None:
+        """Tell how far it is, after what it has said before."""
+        if self.stream is not None:
+            self.stream.flush()
+        self.shows_life()
+        self.owner.streams.tell_progress(self, fraction, text)
+
+    def tell_stream(self, text: str, kind: StreamKind) -> None:
+        """Take a piece of what its code streams; once it has ended, nothing is taken."""
+        self.shows_life()
+        if not text:
+            return
         with self.lock:
             stream = self.stream = self.stream or AttemptStream(self)
         if self.done:
             stream.close()
-        return stream
+        stream.add(kind, text)
+
+    def limited(self, what: str) -> AbstractContextManager[None]:
+        """Return the context for a call of the user's code beside the work: a prompt, say."""
+        return limited(self, what)
+
+    def tools(self, of: str) -> tuple[ToolInfo, ...]:
+        """Return the tools of a worker that has several."""
+        return self.owner.tools(self, of)
+
+    def delegate(self, asked: AskedWork, limit: float | None) -> Reply:
+        """Have somebody else do something."""
+        return self.owner.delegate(self, asked, limit)
+
+    def count(self, usage: Usage) -> None:
+        """Add to its usage, and tell that."""
+        if self.use(usage):
+            self.owner.tell_usage(self)
 
     def use(self, usage: Usage) -> bool:
         """Add to its usage; True if that is the first of which no record has it."""
@@ -222,6 +282,40 @@ class Attempt(Reply, SystemMessage):
         with self.lock:
             rest, self.unrecorded = self.unrecorded, NO_USAGE
         return rest
+
+    # -- steps of its code. In another process: ``AttemptElsewhere`` ----------------------------------------
+
+    def ask_leave(self, name: str) -> None:
+        """Refuse a step if none may be made any more.
+
+        Raises:
+            LeaseLostError: this process leads no more.
+            AttemptEnded: the attempt was ended.
+        """
+        if not self.owner.may_start():
+            self.token()
+            raise AttemptEnded(STOP)
+        if self.done or self.ended_by is not None:
+            what = f"the attempt was ended ({self.ended_by or 'it is over'}): step {name!r} is not made"
+            raise AttemptEnded(what)
+        self.shows_life()
+
+    def keep_step(self, call: StepCall, value: Any) -> Reply | None:
+        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
+        self.shows_life()
+        if self.spec.role == "work":
+            return self.owner.keep_step(self, call, value)
+        self.tell_usage()
+        return None  # an undo is called whole
+
+    def tell_usage(self) -> None:
+        """Tell what was used up, if no record has it."""
+        if self.unrecorded is not NO_USAGE:
+            self.owner.tell_usage(self)
+
+    def step_trace(self, name: str) -> AbstractContextManager[object] | None:
+        """Return the trace of a step, if the attempt is traced."""
+        return None if self.trace is None else self.trace.step(name)
 
 
 __all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

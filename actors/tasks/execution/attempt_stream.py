@@ -51,7 +51,7 @@ class AttemptStream:
         self._lost = 0
         """Characters that were dropped after them."""
         self._tail = ""
-        """End of the text that was told."""
+        """End of the text that was told or waits to be."""
         self._timer: Timer | None = None
         self._closed = False
 
@@ -65,6 +65,8 @@ class AttemptStream:
             kept = text[: MOST_CHARS - self._size] if has_room else ""
             self._lost += len(text) - len(kept)
             self._size += len(kept)
+            if kind == "text":
+                self._tail = f"{self._tail}{kept}"[-_TAIL_CHARS:]
             if joins:
                 self._gathered[-1][1].append(kept)
             elif kept:
@@ -77,8 +79,7 @@ class AttemptStream:
         """Tell what was gathered."""
         with self._lock:
             self._timer = None
-            pieces = self._pieces()
-            self._tail = self._said()
+            pieces = [Piece(kind, "".join(parts)) for kind, parts in self._gathered]
             self._gathered.clear()
             if self._lost:
                 pieces.append(Piece("text", "", self._lost))
@@ -95,16 +96,8 @@ class AttemptStream:
                 timer.cancel()
                 self.flush()
 
-    def _pieces(self) -> list[Piece]:
-        return [Piece(kind, "".join(parts)) for kind, parts in self._gathered]
-
-    def _said(self) -> str:
-        """End of the text that was told or waits to be."""
-        return "".join([self._tail, *(piece.text for piece in self._pieces() if piece.kind == "text")])[-_TAIL_CHARS:]
-
     @property
     def last_line(self) -> str:
         """Last line of the text that has any words, or the end of it; empty: there is none yet."""
-        with self._lock:
-            said = self._said()
+        said = self._tail
         return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.message_errors import ReplyTimeoutError
-from actors.tasks.execution.attempt_steps import AttemptStepHost, AttemptSteps, Keep
-from actors.tasks.execution.off_loop import limited
+from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import StreamKind, require_kind
@@ -25,13 +25,13 @@ from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Subtask, Usage, same_instruction
-from actors.tasks.model.task_errors import LeaseLostError, SubtaskFailedError
+from actors.tasks.model.task_errors import SubtaskFailedError
 from actors.validation.validation_messages import fraction_of, listed, nearest, require_seconds, type_phrase
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.work_elsewhere import WorkElsewhere
+    from actors.tasks.execution.work_elsewhere import AttemptElsewhere, WorkElsewhere
     from actors.tasks.model.executable import ToolInfo
 
 
@@ -118,12 +118,8 @@ class ContextValues(NamedTuple):
     @property
     def is_light(self) -> bool:
         """True if copying them for the worker's code takes no time to speak of."""
-        return all(not values or is_small(values) for values in self.dicts)
-
-    @property
-    def dicts(self) -> tuple[dict[str, Any], ...]:
-        """Dicts with all that may be large."""
-        return self.inputs, self.results, self.revision.work
+        inputs, results, work = self.inputs, self.results, self.revision.work
+        return not (inputs or results or work) or is_small([inputs, results, work])
 
 
 NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
@@ -133,24 +129,25 @@ NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
 class MissingResultError(KeyError):
     """An attempt looked up the result of a subtask that it does not depend on, or an input that does not exist."""
 
-    def __init__(self, name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> None:
-        super().__init__(name, tuple(sorted(results)), tuple(sorted(inputs)))
+    def __str__(self) -> str:  # that of a KeyError has quotes around its text
+        return str(self.args[0])
 
-    def __str__(self) -> str:
-        name, results, inputs = self.args
-        there = f"It has those of {listed(results, 'and')}" if results else "It has none"
-        if inputs:
-            there = f"{there}, and the inputs {listed(inputs, 'and')}"
-        hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
-        what = f"no result of {name!r} is given to this attempt"
-        return f"{what}. {there}. {hint}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...])."
+
+def _missing(name: object, results: Iterable[str], inputs: Iterable[str] = ()) -> MissingResultError:
+    results, inputs = sorted(results), sorted(inputs)
+    there = f"It has those of {listed(results, 'and')}" if results else "It has none"
+    if inputs:
+        there = f"{there}, and the inputs {listed(inputs, 'and')}"
+    hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
+    what = f"no result of {name!r} is given to this attempt. {there}. {hint}"
+    return MissingResultError(f"{what}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...]).")
 
 
 class GivenResults(dict[str, Any]):
     """Results by id: a dict like any other, but for the error of a missing one."""
 
     def __missing__(self, id_: str) -> Any:
-        raise MissingResultError(id_, self)
+        raise _missing(id_, self)
 
 
 class Context(Mapping[str, Any]):
@@ -160,15 +157,13 @@ class Context(Mapping[str, Any]):
     depends on it, else the input of that name. It is always true.
     """
 
-    __slots__ = ("_attempt", "_own", "_values", "attempt", "goal", "idempotency_key")
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def __init__(self, attempt: Attempt, values: ContextValues) -> None:
+    def __init__(self, attempt: Attempt | AttemptElsewhere) -> None:
+        values = attempt.spec.values
         self._attempt = attempt
         self._values = values
-        self._own: dict[str, Any] = {}
-        """Copies for the worker's code, which may change them; made when that asks for it."""
         self.goal = values.goal
         """Goal of the whole task."""
         self.attempt = values.number
@@ -183,7 +178,7 @@ class Context(Mapping[str, Any]):
         for values in (self.results, self.inputs):
             if name in values:
                 return values[name]
-        raise MissingResultError(name, self.results, self.inputs)
+        raise _missing(name, self.results, self.inputs)
 
     def __iter__(self) -> Iterator[str]:
         return iter({**self.results, **self.inputs})
@@ -194,16 +189,16 @@ class Context(Mapping[str, Any]):
     def __bool__(self) -> bool:
         return True
 
-    def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, AttemptStepHost, Callable[[], str | None]]:
-        """Return the work as it crosses to a worker in another process, its steps, and what tells why it was ended."""
+    def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, Attempt]:
+        """Return the work as it crosses to a worker in another process, and its attempt."""
         from actors.tasks.execution.work_elsewhere import WorkElsewhere, crossing  # noqa: PLC0415 - it needs Context
 
-        attempt = self._attempt
-        return WorkElsewhere(task, crossing(self, attempt)), AttemptStepHost(attempt), lambda: attempt.ended_by
+        attempt = cast("Attempt", self._attempt)
+        return WorkElsewhere(task, crossing(attempt)), attempt
 
     def _regrow_limited(self, what: str) -> AbstractContextManager[None]:
         """Return the context for a call of the user's code beside the work: a prompt, say."""
-        return limited(self._attempt, what)
+        return self._attempt.limited(what)
 
     @property
     def part(self) -> str:
@@ -224,42 +219,39 @@ class Context(Mapping[str, Any]):
         """Path of the worker, such as ``office/research``."""
         return self._attempt.spec.path
 
-    @property
+    @cached_property
     def inputs(self) -> dict[str, Any]:
         """Inputs of the task, and over them those of the subtask."""
-        owned: dict[str, Any] = self._owned("inputs", self._values.inputs)
-        return owned
+        return copied(self._values.inputs)  # type: ignore[no-any-return]
 
-    @property
+    @cached_property
     def results(self) -> dict[str, Any]:
         """Results of the subtasks that this one depends on, by id, as JSON; in a team also those that the team got."""
-        owned: dict[str, Any] = self._owned("results", self._values.results, GivenResults)
-        return owned
+        return GivenResults(copied(self._values.results))
 
-    @property
+    @cached_property
     def metadata(self) -> dict[str, Any]:
         """Metadata of the task, and over it that of the subtask: small JSON, also in teams."""
-        owned: dict[str, Any] = self._owned("metadata", dict(self._values.metadata))
-        return owned
+        return copied(dict(self._values.metadata))  # type: ignore[no-any-return]
 
     @property
     def revision(self) -> int:
         """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
         return self._values.revision.number
 
-    @property
+    @cached_property
     def previous(self) -> Any:
         """Last result of this subtask, as JSON: the work that is to be revised. None where it has had none."""
-        return self._owned("previous", self._values.revision.previous)
+        return copied(self._values.revision.previous)
 
-    @property
+    @cached_property
     def state(self) -> Any:
         """State of the last ``Escalated(..., state=...)`` of this worker about this subtask, as JSON; else None.
 
         It holds for every attempt of this worker up to the result: after the answer, after a crash of the process,
         where it is tried again. A revision begins without.
         """
-        return self._owned("state", self._values.revision.state)
+        return copied(self._values.revision.state)
 
     @property
     def feedback(self) -> str:
@@ -292,19 +284,12 @@ class Context(Mapping[str, Any]):
     @property
     def context_tokens(self) -> int:
         """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
-        return self._attempt.owner.context_tokens
+        return self._attempt.context_tokens
 
     @property
     def is_light(self) -> bool:
         """True where all it sees is so small that it is copied and made a text in no time to speak of."""
         return self._values.is_light
-
-    def _owned(self, name: str, shared: Any, kind: Callable[[Any], Any] | None = None) -> Any:
-        found = self._own.get(name)
-        if found is None:
-            own = copied(shared)
-            found = self._own.setdefault(name, own if kind is None else kind(own))  # of two threads one wins
-        return found
 
     @property
     def token(self) -> int:
@@ -318,28 +303,16 @@ class Context(Mapping[str, Any]):
             LeaseLostError: this process does not lead any more, or may not. Leaving the worker's code it is nobody's
                 failure: whoever leads runs the attempt again.
         """
-        owner = self._attempt.owner
-        try:
-            return owner.token()
-        except LeaseLostError as error:
-            raise own_error(error) from None
+        return self._attempt.token()
 
     @property
     def remaining_s(self) -> float | None:
         """Seconds that this attempt has left, on the tree's clock; None: no limit."""
-        attempt, spec = self._attempt, self._attempt.spec
-        limits = [] if spec.deadline is None else [spec.deadline]
-        if spec.timeout_s is not None and attempt.started is not None:
-            limits.append(attempt.started + spec.timeout_s)
-        return max(0.0, min(limits) - attempt.owner.system.now()) if limits else None
+        return self._attempt.remaining_s
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Say how far it is, from 0 to 1, and what it does; also a sign of life."""
-        attempt, share = self._attempt, fraction_of(fraction)
-        if attempt.stream is not None:
-            attempt.stream.flush()  # what was said before comes before
-        attempt.shows_life()
-        attempt.owner.streams.tell_progress(attempt, share, plain_text(text))
+        self._attempt.tell_progress(fraction_of(fraction), plain_text(text))
 
     def stream(self, text: str, kind: StreamKind = "text") -> None:
         """Show what it is just saying or doing, as it comes; also a sign of life. For ``handle.stream()`` and events.
@@ -355,14 +328,11 @@ class Context(Mapping[str, Any]):
             TypeError: this is no text.
             ValueError: there is no such kind.
         """
-        attempt = self._attempt
         if kind != "text":
             require_kind(kind)
         if not isinstance(text, str):
             raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
-        attempt.shows_life()
-        if text:
-            (attempt.stream or attempt.open_stream()).add(kind, str(text))
+        self._attempt.tell_stream(str(text), kind)
 
     def heartbeat(self) -> None:
         """A sign of life: ``idle_timeout_s`` counts from here."""
@@ -375,9 +345,7 @@ class Context(Mapping[str, Any]):
         here: where the process dies, what was said in the last milliseconds before that can be lost. What a step has
         used up is recorded with its result.
         """
-        attempt = self._attempt
-        if attempt.use(Usage(tokens=tokens, cost=cost)):  # which refuses, here, what is no number
-            attempt.owner.tell_usage(attempt)
+        self._attempt.count(Usage(tokens=tokens, cost=cost))  # which refuses, here, what is no number
 
     async def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
@@ -423,11 +391,8 @@ class Context(Mapping[str, Any]):
 
     @property
     def _steps(self) -> AttemptSteps:
-        steps: AttemptSteps = self._owned("steps", self._attempt, self._made_steps)
-        return steps
-
-    def _made_steps(self, attempt: Attempt) -> AttemptSteps:
-        return AttemptSteps(AttemptStepHost(attempt), self.idempotency_key)
+        made: AttemptSteps | None = self.__dict__.get("_made")
+        return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))
 
     async def ask(
         self,
@@ -485,7 +450,7 @@ class Context(Mapping[str, Any]):
         Raises:
             NoCapableWorkerError: there is no such worker.
         """
-        return self._attempt.owner.tools(self._attempt, of)
+        return self._attempt.tools(of)
 
     def _delegate(
         self, to: str, instruction: str, inputs: dict[str, Any] | None, tool: str | None, timeout: float | None
@@ -497,10 +462,7 @@ class Context(Mapping[str, Any]):
                 raise TypeError(f"context.ask: {name} is {type_phrase(said)}. Give {what}")
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
-        return self._sent(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
-
-    def _sent(self, asked: AskedWork, limit: float | None) -> Reply:
-        return self._attempt.owner.delegate(self._attempt, asked, limit)
+        return self._attempt.delegate(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
 
     def _ends(self, to: str, reply: Reply) -> None:
         """If its asker was cancelled, end what was asked for, and take the slot of the asker again."""

@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.execution.incarnation import Exited
-from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
+from actors.messaging.envelope import MessageContext
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.off_loop import called, detached_incarnation
+from actors.tasks.execution.off_loop import as_current, called, detached_incarnation
 from actors.tasks.execution.run_attempt import run_attempt
 
 if TYPE_CHECKING:
@@ -88,20 +88,16 @@ class DetachedCall:
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
     async def _run(self, call: Callable[[Any, Any], Any]) -> None:
-        current = CurrentMessage(self.incarnation, self._attempt.origin(MessageContext), self._attempt)
-        CURRENT.set(current)
-        current.borrow()
+        attempt = self._attempt
         try:
-            result = run_attempt(call, self._attempt)
-            result = await result if hasattr(type(result), "__await__") else result
+            with as_current(self.incarnation, attempt.origin(MessageContext), attempt):
+                result = run_attempt(call, attempt)
+                result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
-            current.end()
             if not self.incarnation.was_killed:
-                path = self._attempt.spec.path
+                path = attempt.spec.path
                 # As of a worker: the records of a task have its type and text, and only this says where it was raised.
                 self._host.system.reports.request_failed(path, error, asked=True)
-                self._attempt.fail(for_asker(path, error))
+                attempt.fail(for_asker(path, error))
             raise
-        finally:
-            current.end()
-        self._attempt.complete(result)
+        attempt.complete(result)

@@ -14,6 +14,7 @@ from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError
 from actors.model.log_lines import place_of_error
 from actors.model.process_errors import NotPicklableError, RemoteTraceback
 from actors.model.raised import kind_of
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.outcome import (
     FOR_GOOD,
     MOST_CHARS,
@@ -22,7 +23,6 @@ from actors.tasks.model.outcome import (
     FailureKind,
     InvalidResultError,
     PutOff,
-    name_of,
     plain_text,
     text_of,
 )
@@ -33,7 +33,6 @@ from actors.tasks.model.task_errors import (
     TeamFailedError,
 )
 from actors.validation.field_types import MAX_SECONDS
-from actors.validation.json_form import LostInJsonError, json_form, require_size
 
 
 class _Neutral(Enum):
@@ -98,13 +97,9 @@ def _for_good(error: BaseException) -> FailureKind | None:
 
 def _escalated(error: Escalated) -> Failure:
     try:
-        state = None if error.state is None else json_form(error.state)
-        require_size(state)
-    except (ValueError, RecursionError) as broken:
-        what = f"Escalated(state=...) cannot be kept: a {name_of(error.state)} is given, and it takes JSON"
-        if type(broken) in {ValueError, LostInJsonError}:
-            what = f"Escalated(state=...) cannot be kept: {broken}"
-        return Failure(FailureKind.FAILED, Failed(what, retryable=False), retryable=False)
+        state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
+    except InvalidResultError as broken:
+        return Failure(FailureKind.FAILED, broken, retryable=False)
     said = plain_text(error.question or "")
     return Failure(
         FailureKind.ESCALATED, error, question=said, state=state, resumes=state is not None and bool(error.resumes)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exited
 from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
-from actors.messaging.envelope import CURRENT, CurrentMessage
+from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
 from actors.messaging.reply import Reply
@@ -54,6 +54,18 @@ def detached_incarnation(
     box = Mailbox(path)
     box.close(Refusal.BODY)
     return WorkerIncarnation(system, ChildSpec(id=name, recipe=recipe), box, owner)
+
+
+@contextmanager
+def as_current(incarnation: WorkerIncarnation, origin: MessageContext | None, reply: Reply) -> Iterator[None]:
+    """Run code of a detached incarnation as the handler of a request: what it asks for carries the ancestry of that."""
+    current = CurrentMessage(incarnation, origin, reply)
+    CURRENT.set(current)
+    current.borrow()
+    try:
+        yield
+    finally:
+        current.end()
 
 
 async def off_loop(code: Callable[[], ResultT]) -> ResultT:
@@ -155,16 +167,12 @@ class _OffLoopCall:
         """With a target: whoever is asked for it knows that the caller waits."""
 
     def _run(self, code: Callable[[], Any]) -> None:
-        current = CurrentMessage(self.incarnation, self._origin, self.reply)
-        CURRENT.set(current)
-        current.borrow()
         try:
-            result = code()
+            with as_current(self.incarnation, self._origin, self.reply):
+                result = code()
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            current.end()
             self.reply.fail(for_asker(self._path, error))
         else:
-            current.end()
             self.reply.complete(result)
 
     def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox

@@ -22,9 +22,7 @@ from actors.messaging.envelope import CURRENT, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import LOOP
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
-from actors.tasks.execution.attempt_spec import AttemptOutcome
 from actors.tasks.execution.context import Context
-from actors.tasks.execution.error_facts import error_facts
 from actors.tasks.execution.off_loop import limited, off_loop
 from actors.tasks.execution.stored_form import RESULTS_CLASS, is_plain, of_size, stored_form, wrong_in
 from actors.tasks.model.outcome import MOST_CHARS, STOP, AttemptEnded, Done, InvalidResultError
@@ -65,8 +63,8 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
             carried = (origin.hops, origin.lineage, origin.variables)
             current.origin = MessageContext(origin.sender, origin.chain, due, *carried)
     values, is_on_loop = spec.values, incarnation.recipe.where is LOOP
-    context = Context(attempt, values)
-    if is_on_loop and (values.inputs or values.results or values.revision.work) and not values.is_light:
+    context = Context(attempt)
+    if is_on_loop and not values.is_light:
         return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
         result = call(Work.of(attempt.subtask), context)
@@ -76,7 +74,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
             return _awaited(attempt, incarnation, result)
         _refuse_off_loop(attempt, incarnation, result)
     except BaseException as error:
-        _note_error(attempt, error, crashed=not incarnation.is_failure(error))
+        attempt.note_caught(error, crashed=not incarnation.is_failure(error))
         raise
 
 
@@ -87,11 +85,6 @@ def _refuse_off_loop(attempt: Attempt, incarnation: WorkerIncarnation, awaitable
         f"{attempt.spec.path}: its code returned an awaitable but runs on the {incarnation.recipe.where}. "
         "Declare it with dispatch='loop', or make it 'async def'"
     )
-
-
-def _note_error(attempt: Attempt, error: BaseException, *, crashed: bool) -> None:
-    """Note what has left the worker's code, as plain data, before the attempt is completed."""
-    attempt.code_outcome = AttemptOutcome(error, crashed, error_facts(error, crashed=crashed))
 
 
 async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
@@ -107,11 +100,11 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
         return _quick_outcome(attempt, result) or await off_loop(partial(_outcome, attempt, result))
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or incarnation.is_cut_off:
-            _note_error(attempt, error, crashed=not incarnation.is_cut_off)
+            attempt.note_caught(error, crashed=not incarnation.is_cut_off)
             raise
         why = attempt.ended_by
     except BaseException as error:
-        _note_error(attempt, error, crashed=not incarnation.is_failure(error))
+        attempt.note_caught(error, crashed=not incarnation.is_failure(error))
         raise
     finally:
         if attempt.ended_by is not None and incarnation.task is not None:

@@ -1,4 +1,4 @@
-"""Form in which a result is kept if nothing is declared of it: JSON, or an error that says why it has none."""
+"""Form in which a result, a step or a state is kept: JSON, or an error that says why it has none."""
 
 from __future__ import annotations
 
@@ -43,17 +43,18 @@ def wrong_in(error: ValidationError, whole: str) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in details)
 
 
-def stored_form(result: Any) -> Any:
-    """Return a result as JSON. Code of the user's may run here.
+def stored_form(value: Any, what: str = "the result") -> Any:
+    """Return a value as JSON. Code of the user's may run here.
 
     Raises:
         InvalidResultError: it has no such form, or is too large.
     """
+    if is_plain(value):
+        return value
     try:
-        return of_size(json_form(result), "the result")
+        return of_size(json_form(value), what)
     except (ValueError, RecursionError) as error:
-        if inspect.iscoroutine(result):
-            result.close()  # else it complains that nobody has awaited it
-        raise InvalidResultError(
-            f"{not_json_phrase(result, error)} cannot be stored: results are JSON (dicts, lists, str, numbers, models)"
-        ) from error
+        if inspect.iscoroutine(value):
+            value.close()  # else it complains that nobody has awaited it
+        hint = getattr(error, "hint", "Use JSON: dicts, lists, str, numbers, models")
+        raise InvalidResultError(f"{what}: {not_json_phrase(value, error)} cannot be stored. {hint}") from error

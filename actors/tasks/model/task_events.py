@@ -50,7 +50,6 @@ class TaskSubmitted(TaskEvent):
     """The task is in the journal, and will be looked at."""
 
     begins = "task"
-    large = "spec"
     spec: Task = field(repr=False)
     deadline: float | None = field(default=None, metadata=LOGGED_TIME)
     """Seconds since 1970."""
@@ -128,7 +127,6 @@ class TaskFinished(TaskEvent):
 class Planned(CourseEvent):
     """The task, or the team, has a plan."""
 
-    large = "plan"
     plan: Plan = field(repr=False)
     """All of it: also what an earlier plan has done and this one keeps."""
     warnings: tuple[str, ...] = field(default=(), metadata=LOGGED_ERROR)
@@ -208,8 +206,6 @@ class SubtaskRequeued(AttemptEvent):
 class SubtaskStepped(SubtaskEvent):
     """A step of the attempt is done, and this is its result: see ``Context.step``."""
 
-    large = "value"
-    unfolded = True
     worker: str
     attempt: int
     step: str  # its name
@@ -227,7 +223,6 @@ class SubtaskStepped(SubtaskEvent):
 class SubtaskDelegated(SubtaskEvent):
     """A running subtask asked for something more, and waits for it; or asked once more, which is the same subtask."""
 
-    large = "spec"
     parent: str
     """Path of the subtask that asked."""
     spec: Subtask = field(repr=False)
@@ -277,8 +272,6 @@ class SubtaskSucceeded(AttemptEvent):
     """Here is its result."""
 
     ends = "attempt"
-    large = "value"
-    unfolded = True
     worker: str
     attempt: int
     value: Any = field(repr=False)
@@ -330,8 +323,6 @@ class EscalationRaised(AttemptEvent):
     """A person is asked: see ``handle.questions()``."""
 
     ends = "attempt"
-    large = "state"
-    unfolded = True
     level = "ERROR"
     advice = "Answer it: tree.respond({escalation!r}, ...) or 'regrow tasks respond {escalation} ...'."
     escalation: str  # its id
@@ -370,7 +361,6 @@ class EscalationRaised(AttemptEvent):
 class EscalationAnswered(SubtaskEvent):
     """A person answered."""
 
-    large = "value"
     escalation: str
     answer: str
     """approve, edit, respond or reject."""
@@ -393,7 +383,6 @@ class EscalationExpired(SubtaskEvent):
 class Reviewed(CourseEvent):
     """A reviewer has spoken, or a person in its place; or it failed for good, and ``error`` says how."""
 
-    large = "rerun"
     iteration: int
     passed: bool
     rerun: dict[str, str] = field(repr=False)
@@ -426,7 +415,6 @@ class Reviewed(CourseEvent):
 class SentBack(CourseEvent):
     """All that was void is undone: these run again with their feedback, and what had used their results."""
 
-    large = "rerun"
     rerun: dict[str, str] = field(repr=False)
 
 
@@ -434,8 +422,6 @@ class SentBack(CourseEvent):
 class Synthesized(CourseEvent):
     """The output; where the synthesizer failed, the results as they are, and ``error`` says how it failed."""
 
-    large = "output"
-    unfolded = True
     output: Any = field(repr=False)
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE

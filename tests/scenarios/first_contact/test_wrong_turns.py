@@ -216,7 +216,7 @@ WRONG: dict[str, Turn] = {
     "a result that is no JSON": Turn(
         "with start(SupervisorSpec(id='office', tasks=Tasks(on_failure=[]), children=[\n"
         "    WorkerSpec(id='research', execute=lambda task, context: object())])) as tree: tree.run('research')",
-        "results are JSON (dicts, lists, str, numbers, models)",
+        "Use JSON: dicts, lists, str, numbers, models",
     ),
 }
 
