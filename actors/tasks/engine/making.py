@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
-from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision, work_of
+from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
 from actors.tasks.execution.packing import NO_NOTES, Note, Notes
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.policy import answer_of
@@ -161,8 +161,8 @@ def revision_of(unit: Unit) -> Revision:
     if not unit.is_new:
         said = unit.remarks
         answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
-        work = work_of(unit.value, unit.state_for(unit.worker))
-        own = Revision(said.number, said.feedback, said.earlier, work, answers, unit.answer_to_state)
+        work = unit.value, unit.state_for(unit.worker)
+        own = Revision(said.number, said.feedback, said.earlier, *work, answers, unit.answer_to_state)
     above = unit.above
     if above is None or above.role != "work" or above.is_new:
         return own
@@ -173,7 +173,8 @@ def revision_of(unit: Unit) -> Revision:
         outer.number + own.number,
         own.feedback or outer.feedback,
         (*outer.history, *before, *own.history),
-        work_of(previous, own.state),
+        previous,
+        own.state,
         outer.answers + own.answers,
         own.answer,
     )

@@ -14,7 +14,7 @@ from actors.tasks.decide.undo import next_effect
 from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.execution.context import NO_REVISION, Revision, work_of
+from actors.tasks.execution.context import NO_REVISION, Revision
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Effect, Unit
@@ -160,7 +160,7 @@ def _told(undo: Unit) -> Revision:
     return Revision(
         feedback=texts[-1],
         history=texts[1:-1],
-        work=work_of(None, state),
+        state=state,
         answers=answers,
         answer=undo.answer_to_state,
     )

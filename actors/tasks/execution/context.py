@@ -43,29 +43,14 @@ class Revision(NamedTuple):
     feedback: str = ""
     history: tuple[str, ...] = ()
     """Feedbacks before that, the oldest first."""
-    work: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
-    """Last result of the subtask, as JSON, under the name ``previous``, and under ``state`` what its worker has asked
-    a person with; nothing: it has none."""
+    previous: Any = None
+    """Last result of the subtask, as JSON; None: it has none."""
+    state: Any = None
+    """State that its worker has asked a person with, as JSON; None: it has asked with none."""
     answers: tuple[Answer, ...] = ()
     """Answers of people to the questions about it, the oldest first."""
     answer: Answer | None = None
     """The one among them to the question that came with ``state``; None: that has no answer."""
-
-    @property
-    def previous(self) -> Any:
-        """Last result of the subtask, as JSON; None: it has none."""
-        return self.work.get("previous")
-
-    @property
-    def state(self) -> Any:
-        """State that its worker has asked a person with, as JSON; None: it has asked with none."""
-        return self.work.get("state")
-
-
-def work_of(previous: Any, state: Any = None) -> dict[str, Any]:
-    """Return the work that a revision begins with: this result, and this state of a question, if there is one."""
-    found = {"previous": previous, "state": state}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 NO_REVISION: Final = Revision()
@@ -118,8 +103,10 @@ class ContextValues(NamedTuple):
     @property
     def is_light(self) -> bool:
         """True if copying them for the worker's code takes no time to speak of."""
-        inputs, results, work = self.inputs, self.results, self.revision.work
-        return not (inputs or results or work) or is_small([inputs, results, work])
+        revision = self.revision
+        if revision is NO_REVISION and not (self.inputs or self.results):
+            return True
+        return is_small([self.inputs, self.results, revision.previous, revision.state])
 
 
 NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)

@@ -116,10 +116,10 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
 def _later(error: Later) -> Later | Failure:
     after_s: object = error.after_s
     why, cause = plain_text(error.why), error.__cause__
-    if isinstance(after_s, bool) or not isinstance(after_s, (int, float)) or not after_s <= MAX_SECONDS:
+    if not isinstance(after_s, (int, float)) or not after_s <= MAX_SECONDS:
         said = Failed("Later(after_s) takes a number of seconds", retryable=False)
         return Failure(FailureKind.FAILED, said, retryable=False)
     if not why and cause is not None and not isinstance(cause, RemoteTraceback):
         why = text_of(cause)
     kind = PutOff if isinstance(error, PutOff) else Later
-    return kind(float(after_s), why if len(why) <= MOST_CHARS else f"{why[:MOST_CHARS]} ...")
+    return kind(float(after_s), why[:MOST_CHARS])
