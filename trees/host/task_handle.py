@@ -176,8 +176,19 @@ class TaskHandle:
                 if waits.wait(timeout):
                     waits.outcome()
             if not self._done.wait(None if timeout is None else max(0.0, until - monotonic())):
-                raise own_error(TaskTimeoutError(self.id, timeout or 0.0))
+                raise own_error(TaskTimeoutError(self.id, timeout or 0.0, self._waits_for()))
         return self._outcome()
+
+    def _waits_for(self) -> str:
+        """Say what the task waits for, where a longer wait does not help."""
+        service = self._port.service
+        if asked := next(iter(self.escalations), None):
+            return f"A person is asked: {asked.question} Answer it: handle.respond({asked.id!r}, ...)."
+        if service.durable is not None and service.durable.paused_s is not None:
+            return "Its store cannot be written to, and it goes on when that is possible again: see StorePaused."
+        run = service.run_of(self.id)
+        why = run.engine.limits.put_off(run) if run is not None else ""
+        return f"It goes on when it can: {why}." if why else ""
 
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""

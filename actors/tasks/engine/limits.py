@@ -45,12 +45,17 @@ class Limits:
             run.at(deadline, self._too_late, run)
 
     def _too_late(self, run: Run) -> None:
-        engine, state = self._engine, run.state
-        unit = next((each for each in state.units.values() if each.status is QUEUED), None)
-        scope = engine.scope_of(unit) if unit is not None else None
-        why = put_off(scope.workers, lane_of(state, unit), engine.now) if unit is not None and scope else ""
-        waited = f"; {unit.id} waited: {why}" if unit is not None and why else ""
-        engine.end(run, state.root, TaskStatus.FAILED, "deadline", f"its time is up{waited}")
+        why = self.put_off(run)
+        self._engine.end(run, run.state.root, TaskStatus.FAILED, "deadline", f"its time is up; {why}".rstrip("; "))
+
+    def put_off(self, run: Run) -> str:
+        """Say what keeps a subtask waiting that nobody can do for now; nothing where nothing does. From any thread."""
+        unit = next((each for each in list(run.state.units.values()) if each.status is QUEUED), None)
+        scope = self._engine.scope_of(unit) if unit is not None else None
+        if unit is None or scope is None:
+            return ""
+        why = put_off(scope.workers, lane_of(run.state, unit), self._engine.service.time())
+        return f"{unit.id} waited: {why}" if why else ""
 
     def watch_question(self, run: Run, question: str, due: float | None) -> None:
         """End an open question when its time is up. An answer that was given in time counts, also if it comes later."""

@@ -21,6 +21,7 @@ from actors.concurrency.disposal import UserCallback
 from actors.concurrency.look_lock import LookLock
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
+from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply
 from actors.tasks.engine.feed import Feed
 from actors.tasks.engine.orders import Order, leave, take_back
@@ -190,7 +191,7 @@ class TaskService:
             if all(port.resumed.succeeded for port in ports):
                 whole.complete()
             elif all(port.resumed.done for port in ports):
-                whole.fail(self.system.down_error(self.system.root_path))
+                whole.fail(self.down())
 
         for port in ports:
             port.resumed.when_done(look)
@@ -243,7 +244,7 @@ class TaskService:
         if report is not None:
             done.complete(report)
         elif self.system.is_down:
-            done.fail(self.system.down_error(self.system.root_path))
+            done.fail(self.down())
         return done
 
     def _take_back(self, task: str, done: Reply) -> None:
@@ -272,7 +273,7 @@ class TaskService:
         waits = {task: self.done.setdefault(task, Reply()) for task in tasks}
         if self.system.is_down:
             for done in waits.values():
-                done.fail(self.system.down_error(self.system.root_path))
+                done.fail(self.down())
         return waits
 
     def has_ended(self, report: Report) -> None:
@@ -419,13 +420,20 @@ class TaskService:
         self.records.add(kept)
         kept.when_done(partial(self.records.discard, kept))
         if self.system.is_down:
-            kept.fail(self.system.down_error(self.system.root_path))  # nobody else will
+            kept.fail(self.down())  # nobody else will
 
     # -- the end of the tree -------------------------------------------------------------------------------
 
+    def down(self) -> TreeDownError:
+        """Return the error of who waits for a task when the tree goes down: it says what becomes of the task."""
+        error = self.system.down_error(self.system.root_path)
+        goes_on = "what is unfinished goes on when a tree is started on its store"
+        error.why += f"; {goes_on if self.durable is not None else 'its tasks were in memory, and end with it'}"
+        return error
+
     def close(self) -> None:
         """The tree is down: nothing goes on, and who waits hears it."""
-        down = self.system.down_error(self.system.root_path)
+        down = self.down()
         for call in list(self.detached_calls):
             call.kill()
         for port in list(self.engines.values()):
@@ -442,7 +450,7 @@ class TaskService:
     def end(self) -> None:
         """The store is closed: whatever has not come from it by now never will."""
         for done in list(self.done.values()):
-            done.fail(self.system.down_error(self.system.root_path))
+            done.fail(self.down())
 
 
 class EnginePort:

@@ -9,7 +9,8 @@ feedback and the answers that the team was given, beside their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -334,10 +335,12 @@ class Context(Mapping[str, Any]):
         """
         self._attempt.count(Usage(tokens=tokens, cost=cost))  # which refuses, here, what is no number
 
-    async def step(
+    def step(
         self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
-    ) -> Any:
-        """Call a function once for this attempt, also where its process dies: the result is recorded.
+    ) -> Awaitable[Any]:
+        """Call a function once for this attempt, also where the tree's process dies: the result is recorded.
+
+        In sync code write ``step_sync``.
 
         Where the same attempt runs again, a step that is recorded returns its record and calls nothing. One that was
         under way when its process died is called again: its effect can be told by ``context.step_key``. One that
@@ -359,7 +362,8 @@ class Context(Mapping[str, Any]):
             StepMismatchError: it is recorded under this key with other arguments. The attempt is not tried again.
             InvalidResultError: the result is no JSON.
         """
-        return await self._steps.call(name, function, args, kwargs, keep)
+        _require_loop("step")
+        return self._steps.call(name, function, args, kwargs, keep)
 
     def step_sync(
         self, name: str, function: Callable[..., Any], /, *args: Any, keep: Keep = "attempt", **kwargs: Any
@@ -381,16 +385,16 @@ class Context(Mapping[str, Any]):
         made: AttemptSteps | None = self.__dict__.get("_made")
         return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))
 
-    async def ask(
+    def ask(
         self,
         to: str,
         instruction: str,
         inputs: dict[str, Any] | None = None,
         *,
         tool: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as ref.ask_async
-    ) -> Any:
-        """Have somebody else do something, and wait for the result.
+        timeout: float | None = None,
+    ) -> Awaitable[Any]:
+        """Have somebody else do something, and wait for the result. In sync code write ``ask_sync``.
 
         Args:
             to: a capability, or the id of a worker or team; looked up among the siblings, then above.
@@ -404,7 +408,11 @@ class Context(Mapping[str, Any]):
             NoCapableWorkerError: nobody can do it.
             SubtaskFailedError: it has failed, after all that could be tried, or took too long; or this is an undo.
         """
-        reply = self._delegate(to, instruction, inputs, tool, timeout)
+        _require_loop("ask")
+        return self._asked(to, instruction, inputs, tool, timeout)
+
+    async def _asked(self, to: str, *asked: Any) -> Any:
+        reply = self._delegate(to, *asked)
         try:
             return copied(await reply)
         except ReplyTimeoutError as error:
@@ -462,3 +470,13 @@ class Context(Mapping[str, Any]):
     def _regrow_unpack(self) -> None:
         """Make the copies for the worker's code now, on this thread."""
         _ = self.inputs, self.results, self.previous, self.state
+
+
+def _require_loop(method: str) -> None:
+    """Refuse to make a coroutine that nobody awaits: nothing would be done, and nobody would notice."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise TypeError(
+            f"context.{method} is awaited, and this code is not async. Write context.{method}_sync(...), or async def"
+        ) from None

@@ -129,8 +129,9 @@ class TaskCancelledError(TaskError):
 class TaskTimeoutError(TaskError, TimeoutError):
     """The task has not ended in the time that the caller wanted to wait. It goes on."""
 
-    def __init__(self, task: str, timeout_s: float) -> None:
-        super().__init__(f"task {task}: has not ended within {timeout_s:.3g} s. It goes on; wait longer, or cancel it.")
+    def __init__(self, task: str, timeout_s: float, waits: str = "") -> None:
+        goes_on = waits or "It goes on; wait longer, or cancel it."
+        super().__init__(f"task {task}: has not ended within {timeout_s:.3g} s. {goes_on}")
         self.task = task
         self.timeout_s = timeout_s
 
