@@ -67,7 +67,7 @@ def _a_store(value: object) -> object:
     return value
 
 
-class Options(SpecModel, frozen=True, kw_only=False):
+class Options(SpecModel, frozen=True):
     """Options of ``start`` beside the spec; each is explained there."""
 
     _called: ClassVar[str] = "start(...)"
@@ -139,10 +139,9 @@ def start(
         ConsoleError, StoreError, WebError: that could not be opened, or another process has it; nothing has run.
         StartError: a child did not start; its cause chain names each level. Nothing is left running.
     """
+    given = locals().copy()
     require_thread("start(...)", "async with start_async(...) as tree")
-    options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
-                      ha, "tree", loop_stall_s, web, alerts)  # fmt: skip
-    return Starting(spec, options).run()
+    return Starting(given.pop("spec"), Options(**given)).run()
 
 
 def start_async(
@@ -172,9 +171,8 @@ def start_async(
     thread of its own. ``"host"``: they run on the loop that runs here, for clients and queues that belong to it. End
     the tree before that loop ends; with ``loop_stall_s`` a loop of the host is only reported.
     """
-    options = Options(clock, seed, max_threads, max_hops, refuse_tells, console, store, durability, keep, log_errors,
-                      ha, loop, loop_stall_s, web, alerts)  # fmt: skip
-    return Starting(spec, options)
+    given = locals().copy()
+    return Starting(given.pop("spec"), Options(**given))
 
 
 class Starting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import Any
+from typing import Any, Literal, overload
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
@@ -211,6 +211,32 @@ class TreeTasks:
             EscalationError: there is no such open question, it was answered otherwise, or this is no answer.
         """
         respond_to(self._service, id, answer)
+
+    @overload
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        to: str,
+        *,
+        on_error: Literal["raise"],
+        timeout_s: float | None = None,
+        progress: Callable[..., object] | None = None,
+        max_in_flight: int | None = None,
+        key: Callable[[ItemT], str] | None = None,
+    ) -> Batch[ItemT, Any]: ...
+
+    @overload
+    def map(
+        self,
+        items: Iterable[ItemT] | AsyncIterable[ItemT],
+        to: str,
+        *,
+        timeout_s: float | None = None,
+        on_error: OnError = "keep",
+        progress: Callable[..., object] | None = None,
+        max_in_flight: int | None = None,
+        key: Callable[[ItemT], str] | None = None,
+    ) -> Batch[ItemT, Any | Exception]: ...
 
     def map(
         self,
