@@ -57,7 +57,7 @@ from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import join_task, waiting
-from actors.tasks.model.task import MARK, Plan, Subtask, Task
+from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import threading
 import time
 from collections import deque
@@ -64,15 +65,18 @@ class JournalFile(MemoryStore, DurableStore):
             StoreBusyError: another process has it open.
             StoreError: it cannot be opened, or a line of it is damaged.
         """
+        lock = Path(f"{self._path}.lock")
         try:
-            self._lock_file = os.open(f"{self._path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._lock_file = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.write_text(f"{platform.node() or 'localhost'}, process {os.getpid()}", encoding="utf-8")
             self._read()
             self._rewrite()
         except BaseException as error:
             self.close()
             if isinstance(error, BlockingIOError):
-                raise StoreBusyError(self.name, self._root, "another process") from None
+                holder = lock.read_text(encoding="utf-8", errors="replace")
+                raise StoreBusyError(self.name, self._root, holder or "another process") from None
             if isinstance(error, OSError):
                 what = f"cannot be opened: {error.strerror}. Check that its directory exists and may be written"
                 raise StoreError(self.name, what) from error

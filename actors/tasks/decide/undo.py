@@ -1,8 +1,8 @@
 """Undo: what is void is undone, the newest first, once, and whatever else happens.
 
 What is undone: all, where a task ends; what a reviewer has sent back and all that had used its results, before that
-runs again; what failed subtasks may have done, before another plan is made; what a team had done that will not be tried
-again. With each goes what it had asked for. A team that declares no undo has its members undone.
+runs again; what failed subtasks may have done, before another plan is made; what a team had done that has failed. With
+each goes what it had asked for. A team that declares no undo has its members undone.
 """
 
 from __future__ import annotations
