@@ -414,8 +414,8 @@ class Asks:
             row = self._engine.attempts.of(run, unit)
             return row is not None and self._is_held_in_vain(row.attempt.key, seen, chain)
         scope = self._engine.scope_of(unit)
-        entries = awaited(scope.workers, lane_of(run.state, unit), self._engine.now) if scope is not None else None
-        keys = [key for entry in entries or () for key in entry.attempts]
+        entries = awaited(scope.workers, lane_of(run.state, unit), self._engine.now) if scope is not None else []
+        keys = [key for entry in entries for key in entry.attempts]
         return bool(keys) and all(self._is_held_in_vain(key, seen, chain) for key in keys)
 
     def _is_held_in_vain(self, key: str, seen: set[str], chain: list[str]) -> bool:

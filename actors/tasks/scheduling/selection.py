@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from functools import lru_cache
 from typing import Final
 
@@ -77,87 +76,47 @@ def waiting_for(state: TaskState, unit: Unit) -> set[str]:
 def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
     """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits."""
     primaries = workers.primaries(key)
-    if len(primaries) == 1 and primaries[0].is_ready:
+    if len(primaries) == 1 and primaries[0].is_ready:  # most of the time
         return primaries[0]
-    found = _among(primaries, now)  # first, and alone: one who can do it has room most of the time
-    if isinstance(found, RegistryEntry):
-        return found
-    asked = primaries
-    if found is not _Wait.BUSY:
-        asked, is_put_off = [*primaries], found is _Wait.BREAKER
-        for entries in _further(workers, key, primaries):
-            asked += entries
-            found = _among(entries, now)
-            if isinstance(found, RegistryEntry):
-                return found
-            if found is _Wait.BUSY:
-                break
-            is_put_off = is_put_off or found is _Wait.BREAKER
-        else:
-            if not is_put_off:
-                return _NOBODY
+    asked = _asked(workers, key, now)
+    able = [entry for entry in asked if not entry.is_gone]
+    if not able:
+        return _NOBODY
+    free = [entry for entry in able if entry.has_room() and entry.admits(now)]
+    if free:
+        return min(free, key=lambda entry: len(entry.attempts))
     for entry in asked:  # also those that are down, or refused: they may be the first to be free
         entry.lanes.add(key)
     return None
 
 
-def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry] | None:
+def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry]:
     """Return the workers that a lane waits for, by the rules of ``choose_worker``: they are busy, or have a probe.
 
-    None where it need not wait for what anybody does now: there is nobody, somebody has room, or a worker comes back,
-    or lets its breaker admit it, by itself.
+    None of them if it need not wait for what anybody does now: somebody has room, or a worker comes back, or lets its
+    breaker admit it, by itself.
     """
+    found = in_reach(workers, key, now)
+    return [] if any(entry.may_have_room() and entry.probe is None for entry in found) else found
+
+
+def _asked(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry]:
+    """Return the workers that are asked, also those that are down: a group only if nobody of those before admits."""
     found: list[RegistryEntry] = []
-    for entries in _in_turn(workers, key):
-        able = [entry for entry in entries if not entry.is_gone]
-        if any(entry.may_have_room() and entry.probe is None for entry in able):
-            return None
-        found += able
-        if any(entry.admits(now) for entry in able):
+    for entries in _groups(workers, key):
+        found += entries
+        if any(entry.admits(now) and not entry.is_gone for entry in entries):
             break
-    return found or None
+    return found
 
 
-def _in_turn(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
-    """Yield the workers that are asked, group by group: the next one only where nobody of those before admits."""
+def _groups(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
+    """Yield all workers that could be asked, group by group."""
     primaries = workers.primaries(key)
     yield primaries
-    yield from _further(workers, key, primaries)
-
-
-def _further(workers: WorkerRegistry, key: LaneKey, primaries: list[RegistryEntry]) -> Iterator[list[RegistryEntry]]:
-    """Yield the groups after the first."""
     yield workers.backups(primaries, key.without)
     if key.worker is not None and key.capability is not None:
-        without = tuple(sorted({*key.without, key.worker}))
-        others = workers.primaries(LaneKey(key.scope, None, key.capability, without))
-        yield others
-        yield workers.backups(others, without)
-
-
-class _Wait(Enum):
-    """Why nobody of a group is given it."""
-
-    BUSY = "busy"
-    BREAKER = "breaker"
-    NOBODY = "nobody"
-
-
-def _among(entries: list[RegistryEntry], now: float) -> RegistryEntry | _Wait:
-    best: RegistryEntry | None = None
-    refused = waits = False
-    for entry in entries:
-        if entry.is_gone:
-            continue
-        if not entry.admits(now):
-            refused = True
-        elif not entry.has_room():
-            waits = True
-        elif best is None or len(entry.attempts) < len(best.attempts):
-            best = entry
-    if best is not None:
-        return best
-    return _Wait.BUSY if waits else _Wait.BREAKER if refused else _Wait.NOBODY
+        yield from _groups(workers, LaneKey(key.scope, None, key.capability, (*key.without, key.worker)))
 
 
 def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> str:
@@ -168,7 +127,7 @@ def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> str:
 
 def put_off_by(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
     """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing."""
-    asked = [entry for entries in _in_turn(workers, key) for entry in entries if not entry.is_gone]
+    asked = [entry for entries in _groups(workers, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):
         return "", None
@@ -190,7 +149,7 @@ def no_worker_failure(state: TaskState, unit: Unit, workers: WorkerRegistry) -> 
         text = f"{said} said that it is not theirs, and there is nobody else. Last: {last}"
         return Failure(FailureKind.REJECTED, Rejected(text))
     known = tuple(name for entry in workers for name in (entry.id, *sorted(entry.executable.capabilities)))
-    asked = [entry for entries in _in_turn(workers, lane) for entry in entries]
+    asked = [entry for entries in _groups(workers, lane) for entry in entries]
     wanted = spec.worker or spec.capability or spec.id
     nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=_hint(asked))
     return Failure(FailureKind.NOBODY, nobody, retryable=False)

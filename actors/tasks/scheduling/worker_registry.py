@@ -29,8 +29,6 @@ COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
 
 Placement: TypeAlias = "tuple[Mailbox, int]"
 """Mailbox that an attempt was put into, and how often its member had been heard of by then."""
-_BEFORE_ALL = -1
-"""In place of that number: it was put there before the first news of the member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +179,8 @@ class RegistryEntry:
         return bool(self.free)
 
     def may_have_room(self) -> bool:
-        """Return True where it has room, or a member that comes back by itself has none of its attempts."""
-        if self.has_room():
-            return True
-        if len(self.attempts) >= len(self.members):  # nearly always: not counted further
-            return False
-        return len(self.attempts) < sum(state in COMES_BACK for state in self.members.values())
+        """Return True if it has room, or a member that comes back by itself has none of its attempts."""
+        return self.has_room() or len(self.attempts) < sum(state in COMES_BACK for state in self.members.values())
 
     def assign(self, key: str) -> Mailbox | None:
         """Return the mailbox that an attempt goes to, which is taken by it; None: that of a team's orchestrator."""
@@ -208,10 +202,10 @@ class RegistryEntry:
         One that was refused by then says nothing of its member: what the supervisor had decided may be known. Nor does
         one whose member was deleted: it was put into another mailbox than that of the member that has its path now.
         """
-        if box is None or self.boxes.get(box.path) is not box:
+        if box is None or was_refused or self.boxes.get(box.path) is not box:
             self.attempts[key] = None
             return
-        self.attempts[key] = box, _BEFORE_ALL if was_refused else self.updates_seen[box.path]
+        self.attempts[key] = box, self.updates_seen[box.path]
         self.free.pop(box, None)
 
     def release(self, key: str, *, was_refused: bool = False) -> None:
