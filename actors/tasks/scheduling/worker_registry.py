@@ -86,9 +86,6 @@ class RegistryEntry:
         if self.breaker is not None and self.breaker.probe is not None:
             self.breaker.neutral(self.breaker.probe)
 
-    def __repr__(self) -> str:
-        return f"<RegistryEntry {self.path} {self.state} load={len(self.attempts)}>"
-
     @property
     def state(self) -> State:
         """State of the worker; of a pool the best of its members."""
@@ -291,24 +288,17 @@ class WorkerRegistry:
 
     def _remove_from_index(self, entry: RegistryEntry) -> None:
         for capability in entry.executable.capabilities:
-            able = self._able.get(capability, [])
-            if entry in able:
-                able.remove(entry)
-            if not able:
-                self._able.pop(capability, None)
+            if entry in self._able.get(capability, ()):
+                self._able[capability].remove(entry)
 
     # -- who could do it -----------------------------------------------------------------------------------
-
-    def able(self, capability: str) -> list[RegistryEntry]:
-        """All that have a capability."""
-        return self._able.get(capability, [])
 
     def primaries(self, key: LaneKey) -> list[RegistryEntry]:
         """Return the workers that are asked first: no backups, as long as there are others."""
         if key.worker is not None:  # a capability is then that of others, should its breaker be open
             entry = self.entries.get(key.worker)
             return [] if entry is None or entry.id in key.without else [entry]
-        able = self.able(key.capability or "")
+        able = self._able.get(key.capability or "", [])
         if len(able) == 1 and not key.without:
             return able
         able = [entry for entry in able if entry.id not in key.without]
@@ -338,5 +328,4 @@ class WorkerRegistry:
         worked = [entry for id_ in tried if (entry := self.get(id_)) is not None]
         candidates = [*self.primaries(key), *self.backups([*self.primaries(key), *worked], out)]
         able = [entry for entry in candidates if entry.id not in out and not entry.is_gone]
-        best = next((entry for entry in able if entry.admits(now)), able[0] if able else None)
-        return best.id if best is not None else None
+        return next((entry.id for entry in able if entry.admits(now)), able[0].id if able else None)
