@@ -96,7 +96,7 @@ def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryE
     None of them if it need not wait for what anybody does now: somebody has room, or a worker comes back, or lets its
     breaker admit it, by itself.
     """
-    found = in_reach(workers, key, now)
+    found = [entry for entry in _asked(workers, key, now) if not entry.is_gone]
     return [] if any(entry.may_have_room() and entry.probe is None for entry in found) else found
 
 
