@@ -353,7 +353,8 @@ class World:
         """Name and function of the next step, and what it is known by once it is kept."""
         name = f"step-{keep}"
         hold.steps[name] += 1
-        turn = (hold.key, hold.worker, self.turn[hold.unit]) if keep == "attempt" else (hold.key.rpartition(":")[0],)
+        own = hold.key, hold.worker, hold.attempt, self.turn[hold.unit]
+        turn = own if keep == "attempt" else (hold.key.rpartition(":")[0],)
         known = (hold.unit, hold.plan, *turn, name, hold.steps[name])
 
         def made() -> str:
