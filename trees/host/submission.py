@@ -208,7 +208,7 @@ class Submission:
         return None
 
     def _create(self) -> None:
-        path, now, tracer = self.scope.path, self.scope.time(), self.scope.system.tracer
+        path, now, tracer = self.scope.path, self.scope.service.time(), self.scope.system.tracer
         for id_ in self._new_ids:
             task = self._tasks[id_]
             deadline = None if task.deadline_s is None else now + task.deadline_s

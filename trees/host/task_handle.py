@@ -384,7 +384,7 @@ class TaskHandle:
         """
         report, service = self.report, self._port.service
         task = TaskView(service.system.root_path, self.id, None, service.state(self.id), service, report)
-        return draw(view_of(task, self._port.time(), deep=deep), format)
+        return draw(view_of(task, self._port.service.time(), deep=deep), format)
 
 
 def find_task(service: TaskService, id_: str) -> TaskHandle:

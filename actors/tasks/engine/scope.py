@@ -15,12 +15,9 @@ from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.engine.service import EnginePort, TaskService
-    from actors.tasks.engine.stream_relay import StreamRelay
-    from actors.tasks.engine.task_waits import WaitTable
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.context import AskedWork
-    from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ExecutableInfo, ToolInfo
     from actors.tasks.planning.settings import Tasks
     from actors.tasks.scheduling.ready_queue import LaneKey
@@ -41,8 +38,6 @@ class Scope:
         """Calls of its planner, reviewer and synthesizer, and undos, that hold a slot."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until a slot is free."""
-        self.step_timeout_s = settings.step_timeout_s
-        self.context_tokens = settings.context_tokens
 
     def __repr__(self) -> str:
         return f"<Scope {self.path}>"
@@ -56,48 +51,8 @@ class Scope:
 
     # -- of its attempts -----------------------------------------------------------------------------------
 
-    @property
-    def streams(self) -> StreamRelay:
-        """Teller of what its attempts stream, and of their progress."""
-        return self.service.streams
-
-    @property
-    def waits(self) -> WaitTable:
-        """Requests that wait for its attempts."""
-        return self.service.waits
-
-    @property
-    def detached_calls(self) -> set[DetachedCall]:
-        """Calls of user code that belongs to no worker."""
-        return self.service.detached_calls
-
-    def time(self) -> float:
-        """Seconds since 1970, by the tree's clock."""
-        return self.service.time()
-
-    def may_start(self) -> bool:
-        """True if something may be started now."""
-        return self.service.may_start()
-
-    def token(self) -> int:
-        """Fencing token that effects outside should carry."""
-        return self.service.token
-
-    def latest_number(self, task: str) -> int:
-        """Number of the last event of a task."""
-        run = self.port.runs.get(task)
-        return run.state.events if run is not None else 0
-
-    def post(self, attempt: Attempt) -> bool:
-        """An attempt has ended."""
-        return self.port.tell(attempt)
-
-    def tell_usage(self, attempt: Attempt) -> None:
-        """An attempt has used up something."""
-        self.port.post(lambda engine: engine.attempts.reported(attempt))
-
-    def tell_overdue(self, attempt: Attempt) -> None:
-        """Code beside the work of an attempt takes too long."""
+    def look_at(self, attempt: Attempt) -> None:
+        """An attempt has used up something, or code beside its work takes too long. From any thread."""
         self.port.post(lambda engine: engine.attempts.reported(attempt))
 
     def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
@@ -139,7 +94,7 @@ class Scope:
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as the engine knows it."""
-        now, entries = self.time(), list(self.workers.entries.values())
+        now, entries = self.service.time(), list(self.workers.entries.values())
         return [entry.info(now, is_only=len(entries) == 1) for entry in entries]
 
     def registry(self) -> list[ExecutableInfo]:
@@ -147,7 +102,7 @@ class Scope:
         supervisor = self.system.supervisors.get(self.path)
         if supervisor is None:
             return self.rows()
-        listed, now = WorkerRegistry(), self.time()
+        listed, now = WorkerRegistry(), self.service.time()
         for child in list(supervisor.table.children.values()):
             listed.hear(WorkerChanged(child.spec, child.path, child.state, child.mailbox, child.registration))
         for entry in listed:

@@ -59,9 +59,10 @@ class StreamRelay:
     def _publish(self, attempt: Attempt, made: Any, *fields: Any) -> Any:
         spec, owner = attempt.spec, attempt.owner
         self._number += 1
-        numbers = {"seq": owner.latest_number(spec.task), "number": self._number}
+        run = owner.port.runs.get(spec.task)
+        numbers = {"seq": run.state.events if run is not None else 0, "number": self._number}
         metadata = spec.values.metadata
-        event = made(owner.path, spec.task, owner.time(), spec.unit, *fields, metadata=metadata, **numbers)
+        event = made(owner.path, spec.task, owner.service.time(), spec.unit, *fields, metadata=metadata, **numbers)
         owner.system.publish(event)
         return event
 

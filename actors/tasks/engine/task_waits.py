@@ -68,12 +68,12 @@ class TaskWait(WaitOfTask):
     def __init__(self, scope: Scope, task: str, asker: str) -> None:
         super().__init__(scope, task)
         self.listed(asker)
-        scope.waits.add(self)
-        self.when_done(partial(scope.waits.discard, self))
+        scope.service.waits.add(self)
+        self.when_done(partial(scope.service.waits.discard, self))
 
     def below(self) -> Collection[Reply]:
         """Return the attempts of the task: they must end before it."""
-        return self.scope.waits.attempts_of(self.task)
+        return self.scope.service.waits.attempts_of(self.task)
 
     def circle_with(self, current: CurrentMessage) -> RecursionDetectedError | None:
         """Return the refusal of this wait where it would close a circle with a request that waits in it."""

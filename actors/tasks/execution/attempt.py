@@ -107,7 +107,7 @@ class Attempt(Reply, SystemMessage):
 
     def above(self) -> set[CurrentMessage]:
         """Return the requests that wait for it now: for its task, or for what it is asked for."""
-        return super().above() | self.owner.waits.above(self)
+        return super().above() | self.owner.service.waits.above(self)
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Attempt(Reply, SystemMessage):
                 self.stream.close()
             if self.trace is not None:
                 self.trace.end(self)
-            self.owner.post(self)
+            self.owner.port.tell(self)
         return finished
 
     def watch(self, timer: Timer) -> None:
@@ -205,7 +205,7 @@ class Attempt(Reply, SystemMessage):
     @property
     def context_tokens(self) -> int:
         """Tokens that a prompt may have."""
-        return self.owner.context_tokens
+        return self.owner.settings.context_tokens
 
     @property
     def remaining_s(self) -> float | None:
@@ -223,7 +223,7 @@ class Attempt(Reply, SystemMessage):
             LeaseLostError: this process leads no more.
         """
         try:
-            return self.owner.token()
+            return self.owner.service.token
         except LeaseLostError as error:
             raise own_error(error) from None
 
@@ -239,7 +239,7 @@ class Attempt(Reply, SystemMessage):
         if self.stream is not None:
             self.stream.flush()
         self.shows_life()
-        self.owner.streams.tell_progress(self, fraction, text)
+        self.owner.service.streams.tell_progress(self, fraction, text)
 
     def tell_stream(self, text: str, kind: StreamKind) -> None:
         """Take a piece of what its code streams; once it has ended, nothing is taken."""
@@ -267,7 +267,7 @@ class Attempt(Reply, SystemMessage):
     def count(self, usage: Usage) -> None:
         """Add to its usage, and tell that."""
         if self.use(usage):
-            self.owner.tell_usage(self)
+            self.owner.look_at(self)
 
     def use(self, usage: Usage) -> bool:
         """Add to its usage; True if that is the first of which no record has it."""
@@ -292,7 +292,7 @@ class Attempt(Reply, SystemMessage):
             LeaseLostError: this process leads no more.
             AttemptEnded: the attempt was ended.
         """
-        if not self.owner.may_start():
+        if not self.owner.service.may_start():
             self.token()
             raise AttemptEnded(STOP)
         if self.done or self.ended_by is not None:
@@ -311,7 +311,7 @@ class Attempt(Reply, SystemMessage):
     def tell_usage(self) -> None:
         """Tell what was used up, if no record has it."""
         if self.unrecorded is not NO_USAGE:
-            self.owner.tell_usage(self)
+            self.owner.look_at(self)
 
     def step_trace(self, name: str) -> AbstractContextManager[object] | None:
         """Return the trace of a step, if the attempt is traced."""

@@ -85,7 +85,7 @@ class AttemptStream:
                 pieces.append(Piece("text", "", self._lost))
             self._lost = self._size = 0
             if pieces:
-                self._attempt.owner.streams.tell(self._attempt, pieces)
+                self._attempt.owner.service.streams.tell(self._attempt, pieces)
 
     def close(self) -> None:
         """Tell what is left, and take nothing more."""

@@ -46,14 +46,14 @@ class DetachedCall:
             host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
         )
         attempt.call = self
-        host.detached_calls.add(self)
+        host.service.detached_calls.add(self)
 
     def start(self) -> bool:
         """Begin, once, where it has a slot; whether it has begun, now or before."""
         attempt = self._attempt
         if attempt.done:
             self.kill()
-        elif self._host.may_start() and attempt.give_once():
+        elif self._host.service.may_start() and attempt.give_once():
             self._begun = True
             self.incarnation.start()
         return self._begun and not attempt.done
@@ -84,7 +84,7 @@ class DetachedCall:
 
     def _over(self) -> None:
         """Note that it is over, or was never begun."""
-        self._host.detached_calls.discard(self)
+        self._host.service.detached_calls.discard(self)
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
     async def _run(self, call: Callable[[Any, Any], Any]) -> None:

@@ -128,14 +128,14 @@ def limited(attempt: Attempt, what: str) -> Iterator[None]:
     ``what`` names the code, as the user has declared it (``output=``), or is ``RESULTS_CLASS``. If the code returns
     just when its time is up, the attempt may be ended although the code has returned.
     """
-    limit_s = attempt.owner.step_timeout_s
+    limit_s = attempt.owner.settings.step_timeout_s
     if limit_s is None:
         yield
         return
 
     def expires() -> None:
         attempt.overdue = what, limit_s
-        attempt.owner.tell_overdue(attempt)
+        attempt.owner.look_at(attempt)
 
     system = attempt.owner.system
     timer = system.timers.call_at(system.now() + limit_s, expires)

@@ -45,7 +45,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     assert current is not None  # noqa: S101 - an attempt comes with an origin, so the boundary has set it
     incarnation: Any = current.incarnation
     now = incarnation.system.now()
-    if not attempt.owner.may_start():
+    if not attempt.owner.service.may_start():
         attempt.fail(AttemptEnded(STOP))  # nobody's failure: whoever leads now runs it
         return None
     with attempt.lock:
