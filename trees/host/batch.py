@@ -57,10 +57,11 @@ from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import join_task, waiting
-from actors.tasks.model.task import Plan, Subtask, Task
+from actors.tasks.model.task import MARK, Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import (
+    TASK_ID,
     is_one_of,
     require_callback,
     require_seconds,
@@ -293,8 +294,10 @@ def _id_of(key: object, item: object) -> str:
     if not isinstance(key, str) or not key:
         what = f"map: key: expected a text, got {value_phrase(key)} for the item {value_phrase(item)}"
         raise TypeError(f"{what}. Write key=lambda item: str(item['id'])")
-    words = re.sub(r"[^A-Za-z0-9_.:~/-]+", "-", key)[:100]
-    return key if words == key else f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    if re.fullmatch(TASK_ID, key) and MARK not in key:
+        return key
+    words = re.sub(r"[^A-Za-z0-9_.:/-]+", "-", key)[:100]
+    return f"{words}~{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _require_same_aims(task: Task, known: Task, path: str) -> None:

@@ -3,6 +3,8 @@
 Comes in: where the unit stands, how its attempt has ended (``actors.tasks.engine.classify`` says what that means), and
 what is known of workers. Goes out: the one record that this makes. It is the same for a subtask, for a team whose part
 of the task has failed, for a planner, a reviewer and a synthesizer, and for an undo.
+
+The same for the answer of a person. No answer in time is an outcome of its own, never a denial.
 """
 
 from __future__ import annotations

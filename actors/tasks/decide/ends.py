@@ -1,4 +1,9 @@
-"""The end of a course that cannot succeed any more: which record says so, and how each of its subtasks ends."""
+"""The end of a course that cannot succeed any more: which record says so, and how each of its subtasks ends.
+
+A team that fails is a failing worker only if something of it is at fault. What says that the request was at fault
+(``Failed``, a result of the wrong type, a mistake in the plan, an exhausted budget) is neutral for the breaker of the
+team as it is for that of a worker.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,10 @@ from actors.tasks.model.task import RUNNING, SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import AttemptTimeoutError, TeamFailedError
 from actors.tasks.planning.planners import StaticPlan
 from actors.tasks.planning.settings import Tasks
+
+_OF_THE_REQUEST: Final = frozenset({"budget", "cancel", "review"})
+"""Kinds of ends that say nothing of those who did it."""
+_OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.IN_DOUBT, FailureKind.TIMEOUT, FailureKind.LOST})
 
 
 def fails(course: Course, kind: str, error: str) -> Draft:
@@ -79,11 +88,6 @@ def cut_short(unit: Unit) -> Iterator[Draft]:
 def unwanted(unit: Unit) -> Draft:
     """Record of a subtask that was asked for, and that nobody waits for any longer."""
     return draft(unit, task_events.SubtaskCancelled, UNWANTED, False)  # noqa: FBT003 - a field
-
-
-_OF_THE_REQUEST: Final = frozenset({"budget", "cancel", "review"})
-"""Kinds of ends that say nothing of those who did it."""
-_OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.IN_DOUBT, FailureKind.TIMEOUT, FailureKind.LOST})
 
 
 def failure_of(course: Course, settings: Tasks, limit_s: float) -> Failure:

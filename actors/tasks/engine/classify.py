@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Later
 from actors.model.raised import is_a, origins_of
-from actors.tasks.execution.error_facts import NEUTRAL, Neutral, Outcome, error_facts
+from actors.tasks.execution.error_facts import NEUTRAL, Outcome, error_facts
 from actors.tasks.model.outcome import STOP, AttemptEnded, Done, Failure, FailureKind, text_of
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.task_errors import AttemptTimeoutError, BudgetExceededError, TimeoutPhase
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
-
-__all__ = ["NEUTRAL", "Neutral", "Outcome", "as_failure", "classify"]
 
 
 def classify(attempt: Attempt, before: Usage = NO_USAGE, *, is_ending: bool = False) -> Outcome:

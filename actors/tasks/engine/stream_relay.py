@@ -91,7 +91,11 @@ UnkeptEvent: TypeAlias = SubtaskProgressed | SubtaskStreamed
 
 
 class UnkeptEvents:
-    """The newest of such events."""
+    """The newest of such events: a bounded number, for those who read slowly or begin late.
+
+    The oldest go first. Of those that were streamed an event without a text stays in their place, one for each attempt,
+    which says how many characters have gone; progress that is out of date is told by no one. Whoever holds it locks it.
+    """
 
     def __init__(self) -> None:
         self._events: deque[UnkeptEvent] = deque()

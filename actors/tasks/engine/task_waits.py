@@ -11,6 +11,11 @@ task. A worker that waits so has no slot meanwhile.
 Both directions are looked up when somebody is about to wait, and nothing is kept but the waits: whoever waits is listed
 first and looks then, so of two who close a circle at the same moment one sees the other. Any thread may change the
 table.
+
+A circle over several trees is refused, too. What another tree is to do for an attempt knows of those who wait by a
+contextvar (``TaskWaits``), which goes along with the task, and so into its attempts, as long as they wait. Each of them
+may work for a task itself for which somebody waits, and so on. A task that was submitted, and not waited for, has
+nobody there, whoever waits for its submitter; nor has one that was resumed.
 """
 
 from __future__ import annotations

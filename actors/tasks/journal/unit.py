@@ -402,7 +402,19 @@ class KeptStep(NamedTuple):
 
 
 class KeptSteps:
-    """Steps of one unit, by their keys."""
+    """Steps of one unit that are recorded, by their keys.
+
+    ::
+
+        SubtaskStepped             there is one more
+        an attempt begins          as another one than theirs (worker, epoch or number): those of one attempt are
+                                   forgotten
+        an attempt has ended       by itself: the same
+        put off, with steps kept   its code goes on after them: they stay
+        queued again, preempted    broken off by others, or lost with its process: it is the same attempt, so they stay
+
+    Those with ``keep="subtask"`` stay as long as the state of the task.
+    """
 
     __slots__ = ("by_key", "holder", "was_put_off")
 
@@ -442,7 +454,7 @@ WITHDRAWN: Final = "withdrawn"
 
 @dataclass(slots=True, eq=False)
 class Effect:
-    """What one worker did, or began, for a unit."""
+    """What one worker did, or began, for one epoch of a unit: what would have to be undone."""
 
     worker: str
     epoch: int

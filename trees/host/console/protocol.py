@@ -9,6 +9,9 @@ as the last one where the tree has ended.
 
 Only the owner of a tree can say anything here. So a request is checked against another version of regrow, and no more:
 one that is wrong otherwise fails where it is carried out.
+
+The sockets of this user's trees are ``<pid>-<root id>-<n>.sock`` in a folder that nobody else may look into:
+``$XDG_RUNTIME_DIR/regrow``, or ``regrow-<uid>`` in the folder for temporary files. Its mode is 0700.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ ACTS: Final = ("cancel", "answer", "act")
 """Calls that change something: they are told who calls (``by``)."""
 CALLS: Final = ("dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", *ACTS)
 SAME: Final = "Use the regrow of the same version."
+LONGEST_ID: Final = 32
+_KNOCK_S: Final = 0.5
 
 
 class ConsoleRequest(NamedTuple):
@@ -81,10 +86,6 @@ def read_request(line: bytes) -> tuple[str, Shape]:
     if do not in CALLS:
         raise SourceError(400, f"the console cannot do that: it knows {', '.join(CALLS)}.")
     return do, request.get("given", {})
-
-
-LONGEST_ID: Final = 32
-_KNOCK_S: Final = 0.5
 
 
 class ConsoleError(PlacedError):
