@@ -89,7 +89,7 @@ class Attempts:
         box: Any = attempt.target
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
         if refusal is not None:
-            attempt.refuse(self._engine.system.stopped_error(box.path, refusal))
+            attempt.fail(self._engine.system.stopped_error(box.path, refusal))
 
     # -- its end -------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Attempts:
         elif row.has_slot:
             scope.running -= 1
         if entry is not None:
-            entry.release(row.attempt.key, was_refused=row.attempt.was_refused)
+            entry.release(row.attempt.key)
             if entry.lanes:
                 self.reopen(entry)
         if scope.lanes:
@@ -294,7 +294,7 @@ class Attempts:
             if not goes_on_above(unit):
                 engine.limits.end(attempt, "cancel")
         if entry is not None:
-            entry.reassign(attempt.key, attempt.target, was_refused=attempt.was_refused)  # type: ignore[arg-type]
+            entry.reassign(attempt.key, attempt.target)  # type: ignore[arg-type]
             if entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
                 row.token = self.breakers.begin(entry)
         engine.limits.watch(attempt)

@@ -472,8 +472,6 @@ class EnginePort:
         """Incarnation that is being stopped with all beside it."""
         self.at_work: Engine | None = None
         """The engine that is up, and has taken up its tasks."""
-        self.broken: set[str] = set()
-        """Tasks that a decision has broken down over: a second one is the last."""
 
     def __repr__(self) -> str:
         return f"<EnginePort {self.address}>"

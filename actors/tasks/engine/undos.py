@@ -70,7 +70,7 @@ class Undos:
 
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
         engine, scope, before = self._engine, self._engine.scope_of(unit), unit.undo
-        if scope is None or not engine.is_open or engine.begins_nothing_of(run):
+        if scope is None or not engine.begun or engine.begins_nothing_of(run):
             return
         if not engine.roles.has_slot(run, course.unit, scope):
             return

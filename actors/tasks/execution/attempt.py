@@ -70,8 +70,6 @@ class Attempt(Reply, SystemMessage):
     """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
     was_given = False
     """True once it was put where it is done."""
-    was_refused = False
-    """True if its worker's mailbox did not take it."""
     progress: SubtaskProgressed | None = None
     """Last word of it on how far it is. Written by ``StreamRelay``."""
     stream: AttemptStream | None = None
@@ -150,11 +148,6 @@ class Attempt(Reply, SystemMessage):
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
         self.note_caught(error, crashed=True)
-
-    def refuse(self, error: BaseException) -> None:
-        """Fail it because nobody took it."""
-        self.was_refused = True
-        self.fail(error)
 
     def end_for(self, why: str) -> None:
         """Note why it is ended from outside, unless that is known."""
