@@ -236,8 +236,8 @@ class Engine(ManagedActor):
         ending = run.state.course.ending
         is_again = ending is not None and ending.kind == "internal"
         if is_again or run.state.final is not None or not self._fails(run.id, error):
-            for row in self.attempts.of_task(run):
-                self.limits.end(row.attempt, "cancel")
+            for attempt in self.attempts.of_task(run):
+                self.limits.end(attempt, "cancel")
             self.runs.pop(run.id, None)
             self.dirty.pop(run.id, None)
             self.service.put_aside(run.id)

@@ -19,7 +19,6 @@ from actors.tasks.decide import steps
 from actors.tasks.decide.drafts import Draft
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
-from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, idempotency_key, key_of, notes_of, seen_by
 from actors.tasks.engine.role_code import RoleCode, code_of
 from actors.tasks.execution.attempt import Attempt
@@ -83,7 +82,7 @@ class Roles:
 
     def is_live(self, run: Run, unit: Unit) -> bool:
         """Return True while a call, or an undo, is under way."""
-        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.rows
+        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.held
 
     def has_slot(self, run: Run, unit: Unit, scope: Scope) -> bool:
         """Return True if one more call may run; else the course of this unit is looked at when one may."""
@@ -125,7 +124,7 @@ class Roles:
         deadline = None if state.deadline is None else state.deadline - engine.service.epoch
         attempt = Attempt(attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=form))
         DetachedCall(scope, attempt, code.with_args(args), is_async=True)
-        engine.attempts.hold(Row(attempt, scope, rank=state.task.priority))
+        engine.attempts.hold(attempt, rank=state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
@@ -261,16 +260,16 @@ class Roles:
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def ended(self, run: Run, unit: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """A call has ended."""
-        attempt, course = row.attempt, run.state.course_of(unit)
+        course = run.state.course_of(unit)
         if isinstance(outcome, Done):
             run.record(self._outcome(run, course, unit.role, attempt, outcome.value))
             return
-        if self._has_others(run, course, row.scope, outcome.error):
+        if self._has_others(run, course, attempt.owner, outcome.error):
             run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
             return
-        failure, facts = self._with_known(run, row.scope, outcome), self._engine.facts(run, unit)
+        failure, facts = self._with_known(run, attempt.owner, outcome), self._engine.facts(run, unit)
         run.record(steps.failed(run.id, course, unit.role, failure, attempt.take_used(), facts))
 
     def _outcome(self, run: Run, course: Course, role: str, attempt: Attempt, said: Any) -> Draft:

@@ -11,7 +11,6 @@ from actors.model.errors import Failed
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.ends import failure_of
 from actors.tasks.decide.undo import next_effect
-from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.context import NO_REVISION, Revision
@@ -102,7 +101,7 @@ class Undos:
         else:
             entry = by
             attempt.target = by.any_box()
-        engine.attempts.hold(Row(attempt, scope, entry, run.state.task.priority))
+        engine.attempts.hold(attempt, entry, rank=run.state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
@@ -110,12 +109,12 @@ class Undos:
         end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)
         run.record(of_attempt.failed(undo, failure, end, self._engine.facts(run, undo)))
 
-    def ended(self, run: Run, undo: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, undo: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """An undo has ended."""
         if isinstance(outcome, Done):
             run.record(of_attempt.undone(undo))
         else:
-            self._fails(run, undo, outcome, usage=row.attempt.take_used())
+            self._fails(run, undo, outcome, usage=attempt.take_used())
 
 
 def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | RegistryEntry | str:

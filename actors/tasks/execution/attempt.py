@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.model.live_events import StreamKind, SubtaskProgressed
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 
 class Attempt(Reply, SystemMessage):
@@ -84,12 +85,22 @@ class Attempt(Reply, SystemMessage):
     """Call that runs it, if that is no worker."""
     _timer: Timer | None = None
 
+    # Written by the engine alone, and anew by each engine that takes it over.
+    entry: RegistryEntry | None = None
+    """The worker that does it; None: its own code, of a planner and the like, does it."""
+    rank = 0
+    """Its priority when it began, with what it had waited."""
+    has_slot = True
+    """False while it waits for what it has asked for."""
+
     def __init__(self, spec: AttemptSpec) -> None:
         super().__init__()
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
         self.priority = spec.priority
         """Priority of its task, as it is now. Written by the engine."""
+        self.is_work = spec.role == "work"
+        """False for a call of a planner, reviewer or synthesizer, and for an undo."""
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
         self.asks: set[Any] = set()
@@ -129,11 +140,6 @@ class Attempt(Reply, SystemMessage):
             before.cancel()
         if self.done:  # on another thread, which may have looked for a timer before this one was there
             timer.cancel()
-
-    @property
-    def gives_way(self) -> bool:
-        """True once it was told to give way to something more urgent, and nothing else since."""
-        return self.ended_by == "preempt"
 
     @property
     def is_own_error(self) -> bool:

@@ -20,14 +20,12 @@ BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 _SLICES = 10
 """Slices of the window: so exactly is it known what ended within it. Failures are known by their times."""
-_UNKNOWN_START = 0
-"""The token of an attempt that was not admitted: its end changes nothing."""
 
 
 class CircuitBreaker:
     """Decides whether a worker gets work, after a ``Breaker``. Times are seconds of any one clock that goes forward."""
 
-    __slots__ = ("_closed_at", "_generation", "_probing", "ended", "failures", "opened_at", "policy", "state")
+    __slots__ = ("ended", "failures", "opened_at", "policy", "probe", "state")
 
     def __init__(self, policy: Breaker) -> None:
         self.policy = policy
@@ -38,72 +36,46 @@ class CircuitBreaker:
         """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
-        self._generation = _UNKNOWN_START + 1
-        self._probing = False
-        self._closed_at = -math.inf
-        """When it was closed for the last time: failures before that are forgotten."""
+        self.probe: str | None = None
+        """Key of the probe that is under way: nothing is admitted before its end. None: there is none."""
 
     def admits(self, now: float) -> bool:
         """Return True where an attempt may start at ``now``. Changes nothing."""
         if self.state == "closed":
             return True
-        return not self._probing and now >= self._due()
+        return self.probe is None and now >= self._due()
 
-    @property
-    def probe(self) -> int | None:
-        """Token of the probe that is under way: nothing is admitted before its end. None: there is none."""
-        return self._generation if self._probing else None
+    def begin(self, key: str, now: float) -> None:
+        """Start an attempt. Where the breaker is not closed and admits, it is the probe, and the state half_open."""
+        if self.state != "closed" and self.admits(now):
+            self.state, self.probe = "half_open", key
 
-    def begin(self, now: float) -> int:
-        """Start an attempt, and give the token that its end needs.
-
-        Where the breaker is not closed and admits, the attempt is the probe and the state half_open. Where it does not
-        admit, the attempt counts for nothing, however it ends.
-        """
-        if self.state != "closed":
-            if not self.admits(now):
-                return _UNKNOWN_START
-            self.state = "half_open"
-            self._probing = True
-        return self._generation
-
-    def succeeded(self, token: int, now: float, counted: float | None = None) -> None:
-        """End an attempt well. A probe closes the breaker, failures forgotten.
+    def succeeded(self, key: str, now: float) -> None:
+        """End an attempt well. A probe closes the breaker, failures forgotten; other attempts count while it is closed.
 
         While it is closed a success forgets no failure: only the window does.
-
-        Args:
-            token: what ``begin`` gave.
-            now: the time.
-            counted: when the last failure of the same subtask was counted; None: none was.
         """
-        if token != self._generation:
-            return
-        if self._probing:
-            self._turn("closed", None)
-            self._closed_at, self.failures, self.ended = now, (), []
-        elif counted is None or not self._has_counted(counted, now):
+        if self.state == "closed":
             self._note(now, failed=False)
+        elif key == self.probe:
+            self.failures, self.ended = (), []
+            self._turn("closed", None)
 
-    def failed(self, token: int, now: float, counted: float | None = None) -> bool:
-        """End an attempt with a failure that counts; False if it is of before the breaker turned, or counted already.
+    def failed(self, key: str, now: float) -> bool:
+        """End an attempt with a failure that counts; False if it had begun before the breaker opened.
 
-        One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown. The
-        arguments are those of ``succeeded``.
+        One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown.
         """
-        if token != self._generation or (counted is not None and not self._probing and self._has_counted(counted, now)):
+        is_probe = key == self.probe
+        if self.state != "closed" and not is_probe:
             return False
         most = self.policy.failure_threshold
         oldest = now - self.policy.window_s
         self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
         self._note(now, failed=True)
-        if self._probing or (len(self.failures) == most and self._is_so_often()):
+        if is_probe or (len(self.failures) == most and self._is_so_often()):
             self._turn("open", now)
         return True
-
-    def _has_counted(self, counted: float, now: float) -> bool:
-        """Return True where a failure of the same subtask is among those that there are."""
-        return counted >= max(now - self.policy.window_s, self._closed_at)
 
     def _note(self, now: float, *, failed: bool) -> None:
         """One more has ended; what is older than the window goes."""
@@ -120,12 +92,12 @@ class CircuitBreaker:
         """Return True where so many of those that ended within the window have failed."""
         return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
 
-    def neutral(self, token: int) -> None:
+    def neutral(self, key: str) -> None:
         """End an attempt that says nothing of the worker: cancelled, preempted, tried again with the same worker.
 
         A probe is given back: the next attempt is admitted at once.
         """
-        if token == self._generation and self._probing:
+        if key == self.probe:
             self._turn("half_open", self.opened_at)
 
     def retry_in_s(self, now: float) -> float:
@@ -135,7 +107,7 @@ class CircuitBreaker:
         """
         if self.admits(now):
             return 0.0
-        if self._probing:
+        if self.probe is not None:
             return self.policy.cooldown_s
         due = self._due()
         wait = due - now
@@ -150,8 +122,5 @@ class CircuitBreaker:
         return self.opened_at + self.policy.cooldown_s
 
     def _turn(self, state: BreakerState, opened_at: float | None) -> None:
-        """Enter a state with no probe under way; from here on no older token counts."""
-        self.state = state
-        self.opened_at = opened_at
-        self._probing = False
-        self._generation += 1
+        """Enter a state with no probe under way."""
+        self.state, self.opened_at, self.probe = state, opened_at, None

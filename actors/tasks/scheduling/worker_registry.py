@@ -153,8 +153,8 @@ class RegistryEntry:
         return self.breaker is None or self.breaker.admits(now)
 
     @property
-    def probe(self) -> int | None:
-        """Token of the probe of its breaker, before whose end nothing else is given to it; None: none is under way."""
+    def probe(self) -> str | None:
+        """Key of the probe of its breaker, before whose end nothing else is given to it; None: none is under way."""
         return None if self.breaker is None else self.breaker.probe
 
     def counts(self, failure: Failure) -> bool:
