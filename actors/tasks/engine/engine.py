@@ -288,7 +288,7 @@ class Engine(ManagedActor):
                 run.record(following)
                 touched[path] = None
             elif isinstance(following, Wait):
-                run.at(following.due, touched.setdefault, path)
+                run.at(following.due, run.state.touch, unit)
             elif following is Do.UNDO:
                 self.undos.go_on(run, course)
             elif following is not None:
