@@ -437,7 +437,7 @@ class Asks:
         found[0].act(kept.complete)
 
     def _record_step(self, run: Run, unit: Unit, attempt: Attempt, step: StepCall, value: Any) -> None:
-        known = unit.steps.by_key.get(step_key(step.name, step.number)) if unit.steps is not None else None
+        known = unit.steps.get(step_key(step.name, step.number))
         if known is not None and known.fingerprint == step.fingerprint:
             return
         fields = (unit.worker or "", unit.attempt, step.name, step.number, step.fingerprint, value)

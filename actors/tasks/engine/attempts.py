@@ -19,7 +19,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import LOST, STAGES, Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import STOP, Done
+from actors.tasks.model.outcome import STOP, Done, Failure
 from actors.tasks.model.task import NO_USAGE, RUNNING
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Attempts:
         del self.held[attempt.key]
         run = engine.runs.get(attempt.task)
         if run is None:
-            self.breakers.left(attempt.entry, attempt.key)
+            self.breakers.ended(attempt.entry, attempt.key, fails=None)
             engine.service.forget(attempt)
         else:
             engine.decide(run, self._has_ended, run, attempt)
@@ -102,7 +102,7 @@ class Attempts:
     def _has_ended(self, run: Run, attempt: Attempt) -> None:
         engine, found = self._engine, self.present(attempt)
         if found is None:
-            self.breakers.left(attempt.entry, attempt.key)
+            self.breakers.ended(attempt.entry, attempt.key, fails=None)
         else:
             unit = found[1]
             before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
@@ -149,8 +149,7 @@ class Attempts:
 
     def _work_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
-            if attempt.entry is not None:
-                self.breakers.ended(attempt.entry, attempt.key, outcome, is_left=True)
+            self.breakers.ended(attempt.entry, attempt.key, fails=False)
             more = {"usage": attempt.take_used(), "summary": outcome.summary, "importance": outcome.importance}
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
@@ -181,9 +180,11 @@ class Attempts:
     ) -> None:
         """Record what follows from the end of an attempt, or of a team, without a result; its breaker is told."""
         following = of_attempt.after(unit, end, outcome, self._facts(run, unit))  # type: ignore[arg-type]  # no Done
+        fails = isinstance(outcome, Failure) and entry is not None and entry.counts(outcome)
         is_left = not of_attempt.goes_on_with(following, unit)
-        if entry is not None and self.breakers.ended(entry, key_of(run, unit), outcome, is_left=is_left):
-            following = following.with_fields(counted=True)
+        self.breakers.ended(entry, key_of(run, unit), fails=fails or None, is_left=is_left)
+        if fails:
+            following = following.with_fields(at_fault=True)
         run.record(following)
 
     def _facts(self, run: Run, unit: Unit) -> Facts:
@@ -292,8 +293,8 @@ class Attempts:
 
     def _is_lost(self, run: Run, unit: Unit) -> None:
         """Its process is gone: it is made once more, unless its task is ending."""
-        if unit.role == "work" and of_attempt.is_cut_off(unit):
-            reason = of_attempt.reason_of(unit)
+        reason = of_attempt.cut_off(unit) if unit.role == "work" else ""
+        if reason:
             run.emit(unit, task_events.SubtaskCancelled, reason, True, unit.worker or "")  # noqa: FBT003 - a field
         else:
             worker = unit.worker or "" if unit.role == "work" else ""

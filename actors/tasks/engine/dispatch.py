@@ -17,7 +17,7 @@ from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
 from actors.tasks.model.task_errors import AttemptLostError
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue, Ticket
@@ -139,7 +139,7 @@ class Dispatch:
             return
         if isinstance(served, Failure):
             failure = no_worker_failure(run.state, unit, scope.workers)
-            run.record(of_attempt.failed(unit, failure, None, engine.facts(run, unit)))
+            run.record(of_attempt.failed(unit, failure, of_attempt.NO_ATTEMPT, engine.facts(run, unit)))
         elif unit.losses >= scope.settings.max_losses:
             self._is_lost(run, unit, scope)
         elif served.is_team:
@@ -214,10 +214,7 @@ class Dispatch:
         if entry is None:
             return
         self._engine.service.end_part(run.state, unit)
-        if succeeded:
-            attempts.breakers.ended(entry, key, Done(None), is_left=True)
-        else:
-            attempts.breakers.left(entry, key)
+        attempts.breakers.ended(entry, key, fails=False if succeeded else None)
         entry.attempts.pop(key, None)
         attempts.reopen(entry)
 

@@ -386,7 +386,7 @@ class Engine(ManagedActor):
     @staticmethod
     def _is_due(run: Run, unit: Unit, due: float) -> None:
         """The time of the next attempt has come."""
-        if unit.status is SubtaskStatus.RETRYING and unit.due == due and not of_attempt.is_cut_off(unit):
+        if unit.status is SubtaskStatus.RETRYING and unit.due == due and not of_attempt.cut_off(unit):
             run.emit(unit, task_events.SubtaskQueued)
 
     def _has_ended(self, run: Run, unit: Unit, event: TaskEvent) -> None:
@@ -409,12 +409,10 @@ class Engine(ManagedActor):
         self.dispatch.team_ended(run, unit)
         self.limits.watch_question(run, event.escalation, event.due)
 
-    def _is_answered(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        if unit.role not in STAGES:
-            self.answered(run, unit)
-
-    def answered(self, run: Run, unit: Unit) -> None:
+    def answered(self, run: Run, unit: Unit, event: TaskEvent | None = None) -> None:  # noqa: ARG002 - one of a table
         """Do what follows from the answer about a subtask or an undo, or from there being none."""
+        if unit.role in STAGES:
+            return  # its course goes on
         following = of_attempt.answered(unit, self.facts(run, unit))
         if following is not None:
             run.record(following)
@@ -452,8 +450,8 @@ class Engine(ManagedActor):
         task_events.SubtaskSkipped: _has_ended,
         task_events.SubtaskCancelled: _has_ended,
         task_events.EscalationRaised: _is_asked,
-        task_events.EscalationAnswered: _is_answered,
-        task_events.EscalationExpired: _is_answered,
+        task_events.EscalationAnswered: answered,
+        task_events.EscalationExpired: answered,
         task_events.TaskPriorityChanged: lambda engine, run, *_: engine.dispatch.rank(run),
         task_events.TaskJoined: lambda engine, run, *_: engine.dispatch.requeue_all(run),
         task_events.TaskEnding: _is_ending,

@@ -134,9 +134,9 @@ class Roles:
         state, facts = run.state, self._engine.facts(run, course.unit, course)
         own = state.task.plan if course.unit.role == "task" else None
         planner: Any = scope.settings.planner if own is None else StaticPlan(own.subtasks)
-        answered = course.answered("plan")
-        if isinstance(answered, task_events.EscalationAnswered):
-            given = answered.value
+        call = course.calls.get("plan")
+        if call is not None and isinstance(call.answered, task_events.EscalationAnswered):
+            given = call.answered.value
             planner = lambda *_: given  # noqa: E731 - a person has given the plan
         rows = tuple(scope.rows())
         sees_all = (run.id, course.unit.path) in self._asks_all or isinstance(planner, KeywordPlanner)
@@ -222,8 +222,9 @@ class Roles:
 
     def _review(self, run: Run, course: Course, scope: Scope) -> None:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
-        ids = tuple(course.review.waiting) if course.review.each else with_results(course)
-        code = code_of(scope.settings.reviewer, "review", course.step("review").feedback, ids, notes_of(course, ids))
+        ids = tuple(course.unreviewed) if course.reviews_each else with_results(course)
+        said = course.call("review").remarks.feedback
+        code = code_of(scope.settings.reviewer, "review", said, ids, notes_of(course, ids))
         results = {id_: course.units[id_].value for id_ in ids}
         args = (self._task_of(run, course), course.plan or Plan(subtasks=[]), results)
 
@@ -250,10 +251,11 @@ class Roles:
             run.emit(course.unit, task_events.Synthesized, combined)
             return
         else:
-            code = code_of(synthesizer, "combine", course.step("combine").feedback, notes=notes_of(course, results))
+            said = course.call("combine").remarks.feedback
+            code = code_of(synthesizer, "combine", said, notes=notes_of(course, results))
 
-        def form(said: object) -> object:
-            read = code.read(said)
+        def form(answer: object) -> object:
+            read = code.read(answer)
             return stored_form(read) if adapter is None else validated(adapter, read)
 
         self._begin(run, course, scope, "combine", code, args, form)

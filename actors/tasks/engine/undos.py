@@ -53,8 +53,7 @@ class Undos:
         if ending is not None and ending.status == "cancelled":
             run.emit(unit, task_events.SubtaskCancelled, ending.error, False, unit.worker or "")  # noqa: FBT003 - a field
             return
-        scope = self._engine.service.scopes.get(course.scope, self._engine.scope)
-        self._engine.dispatch.team_fails(run, unit, failure_of(course, scope.settings, unit.spec.timeout_s or 0.0))
+        self._engine.dispatch.team_fails(run, unit, failure_of(course, unit.spec.timeout_s or 0.0))
 
     def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
         engine = self._engine
@@ -90,7 +89,7 @@ class Undos:
         values = context_values(run.state, unit)._replace(
             number=undo.attempt,
             idempotency_key=idempotency_key(run.state, undo),
-            results={unit.id: effect.result if effect.done else None},
+            results={unit.id: effect.result},
             revision=_told(undo),
         )
         told = instructed(unit.spec, run.state.task.goal)

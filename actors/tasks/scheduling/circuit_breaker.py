@@ -25,14 +25,14 @@ _SLICES = 10
 class CircuitBreaker:
     """Decides whether a worker gets work, after a ``Breaker``. Times are seconds of any one clock that goes forward."""
 
-    __slots__ = ("ended", "failures", "opened_at", "policy", "probe", "state")
+    __slots__ = ("ends", "failures", "opened_at", "policy", "probe", "state")
 
     def __init__(self, policy: Breaker) -> None:
         self.policy = policy
         self.state: BreakerState = "closed"
         self.failures: tuple[float, ...] = ()
         """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
-        self.ended: list[list[float]] = []
+        self.ends: list[list[float]] = []
         """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
@@ -50,55 +50,41 @@ class CircuitBreaker:
         if self.state != "closed" and self.admits(now):
             self.state, self.probe = "half_open", key
 
-    def succeeded(self, key: str, now: float) -> None:
-        """End an attempt well. A probe closes the breaker, failures forgotten; other attempts count while it is closed.
+    def ended(self, key: str, now: float, *, fails: bool | None) -> None:
+        """End an attempt; ``fails``: True if that counts as a failure; None: it says nothing of the worker.
 
-        While it is closed a success forgets no failure: only the window does.
-        """
-        if self.state == "closed":
-            self._note(now, failed=False)
-        elif key == self.probe:
-            self.failures, self.ended = (), []
-            self._turn("closed", None)
-
-    def failed(self, key: str, now: float) -> bool:
-        """End an attempt with a failure that counts; False if it had begun before the breaker opened.
-
-        One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown.
+        What had begun before the breaker opened changes nothing. While it is closed a success forgets no failure, only
+        the window does; one failure too many opens it. A probe decides: it opens for another cooldown, or closes, with
+        all failures forgotten. A probe that says nothing is given back: the next attempt is admitted at once.
         """
         is_probe = key == self.probe
-        if self.state != "closed" and not is_probe:
-            return False
-        most = self.policy.failure_threshold
-        oldest = now - self.policy.window_s
-        self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
-        self._note(now, failed=True)
-        if is_probe or (len(self.failures) == most and self._is_so_often()):
-            self._turn("open", now)
-        return True
+        if is_probe:
+            self.probe = None
+        if fails is None or not (is_probe or self.state == "closed"):
+            return
+        self._note(now, failed=fails)
+        most, oldest = self.policy.failure_threshold, now - self.policy.window_s
+        if fails:
+            self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
+            if is_probe or (len(self.failures) == most and self._is_so_often()):
+                self.state, self.opened_at = "open", now
+        elif is_probe:
+            self.state, self.opened_at, self.failures, self.ends = "closed", None, (), []
 
     def _note(self, now: float, *, failed: bool) -> None:
         """One more has ended; what is older than the window goes."""
-        width, ended = self.policy.window_s / _SLICES, self.ended
-        if not ended or now >= ended[-1][0] + width:
+        width, ends = self.policy.window_s / _SLICES, self.ends
+        if not ends or now >= ends[-1][0] + width:
             oldest = now - self.policy.window_s
-            ended[:] = [each for each in ended if each[0] + width > oldest]
-            ended.append([now, 0, 0])
-        last = ended[-1]
+            ends[:] = [each for each in ends if each[0] + width > oldest]
+            ends.append([now, 0, 0])
+        last = ends[-1]
         last[1] += 1
         last[2] += failed
 
     def _is_so_often(self) -> bool:
         """Return True where so many of those that ended within the window have failed."""
-        return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
-
-    def neutral(self, key: str) -> None:
-        """End an attempt that says nothing of the worker: cancelled, preempted, tried again with the same worker.
-
-        A probe is given back: the next attempt is admitted at once.
-        """
-        if key == self.probe:
-            self._turn("half_open", self.opened_at)
+        return sum(each[2] for each in self.ends) >= self.policy.failure_rate * sum(each[1] for each in self.ends)
 
     def retry_in_s(self, now: float) -> float:
         """Seconds until the next attempt could be admitted; 0.0 when it would be now.
@@ -120,7 +106,3 @@ class CircuitBreaker:
         if self.state == "half_open" or self.opened_at is None:
             return -math.inf
         return self.opened_at + self.policy.cooldown_s
-
-    def _turn(self, state: BreakerState, opened_at: float | None) -> None:
-        """Enter a state with no probe under way."""
-        self.state, self.opened_at, self.probe = state, opened_at, None

@@ -76,8 +76,8 @@ class RegistryEntry:
         for key in list(self.attempts):
             self.release(key)
         self.lanes.clear()
-        if self.breaker is not None and self.breaker.probe is not None:
-            self.breaker.neutral(self.breaker.probe)
+        if self.breaker is not None:
+            self.breaker.probe = None
 
     @property
     def state(self) -> State:
