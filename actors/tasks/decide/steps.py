@@ -13,7 +13,7 @@ any of them raised ``Escalated``     ``EscalationRaised``: a person is asked
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide import attempt
@@ -22,47 +22,26 @@ from actors.tasks.decide.task import DO_AGAIN
 from actors.tasks.decide.verdict import findings, problems_of, told
 from actors.tasks.journal.course import Course
 from actors.tasks.model import task_events
+from actors.tasks.model.answer_text import InvalidAnswerError
 from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import Plan, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.check import Checked
 from actors.tasks.planning.planners import StaticPlan
-
-
-class Checked(NamedTuple):
-    """A plan that was compared with the tree."""
-
-    plan: Plan
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    """Subtasks that are done, and do not run again."""
-
-
-class Unreadable(NamedTuple):
-    """Answer of a step that is not what it is to return."""
-
-    problems: tuple[Problem, ...]
-
-
-def unreadable(where: str, error: Exception) -> Unreadable:
-    """Say what is wrong with what a step returned."""
-    if isinstance(error, ConfigError):
-        return Unreadable(error.problems)
-    return Unreadable((Problem(where, text_of(error), "Repair what is returned."),))
-
+from actors.validation.spec_model import copy_with
 
 # -- plans ---------------------------------------------------------------------------------------------------
 
 
-def planned(course: Course, made: Checked | Unreadable, usage: Usage, facts: Facts, *, is_fixed: bool) -> Draft:
+def planned(course: Course, made: Checked, usage: Usage, facts: Facts, *, is_fixed: bool) -> Draft:
     """A planner has returned; ``is_fixed``: it would return the same as often as it is asked."""
     if made.problems:
-        return _refused(course, made.problems, usage, is_last=is_fixed)
-    assert isinstance(made, Checked)  # noqa: S101 - the other has problems
+        return _refused(course, tuple(made.problems), usage, is_last=is_fixed)
     each = facts.settings.review == "each" and facts.settings.reviewer is not None
     more: dict[str, Any] = {"review": "each" if each else "", "replan": course.replans, "kept": made.kept}
-    return draft(course.unit, task_events.Planned, made.plan, made.warnings, usage, **more)
+    plan, warnings = copy_with(made.plan, warnings=[]), tuple(made.plan.warnings)
+    return draft(course.unit, task_events.Planned, plan, warnings, usage, **more)
 
 
 def is_fixed(course: Course, own: Plan | None, facts: Facts) -> bool:
@@ -115,27 +94,16 @@ def plan_feedback(task: str, course: Course) -> str:
 # -- reviews -------------------------------------------------------------------------------------------------
 
 
-def reviewed(
-    course: Course, said: Verdict | Unreadable, subtasks: tuple[str, ...], usage: Usage, facts: Facts
-) -> Draft:
+def reviewed(course: Course, said: Verdict, subtasks: tuple[str, ...], usage: Usage, facts: Facts) -> Draft:
     """A reviewer has returned, of the results of these subtasks."""
     most, each = facts.settings.max_iterations, course.review.each
 
     def so_far(id_: str) -> int:
         return course.units[id_].reviews if each else course.iterations
 
-    problems = said.problems if isinstance(said, Unreadable) else ()
     again = [id_ for id_ in subtasks if so_far(id_) + 1 < most]
-    if isinstance(said, Verdict):
-        problems = problems_of(said, subtasks, again, course.units)
-    if problems:
-        text = "\n".join(map(str, problems))
-        if not course.step("review").refused:
-            said_so: tuple[Any, ...] = (course.iterations, False, {})
-            return draft(course.unit, task_events.Reviewed, *said_so, usage=usage, problems=text)
-        call = course.call("review")
-        return draft(call, task_events.SubtaskFailed, "review", call.made + 1, "invalid", text, usage=usage)
-    assert isinstance(said, Verdict)  # noqa: S101 - the other has problems
+    if problems := problems_of(said, subtasks, again, course.units):
+        return _handed_back(course, problems, usage)
     passed, failed = findings(said)
     if not passed and not failed and each:
         failed = dict.fromkeys(subtasks, "")
@@ -153,6 +121,16 @@ def reviewed(
     return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, best_effort, **more)
 
 
+def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage) -> Draft:
+    """A reviewer has returned no sound verdict: it is told so, once."""
+    text = "\n".join(map(str, problems))
+    if not course.step("review").refused:
+        said: tuple[Any, ...] = (course.iterations, False, {})
+        return draft(course.unit, task_events.Reviewed, *said, usage=usage, problems=text)
+    call = course.call("review")
+    return draft(call, task_events.SubtaskFailed, "review", call.made + 1, "invalid", text, usage=usage)
+
+
 # -- failures ------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +144,8 @@ def failed(
     call = course.call(role)
     end = attempt.AttemptEnd(role, began=True, usage=usage)
     is_answer = role == "plan" and isinstance(failure.error, attempt.ANSWERS_OF_A_PLANNER)
+    if role == "review" and isinstance(failure.error, InvalidAnswerError):
+        return _handed_back(course, failure.error.problems, usage)
     if is_answer or is_pure:
         return _plan_failed(task, course, failure, usage, is_pure=is_pure)
     if failure.kind is FailureKind.LOST:

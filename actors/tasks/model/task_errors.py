@@ -29,7 +29,7 @@ from actors.model.errors import ActorsError, Failed, Problem
 if TYPE_CHECKING:
     from actors.tasks.model.report import Report
 
-TimeoutPhase: TypeAlias = Literal["queue", "running", "idle", "step"]
+TimeoutPhase: TypeAlias = Literal["running", "idle", "step"]
 
 
 class TaskError(ActorsError):
@@ -162,7 +162,7 @@ class BreakerOpenError(TaskError):
 
 
 class AttemptTimeoutError(TaskError, TimeoutError):
-    """An attempt was too long at something: running, idle (no sign of life), in the queue, or a step of the task.
+    """An attempt was too long at something: running, idle (no sign of life), or a step of the task.
 
     ``what`` is the code of the user beside the work of the attempt that took so long, such as ``output=``, if any.
     """
@@ -171,7 +171,6 @@ class AttemptTimeoutError(TaskError, TimeoutError):
         said = {
             "running": f"ran longer than {limit_s:.3g} s",
             "idle": f"gave no sign of life for {limit_s:.3g} s",
-            "queue": f"waited {limit_s:.3g} s in the queue and never ran. The worker is busy, not slow",
             "step": f"took longer than {limit_s:.3g} s",
         }[phase]
         if what:

@@ -8,15 +8,17 @@ no id twice and no cycle, whatever is filled in. Every string and every list of 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack, shown_here
+from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack
+from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call, recognised_model
+from actors.tasks.model.model_call import as_call, ask, recognised_model
 from actors.tasks.model.task import Budget, Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, refuse_code
+from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan
 from actors.validation.validation_messages import value_phrase
 
 _INSTRUCTION_CHARS: Final = 300
@@ -46,16 +48,12 @@ class ModelPlanner:
         self.call = as_call(call)
         self.slots = slots
 
-    def __repr__(self) -> str:
-        more = "" if self.slots is None else f", slots={self.slots}"
-        return f"ModelPlanner({name_of_call(self.call)}{more})"
-
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
-        return self.read(await answer_of(self.ask(task, catalogue, feedback)))
+        return await asked(partial(self._ask, task, catalogue, feedback), as_plan)
 
-    def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
-        """Call the model, and return its answer or an awaitable of it: the first half of ``plan``.
+    def _ask(self, task: Task, catalogue: Catalogue, feedback: str) -> Any:
+        """Call the model, and return its answer or an awaitable of it.
 
         Raises:
             NoCapableWorkerError: there are slots, and no worker to fill in.
@@ -67,18 +65,10 @@ class ModelPlanner:
                 rules = f"JSON schema of the plan:\n{json.dumps(schema)}\n\n{_RULES}"
         else:
             if not (fit := _fit_for_slots(catalogue)):
-                raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
+                raise NoCapableWorkerError(task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
             catalogue, names = fit, _slot_names(self.slots, feedback)
             rules = _SLOT_RULES.format(names=", ".join(names), example=_example(task, catalogue, names))
         return ask(self.call, _prompt(task, catalogue, feedback, rules), schema)
-
-    @staticmethod
-    def read(answer: object) -> Plan:
-        """Return the answer as a plan: the second half of ``plan``."""
-        plan = as_plan(answer)
-        for subtask in plan.subtasks:
-            refuse_code(subtask)
-        return plan
 
 
 def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = "") -> dict[str, Any]:
@@ -170,7 +160,7 @@ def _prompt(task: Task, catalogue: Catalogue, feedback: str, rules: str) -> str:
         Part("Catalogue:", rows, PLAN),
     ]
     told = Part("", feedback, PLAN)
-    pack([*known, told], shown_here().tokens)
+    pack([*known, told], shown_here()[0])
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
         *(f"{part.title}\n{part.text}" for part in known if part.text),
