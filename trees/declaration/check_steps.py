@@ -161,7 +161,6 @@ def rows_of(spec: SupervisorSpec, kin: Mapping[str, SiblingInfo]) -> Catalogue:
             load=0,
             size=1 if isinstance(child, SupervisorSpec) else child.pool,
             backup=child.backup,
-            is_async=kin[child.id].is_async,
         )
         for child in spec.children
         if child.id in kin and kin[child.id].can_execute

@@ -294,7 +294,6 @@ def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCh
         goal=course.unit.spec.instruction or state.task.goal,
         done={id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {},
         taken=[unit.id for unit in course.units.values() if unit.asker is not None] if is_again else (),
-        metadata=state.task.metadata,
     )
 
 

@@ -61,13 +61,8 @@ class EntryPoint:
     """True for ``process``: its first argument is a dict."""
 
 
-def is_executable(target: object) -> bool:
-    """True for what ``adapt`` takes; a class is one if it has ``execute`` or ``process``: its objects are adapted."""
-    return entry_of(target) is not None
-
-
 def entry_of(target: object) -> EntryPoint | None:
-    """Where its work begins, or None where it has no such place; of a class its (unbound) method."""
+    """Where the work of what ``adapt`` takes begins, and None for all else; of a class its (unbound) method."""
     for name in ("execute", "process"):
         method = getattr(target, name, None)
         if callable(method):

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.outcome import text_of
-from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, Usage, instructed, metadata_size
+from actors.tasks.model.task import NO_USAGE, Budget, Plan, Subtask, Usage, instructed
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase
 
@@ -53,8 +53,6 @@ class PlanCheck:
     """Subtasks of an earlier plan that are done, by id. The plan may depend on them, and they do not run again."""
     taken: Collection[str] = ()
     """Ids of what subtasks have asked for."""
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """Of the task."""
     workers: dict[str, ExecutableInfo] = field(init=False, default_factory=dict)
     """By id."""
     able: dict[str, list[ExecutableInfo]] = field(init=False, default_factory=dict)
@@ -132,10 +130,6 @@ def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> I
             yield "depends_on", f"there is no subtask {value_phrase(name)}", hint
     if subtask.undo is not None and subtask.undo not in facts.workers:
         yield "undo", f"there is no worker {value_phrase(subtask.undo)}", _known(subtask.undo, facts.workers)
-    size = metadata_size({**facts.metadata, **subtask.metadata}) if subtask.metadata else 0
-    if size > METADATA_CHARS:
-        what = f"is {size:,} characters of JSON with that of the task, more than {METADATA_CHARS:,}"
-        yield "metadata", what, "Give it less; inputs= takes what is large."
 
 
 def _who(subtask: Subtask, facts: PlanCheck) -> Iterator[tuple[str, str, str]]:
@@ -185,7 +179,7 @@ def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:
 
 def _costs(subtasks: list[Subtask], facts: PlanCheck) -> Iterator[Problem]:
     """Yield estimates that are over the budget of a subtask, or together over that of the task."""
-    estimates = []
+    whole = NO_USAGE
     for subtask in subtasks:
         try:
             estimate = _estimate_of(subtask, facts)
@@ -194,17 +188,15 @@ def _costs(subtasks: list[Subtask], facts: PlanCheck) -> Iterator[Problem]:
             hint = "Give a number of tokens, a Budget, or a function of the subtask that returns one of them."
             yield Problem(f"{facts.at}/{subtask.id}.estimate", what, hint)
             continue
-        if estimate is None:
-            continue
-        estimates.append(estimate)
-        for what in _over([estimate], subtask.budget):
-            yield Problem(f"{facts.at}/{subtask.id}.budget", what, "Give it more, or less to do.")
-    for what in _over(estimates, facts.budget):
+        whole += estimate
+        if subtask.budget is not None and (over := subtask.budget.exceeded_by(estimate)):
+            yield Problem(f"{facts.at}/{subtask.id}.budget", f"estimated {over}", "Give it more, or less to do.")
+    if facts.budget is not None and (over := facts.budget.exceeded_by(whole)):
         hint = "Plan fewer or cheaper subtasks, or give the task a larger budget."
-        yield Problem(f"{facts.at}.budget", f"all subtasks together: {what}", hint)
+        yield Problem(f"{facts.at}.budget", f"all subtasks together: estimated {over}", hint)
 
 
-def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Budget | None:
+def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Usage:
     """Return what one attempt will probably use: as the subtask says, else its worker, for which user code may run."""
     rows = [row for row in facts.candidates(subtask) if row.estimate is not None]
     said: Any = subtask.estimate
@@ -212,20 +204,8 @@ def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Budget | None:
         said = next((row for row in rows if row.is_available), rows[0]).estimate
     if callable(said):
         said = said(instructed(subtask, facts.goal))
-    if isinstance(said, Usage):
-        said = said.model_dump()
-    if said is None:
-        return None
-    if isinstance(said, Mapping):
-        said = Budget(**said)
-    return said if isinstance(said, Budget) else Budget(tokens=math.ceil(said))
-
-
-def _over(estimates: list[Budget], budget: Budget | None) -> list[str]:
-    """Return everything of which more is estimated than there is: ``estimated tokens 1200, budget 1000``."""
-    found: list[str] = []
-    for unit in Budget.model_fields if budget is not None else ():
-        wanted, limit = sum(getattr(each, unit) or 0 for each in estimates), getattr(budget, unit)
-        if limit is not None and wanted > limit:
-            found.append(f"estimated {unit} {wanted:.15g}, budget {limit:.15g}")
-    return found
+    if said is None or isinstance(said, Usage):
+        return said or NO_USAGE
+    if isinstance(said, Budget):
+        said = said.model_dump(exclude_none=True)
+    return Usage(**said) if isinstance(said, Mapping) else Usage(tokens=math.ceil(said))

@@ -16,7 +16,7 @@ from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack
 from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.model_call import as_call, ask, recognised_model
-from actors.tasks.model.task import Budget, Plan, Task
+from actors.tasks.model.task import Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan
 from actors.validation.validation_messages import value_phrase
@@ -153,7 +153,7 @@ def _prompt(task: Task, catalogue: Catalogue, feedback: str, rules: str) -> str:
     if feedback and not isinstance(feedback, ReplanFeedback):
         feedback = f"Your last plan was refused. Correct all of this:\n{feedback}"
     inputs = "\n".join(f"{json.dumps(name)}: {_beginning(value)}" for name, value in task.inputs.items())
-    rows = json.dumps([_described(row) for row in catalogue], ensure_ascii=False, indent=1)
+    rows = json.dumps([_described(row) for row in catalogue], ensure_ascii=False, indent=1, default=_as_json)
     known = [
         Part("Goal:", task.goal, GOAL),
         Part("Inputs, which every subtask sees:", inputs, REST),
@@ -187,15 +187,19 @@ def _beginning(value: object) -> str:
     return said if len(said) <= _VALUE_CHARS else f"{said[:_VALUE_CHARS]} ... ({len(said):,} characters)"
 
 
+_SHOWN: Final = (
+    "id", "type", "description", "capabilities", "consumes", "produces", "input_schema", "output_schema", "estimate"
+)  # fmt: skip
+"""Fields of a worker's row that a model is shown."""
+
+
 def _described(row: ExecutableInfo) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        **{name: getattr(row, name) for name in ("id", "type", "description", "input_schema", "output_schema")},
-        **{name: sorted(getattr(row, name)) for name in ("capabilities", "consumes", "produces")},
-        "tools": [{"name": one.name, "description": one.description} for one in row.tools or ()],
-        "members": [{"id": one.id, "description": one.description} for one in row.members],
-    }
-    if isinstance(row.estimate, Budget):
-        said["estimate"] = row.estimate.model_dump(exclude_none=True)
-    elif not callable(row.estimate):  # a function is asked about a subtask, and there is none yet
-        said["estimated_tokens"] = row.estimate
-    return {name: value for name, value in said.items() if value}
+    said = {name: getattr(row, name) for name in _SHOWN}
+    said["tools"] = [{"name": one.name, "description": one.description} for one in row.tools or ()]
+    said["members"] = [{"id": one.id, "description": one.description} for one in row.members]
+    # An estimate that is a function is asked about a subtask, and there is none yet.
+    return {name: value for name, value in said.items() if value and not callable(value)}
+
+
+def _as_json(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value.model_dump(exclude_none=True)

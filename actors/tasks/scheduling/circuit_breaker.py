@@ -12,14 +12,15 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Literal, TypeAlias
 
 from actors.tasks.model.policy import Breaker
 
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
-_SLICES = 10
-"""Slices of the window: so exactly is it known what ended within it. Failures are known by their times."""
+_MOST_ENDED = 1_000
+"""The newest ends that are looked at, beside as many as may be failures."""
 _UNKNOWN_START = 0
 """The token of an attempt that was not admitted: its end changes nothing."""
 
@@ -34,8 +35,8 @@ class CircuitBreaker:
         self.state: BreakerState = "closed"
         self.failures: tuple[float, ...] = ()
         """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
-        self.ended: list[list[float]] = []
-        """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
+        self.ended: deque[tuple[float, bool]] = deque(maxlen=_MOST_ENDED + policy.failure_threshold)
+        """The newest ends of subtasks: when, and whether with a failure."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
         self._generation = _UNKNOWN_START + 1
@@ -81,9 +82,10 @@ class CircuitBreaker:
             return
         if self._probing:
             self._turn("closed", None)
-            self._closed_at, self.failures, self.ended = now, (), []
+            self._closed_at, self.failures = now, ()
+            self.ended.clear()
         elif counted is None or not self._has_counted(counted, now):
-            self._note(now, failed=False)
+            self.ended.append((now, False))
 
     def failed(self, token: int, now: float, counted: float | None = None) -> bool:
         """End an attempt with a failure that counts; False if it is of before the breaker turned, or counted already.
@@ -93,32 +95,18 @@ class CircuitBreaker:
         """
         if token != self._generation or (counted is not None and not self._probing and self._has_counted(counted, now)):
             return False
-        most = self.policy.failure_threshold
-        oldest = now - self.policy.window_s
-        self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
-        self._note(now, failed=True)
-        if self._probing or (len(self.failures) == most and self._is_so_often()):
+        self.ended.append((now, True))
+        oldest, most = now - self.policy.window_s, self.policy.failure_threshold
+        ended = [failed for at, failed in self.ended if at >= oldest]
+        self.failures = tuple(at for at, failed in self.ended if failed and at >= oldest)[-most:]
+        is_so_often = len(self.failures) == most and sum(ended) >= self.policy.failure_rate * len(ended)
+        if self._probing or is_so_often:
             self._turn("open", now)
         return True
 
     def _has_counted(self, counted: float, now: float) -> bool:
         """Return True where a failure of the same subtask is among those that there are."""
         return counted >= max(now - self.policy.window_s, self._closed_at)
-
-    def _note(self, now: float, *, failed: bool) -> None:
-        """One more has ended; what is older than the window goes."""
-        width, ended = self.policy.window_s / _SLICES, self.ended
-        if not ended or now >= ended[-1][0] + width:
-            oldest = now - self.policy.window_s
-            ended[:] = [each for each in ended if each[0] + width > oldest]
-            ended.append([now, 0, 0])
-        last = ended[-1]
-        last[1] += 1
-        last[2] += failed
-
-    def _is_so_often(self) -> bool:
-        """Return True where so many of those that ended within the window have failed."""
-        return sum(each[2] for each in self.ended) >= self.policy.failure_rate * sum(each[1] for each in self.ended)
 
     def neutral(self, token: int) -> None:
         """End an attempt that says nothing of the worker: cancelled, preempted, tried again with the same worker.
@@ -131,17 +119,13 @@ class CircuitBreaker:
     def retry_in_s(self, now: float) -> float:
         """Seconds until the next attempt could be admitted; 0.0 when it would be now.
 
-        Waiting exactly so long is enough. While a probe is under way, the whole cooldown: the wait if it fails now.
+        While a probe is under way, the whole cooldown: the wait if it fails now.
         """
         if self.admits(now):
             return 0.0
         if self._probing:
             return self.policy.cooldown_s
-        due = self._due()
-        wait = due - now
-        while now + wait < due:
-            wait = math.nextafter(wait, math.inf)
-        return wait
+        return self._due() - now
 
     def _due(self) -> float:
         """When the cooldown is over. In half_open it is; an unknown moment is long ago."""
