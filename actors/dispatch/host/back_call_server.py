@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch.log_relay import log_here
@@ -44,8 +43,6 @@ class BackCallServer:
         self._send = send
         self.attempt: Any = None
         """Attempt that is done there; None: it is none."""
-        self._limits: dict[int, AbstractContextManager[Any]] = {}
-        """Limits of code beside the work that runs there, by the number that it has there."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[int, Reply] = {}
         """Asks that began without a wait, by the number of their call."""
@@ -57,8 +54,6 @@ class BackCallServer:
     def end_work(self) -> None:
         """Let go of the attempt that was done there."""
         self.attempt = None
-        for number in list(self._limits):  # of code that did not come back: the process has died in it
-            self._do_limit(number, None)
 
     @property
     def are_begun(self) -> bool:
@@ -197,7 +192,9 @@ class BackCallServer:
 
     async def _do_work(self, name: str, *args: Any) -> Any:
         """Say or ask something as the code of the attempt."""
-        done = getattr(self._present(), name)(*args)
+        if self.attempt is None:
+            raise RuntimeError("the attempt is over")
+        done = getattr(self.attempt, name)(*args)
         if not isinstance(done, Reply):
             return done
         try:
@@ -205,20 +202,6 @@ class BackCallServer:
         except BaseException as error:
             done.fail(error)  # nobody waits for it any more
             raise
-
-    def _do_limit(self, number: int, what: str | None) -> None:
-        """Limit the time of code beside the work of the attempt; no ``what``: it has come back."""
-        if what is not None:
-            limited = self._present().limited(what)
-            limited.__enter__()
-            self._limits[number] = limited
-        elif (begun := self._limits.pop(number, None)) is not None:
-            begun.__exit__(None, None, None)
-
-    def _present(self) -> Any:
-        if self.attempt is None:
-            raise RuntimeError("the attempt is over")
-        return self.attempt
 
     # -- what is told --------------------------------------------------------------------------------------
 

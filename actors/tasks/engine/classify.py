@@ -62,12 +62,10 @@ def _outcome(attempt: Attempt) -> Outcome:
 def _timeout_of(attempt: Attempt) -> AttemptTimeoutError:
     spec = attempt.spec
     phase: TimeoutPhase = "running" if spec.role == "work" else "step"
-    limit_s, what = spec.timeout_s, ""
+    limit_s = spec.timeout_s
     if attempt.ended_by == "idle":
         phase, limit_s = "idle", spec.idle_timeout_s
-    elif attempt.overdue is not None:
-        phase, (what, limit_s) = "step", attempt.overdue
-    return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, limit_s or 0.0, what)
+    return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, limit_s or 0.0)
 
 
 def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
-from actors.tasks.execution.off_loop import called_beside
+from actors.tasks.execution.off_loop import called
 from actors.tasks.execution.prompt import prompt_of, render_prompt
 from actors.tasks.execution.stored_form import wrong_in
 from actors.tasks.model.task import Subtask, Task
@@ -211,7 +211,7 @@ def _with_inputs(code: Callable[..., Any], first: Callable[[Any, Any], Any], asy
 
     async def call_async(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
         is_light = context.is_light
-        made = first(work, context) if is_light else await called_beside(context, "its inputs", first, work, context)
+        made = first(work, context) if is_light else await called(first, work, context)
         return await code(made, context, *args, **kwargs)
 
     return call_async if asynchronous else call

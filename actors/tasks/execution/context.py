@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -183,10 +183,6 @@ class Context(Mapping[str, Any]):
 
         attempt = cast("Attempt", self._attempt)
         return WorkElsewhere(task, crossing(attempt)), attempt
-
-    def _regrow_limited(self, what: str) -> AbstractContextManager[None]:
-        """Return the context for a call of the user's code beside the work: a prompt, say."""
-        return self._attempt.limited(what)
 
     @property
     def part(self) -> str:

@@ -4,15 +4,13 @@ Validators, sync planners, reviewers and undos, copies and checks of large value
 and however long it takes, the loop goes on. If whoever waits is cancelled, because its time is up or nobody wants it
 any more, the call is killed. A thread that does not return is then left to itself and stays in the books.
 
-Code beside the work of an attempt (prompts and validators) has ``step_timeout_s`` of the supervisor's
-``Tasks`` (``limited``). If it takes longer the engine ends the attempt, as one whose own time is up: that is the only
-way in which code that hangs lets go of its slot.
+Code beside the work of an attempt (prompts, validators) counts as its running: it ends with the attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -31,7 +29,7 @@ from actors.validation.introspection import is_async
 from actors.worker import body_recipe
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.attempt import Attempt
+    pass
 
 ResultT = TypeVar("ResultT")
 
@@ -115,44 +113,6 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
         return await function(*args)
     result = await off_loop(partial(function, *args))
     return await result if hasattr(type(result), "__await__") else result
-
-
-async def called_beside(context: Any, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """As ``called``, for code beside the work of an attempt, whose time is limited (``limited``).
-
-    Args:
-        context: of the attempt; any other has no limit.
-        what: names the code, as the user has declared it.
-        function: sync or async.
-        args: its arguments.
-    """
-    limit = getattr(context, "_regrow_limited", nullcontext)
-    with limit(what):
-        return await called(function, *args)
-
-
-@contextmanager
-def limited(attempt: Attempt, what: str) -> Iterator[None]:
-    """Run code of the user's beside the work of an attempt: the attempt ends if it takes too long.
-
-    ``what`` names the code, as the user has declared it (``output=``), or is ``RESULTS_CLASS``. If the code returns
-    just when its time is up, the attempt may be ended although the code has returned.
-    """
-    limit_s = attempt.owner.settings.step_timeout_s
-    if limit_s is None:
-        yield
-        return
-
-    def expires() -> None:
-        attempt.overdue = what, limit_s
-        attempt.owner.look_at(attempt)
-
-    system = attempt.owner.system
-    timer = system.timers.call_at(system.now() + limit_s, expires)
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 class _OffLoopCall(Detached):

@@ -9,11 +9,9 @@ result of a framework the answer is taken here, with its usage: the rest may be 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply
@@ -21,15 +19,13 @@ from actors.model.clock import monotonic
 from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.context import Context
-from actors.tasks.execution.stored_form import RESULTS_CLASS, stored_form
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.outcome import AttemptEnded, Done
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_spec import AttemptSpec
-
-_NUMBERS: Final = itertools.count()
 
 
 class Seen(NamedTuple):
@@ -52,9 +48,7 @@ def crossing(attempt: Attempt) -> Seen:
 class WorkElsewhere(SystemMessage):
     """One attempt's work, as it crosses."""
 
-    __slots__ = ("calls", "is_cancelled", "seen", "task")
-    calls: BackCallClient
-    """Calls to the host, in the process where it is handled."""
+    __slots__ = ("is_cancelled", "seen", "task")
 
     def __init__(self, task: Any, seen: Seen) -> None:
         self.task = task
@@ -69,7 +63,6 @@ class WorkElsewhere(SystemMessage):
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - the boundary has set it
         here: Any = current.incarnation
-        self.calls = here.calls
         result = execute_of(worker)(self.task, Context(AttemptElsewhere(self.seen, here.calls)))
         if hasattr(type(result), "__await__"):
             return self._awaited(here, result)
@@ -77,10 +70,9 @@ class WorkElsewhere(SystemMessage):
 
     def form_that_crosses(self, value: Any) -> Any:
         """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
-        with _limited(self.calls, RESULTS_CLASS):
-            if type(value) is Done:
-                return replace(value, value=stored_form(value.value))
-            return stored_form(value)
+        if type(value) is Done:
+            return replace(value, value=stored_form(value.value))
+        return stored_form(value)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
         try:
@@ -97,17 +89,6 @@ class WorkElsewhere(SystemMessage):
         """Note that it is to be cancelled; False if it was already."""
         was, self.is_cancelled = self.is_cancelled, True
         return not was
-
-
-@contextmanager
-def _limited(calls: BackCallClient, what: str) -> Iterator[None]:
-    """Run code beside the work of an attempt: its host limits the time of it."""
-    number = next(_NUMBERS)
-    calls.tell("limit", number, what)
-    try:
-        yield
-    finally:
-        calls.tell("limit", number, None)
 
 
 def _told(name: str) -> Callable[..., None]:
@@ -156,10 +137,6 @@ class AttemptElsewhere:
     def remaining_s(self) -> float | None:
         """Seconds that it has left; None: no limit."""
         return None if self._until is None else max(0.0, self._until - monotonic())
-
-    def limited(self, what: str) -> AbstractContextManager[None]:
-        """Return the context for a call of the user's code beside the work."""
-        return _limited(self.calls, what)
 
     def step_trace(self, _name: str) -> None:
         """Here no step has a span of its own."""

@@ -162,25 +162,15 @@ class BreakerOpenError(TaskError):
 
 
 class AttemptTimeoutError(TaskError, TimeoutError):
-    """An attempt was too long at something: running, idle (no sign of life), or a step of the task.
+    """An attempt was too long at something: running, idle (no sign of life), or a step of the task."""
 
-    ``what`` is the code of the user beside the work of the attempt that took so long, such as ``output=``, if any.
-    """
-
-    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float, what: str = "") -> None:
-        said = {
-            "running": f"ran longer than {limit_s:.3g} s",
-            "idle": f"gave no sign of life for {limit_s:.3g} s",
-            "step": f"took longer than {limit_s:.3g} s",
-        }[phase]
-        if what:
-            said = f"was ended: its {what} {said} (step_timeout_s)"
-        super().__init__(f"subtask {subtask!r}: attempt {attempt} {said}")
+    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float) -> None:
+        said = {"running": "ran longer than", "idle": "gave no sign of life for", "step": "took longer than"}[phase]
+        super().__init__(f"subtask {subtask!r}: attempt {attempt} {said} {limit_s:.3g} s")
         self.subtask = subtask
         self.attempt = attempt
         self.phase: TimeoutPhase = phase
         self.limit_s = limit_s
-        self.what = what
 
 
 class AttemptLostError(TaskError):
