@@ -9,7 +9,6 @@ TaskError
   TaskCancelledError       somebody cancelled it
   TaskTimeoutError         somebody would not wait longer; it goes on
   SubtaskFailedError       what a context.ask raises
-  BreakerOpenError         an attempt: nobody admits it
   AttemptTimeoutError      an attempt: .phase tells which wait was too long
   AttemptLostError         an attempt: its process ended with it, too often
   EscalationError          no such escalation, or no such answer
@@ -148,17 +147,6 @@ class SubtaskFailedError(TaskError):
         self.error = error
         self.kind = kind
         """How its last attempt ended (``FailureKind``). ``recursion``, ``denied``, ``in_doubt``: never tried again."""
-
-
-class BreakerOpenError(TaskError):
-    """No candidate takes work, because their breakers are open."""
-
-    def __init__(self, subtask: str, workers: tuple[str, ...], retry_in_s: float) -> None:
-        who = ", ".join(workers)
-        super().__init__(f"subtask {subtask!r}: the breaker of {who} is open, for {retry_in_s:.3g} s more")
-        self.subtask = subtask
-        self.workers = workers
-        self.retry_in_s = retry_in_s
 
 
 class AttemptTimeoutError(TaskError, TimeoutError):
