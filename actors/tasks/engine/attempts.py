@@ -216,12 +216,10 @@ class Attempts:
         run.emit(unit, task_events.UsageTold, used, attempt.spec.worker if unit.role == "work" else "")
 
     def reported(self, attempt: Attempt) -> None:
-        """An attempt has used up something, or is held up by code beside its work that takes too long."""
+        """An attempt has used up something."""
         run = self._engine.runs.get(attempt.task)
         if run is not None:
             self._engine.decide(run, self.count, run, attempt)
-        if attempt.overdue is not None and attempt.ended_by is None:
-            self._engine.limits.end(attempt, "timeout", at_once=True)
 
     # -- ended from outside --------------------------------------------------------------------------------
 

@@ -67,7 +67,6 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
         steps=_known_steps(unit),
         losses=unit.losses,
-        used_before=unit.in_epoch,
     )
 
 
@@ -156,7 +155,7 @@ def notes_of(course: Course, ids: Iterable[str]) -> Notes:
 
 
 def revision_of(unit: Unit) -> Revision:
-    """Join what was done and said before about a unit with what was about the teams that it is in."""
+    """Join what was done and said before about a unit, or about its undo, with what was about the teams of the unit."""
     own = NO_REVISION
     if not unit.is_new:
         said = unit.remarks
@@ -164,7 +163,7 @@ def revision_of(unit: Unit) -> Revision:
         work = unit.value, unit.state_for(unit.worker)
         own = Revision(said.number, said.feedback, said.earlier, *work, answers, unit.answer_to_state)
     above = unit.above
-    if above is None or above.role != "work" or above.is_new:
+    if above is None or unit.role == "undo" or above.role != "work" or above.is_new:
         return own
     outer = revision_of(above)
     before = (outer.feedback,) if own.feedback and outer.feedback else ()

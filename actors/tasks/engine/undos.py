@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.model.errors import Failed
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.ends import failure_of
 from actors.tasks.decide.undo import next_effect
-from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
+from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, revision_of
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.execution.context import NO_REVISION, Revision
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Effect, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
-from actors.tasks.model.policy import Respond, answer_of
 from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
-from actors.validation.introspection import is_async
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -90,13 +85,13 @@ class Undos:
             number=undo.attempt,
             idempotency_key=idempotency_key(run.state, undo),
             results={unit.id: effect.result},
-            revision=_told(undo),
+            revision=revision_of(undo),
         )
         told = instructed(unit.spec, run.state.task.goal)
         attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
         entry = None
         if isinstance(by, partial):
-            DetachedCall(scope, attempt, by, is_async=is_async(by.args[0]))
+            DetachedCall(scope, attempt, by)
         else:
             entry = by
             attempt.target = by.any_box()
@@ -126,8 +121,6 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
         return f"{effect.worker!r}, which knew how to undo it, is gone"
     if not isinstance(declared, str):
         return partial(_undo, declared, unit.id)
-    if ":" in declared:
-        return partial(_undo, partial(_imported, declared), unit.id)
     by = scope.workers.get(declared)
     return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
 
@@ -135,30 +128,3 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
 def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
     """Call code that undoes: with the result, which it may change."""
     return how(task, context.results[subtask], context)
-
-
-def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
-    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
-    try:
-        found: Any = pkgutil.resolve_name(name)
-    except Exception as error:
-        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
-        raise Failed(said, retryable=False) from error
-    return found(task, result, context)
-
-
-def _told(undo: Unit) -> Revision:
-    """Facts that an undo sees: what people have answered about it, and the state that it has asked with."""
-    said = undo.remarks
-    state = undo.state_for(undo.worker)
-    if not said.answers and state is None:
-        return NO_REVISION
-    answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
-    texts = ("", *(answer.text for answer in answers if isinstance(answer, Respond)))
-    return Revision(
-        feedback=texts[-1],
-        history=texts[1:-1],
-        state=state,
-        answers=answers,
-        answer=undo.answer_to_state,
-    )

@@ -26,7 +26,6 @@ from actors.tasks.execution.adapters import execute_of, model_of_class
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
-from actors.tasks.execution.off_loop import limited
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.outcome import LOST, STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
@@ -67,8 +66,6 @@ class Attempt(Reply, SystemMessage):
     """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
     incarnation: Incarnation | None = None
     """The incarnation that runs it, once it has begun."""
-    overdue: tuple[str, float] | None = None
-    """Code beside its work that took too long, and its limit in seconds. Written by ``limited``."""
     was_given = False
     """True once it was put where it is done."""
     progress: SubtaskProgressed | None = None
@@ -250,10 +247,6 @@ class Attempt(Reply, SystemMessage):
         if self.done:
             stream.close()
         stream.add(kind, text)
-
-    def limited(self, what: str) -> AbstractContextManager[None]:
-        """Return the context for a call of the user's code beside the work: a prompt, say."""
-        return limited(self, what)
 
     def tools(self, of: str) -> tuple[ToolInfo, ...]:
         """Return the tools of a worker that has several."""

@@ -159,7 +159,6 @@ class Unit:
     running_s: float = 0.0
     usage: Usage = NO_USAGE
     before: tuple[Usage, float] = (NO_USAGE, 0.0)  # usage and running_s of other work of this id
-    in_epoch: Usage = NO_USAGE  # part of the usage that the present epoch has used up
     asker: Unit | None = None
     """The unit that asked for it; None: it is in the plan."""
     ask: Ask = NO_ASK
@@ -268,7 +267,6 @@ class Unit:
     def spends(self, usage: Usage) -> None:
         """Something was used up for it."""
         self.usage += usage
-        self.in_epoch += usage
 
     @property
     def total_usage(self) -> Usage:
@@ -282,7 +280,6 @@ class Unit:
     def next_epoch(self) -> None:
         """What follows is to have its effect once more: it has another idempotency key."""
         self.epoch += 1
-        self.in_epoch = NO_USAGE
 
     def begins_anew(self, *, is_new: bool = False) -> None:
         """Begin once more at the foot of the ladder.

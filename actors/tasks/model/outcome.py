@@ -43,8 +43,6 @@ class FailureKind(StrEnum):
     """The attempt was ended: whether it was done is unknown."""
     INVALID = "invalid"
     """The result does not fit, or cannot be stored: it was done."""
-    BREAKER = "breaker"
-    """No worker admits it: it never ran."""
     REJECTED = "rejected"
     """Every candidate said that it is not theirs."""
     RECURSION = "recursion"

@@ -261,7 +261,7 @@ class Breaker(SpecModel, frozen=True, kw_only=False):
     cooldown_s: field_types.Period = 30.0
     """Seconds until one probe is let through. Its success closes the breaker."""
     failure_rate: field_types.Share = 0.5
-    """0 to 1. 0: the number of failures alone decides."""
+    """0 to 1, of the newest thousand ends at most. 0: the number of failures alone decides."""
 
 
 # -- what a person answers -----------------------------------------------------------------------------------

@@ -12,14 +12,15 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Literal, TypeAlias
 
 from actors.tasks.model.policy import Breaker
 
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
-_SLICES = 10
-"""Slices of the window: so exactly is it known what ended within it. Failures are known by their times."""
+_MOST_ENDED = 1_000
+"""The newest ends that are looked at, beside as many as may be failures."""
 
 
 class CircuitBreaker:
@@ -32,8 +33,8 @@ class CircuitBreaker:
         self.state: BreakerState = "closed"
         self.failures: tuple[float, ...] = ()
         """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
-        self.ends: list[list[float]] = []
-        """Ends of attempts within the window, in slices of it: since when, how many, how many of them failed."""
+        self.ends: deque[tuple[float, bool]] = deque(maxlen=_MOST_ENDED + policy.failure_threshold)
+        """The newest ends of subtasks: when, and whether with a failure."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
         self.probe: str | None = None
@@ -62,44 +63,28 @@ class CircuitBreaker:
             self.probe = None
         if fails is None or not (is_probe or self.state == "closed"):
             return
-        self._note(now, failed=fails)
-        most, oldest = self.policy.failure_threshold, now - self.policy.window_s
+        self.ends.append((now, fails))
         if fails:
-            self.failures = (*(at for at in self.failures if at >= oldest), now)[-most:]
-            if is_probe or (len(self.failures) == most and self._is_so_often()):
+            oldest, most = now - self.policy.window_s, self.policy.failure_threshold
+            recent = [failed for at, failed in self.ends if at >= oldest]
+            self.failures = tuple(at for at, failed in self.ends if failed and at >= oldest)[-most:]
+            is_so_often = len(self.failures) == most and sum(recent) >= self.policy.failure_rate * len(recent)
+            if is_probe or is_so_often:
                 self.state, self.opened_at = "open", now
         elif is_probe:
-            self.state, self.opened_at, self.failures, self.ends = "closed", None, (), []
-
-    def _note(self, now: float, *, failed: bool) -> None:
-        """One more has ended; what is older than the window goes."""
-        width, ends = self.policy.window_s / _SLICES, self.ends
-        if not ends or now >= ends[-1][0] + width:
-            oldest = now - self.policy.window_s
-            ends[:] = [each for each in ends if each[0] + width > oldest]
-            ends.append([now, 0, 0])
-        last = ends[-1]
-        last[1] += 1
-        last[2] += failed
-
-    def _is_so_often(self) -> bool:
-        """Return True where so many of those that ended within the window have failed."""
-        return sum(each[2] for each in self.ends) >= self.policy.failure_rate * sum(each[1] for each in self.ends)
+            self.state, self.opened_at, self.failures = "closed", None, ()
+            self.ends.clear()
 
     def retry_in_s(self, now: float) -> float:
         """Seconds until the next attempt could be admitted; 0.0 when it would be now.
 
-        Waiting exactly so long is enough. While a probe is under way, the whole cooldown: the wait if it fails now.
+        While a probe is under way, the whole cooldown: the wait if it fails now.
         """
         if self.admits(now):
             return 0.0
         if self.probe is not None:
             return self.policy.cooldown_s
-        due = self._due()
-        wait = due - now
-        while now + wait < due:
-            wait = math.nextafter(wait, math.inf)
-        return wait
+        return self._due() - now
 
     def _due(self) -> float:
         """When the cooldown is over. In half_open it is; an unknown moment is long ago."""

@@ -118,7 +118,6 @@ class RegistryEntry:
             consumes=executable.consumes,
             produces=executable.produces,
             members=executable.members,
-            is_async=executable.is_async,
             is_only=is_only,
             tools=executable.tools,
             is_missing=not (self.spec.required or self.was_up),
