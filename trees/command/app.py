@@ -20,7 +20,7 @@ from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.event_log import ErrorsInLog
 from trees.command import task_commands
-from trees.command.consoles import only_process, open_here, sockets_of
+from trees.command.consoles import open_here, sockets_of
 from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
@@ -229,7 +229,7 @@ def _show_anew(picture: str) -> None:
 def _of_process(pid: int | None, request: ConsoleRequest) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
     dumps, refused = [], None
-    for socket in sockets_of(only_process() if pid is None else pid):
+    for socket in sockets_of(pid):
         try:
             dumps.append(ask(socket, request))
         except ConsoleError as error:

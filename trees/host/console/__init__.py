@@ -5,7 +5,7 @@ and ``observe`` use it. ``protocol`` is what they say to each other, and where t
 """
 
 from trees.host.console.client import ConsoleSource, ask
-from trees.host.console.protocol import ConsoleError, ConsoleGoneError, ConsoleRequest, find, open_consoles
+from trees.host.console.protocol import ConsoleError, ConsoleGoneError, ConsoleRequest, find
 from trees.host.console.server import Console
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "ConsoleSource",
     "ask",
     "find",
-    "open_consoles",
 ]

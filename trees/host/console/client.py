@@ -7,23 +7,25 @@ subscription: a daemon thread reads it, until its tree ends or it is let go of.
 from __future__ import annotations
 
 import inspect
+import os
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from functools import partial, wraps
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import IO, Any, Concatenate, Final, ParamSpec
 
 from actors.concurrency.thread_state import start_thread
+from actors.messaging.reply import Reply
+from actors.model.errors import ActorsError
 from trees.host.console.protocol import ConsoleError, ConsoleGoneError, ConsoleRequest, line_of, read_line, root_of
 from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
 
 Given = ParamSpec("Given")
 TIMEOUT_S: Final = 30.0
-LOST: Final = "events_lost"
 ENDED: Final = "source_ended"
-"""Names of what a subscriber is told beside the events of the tree; the second one is the last."""
+"""Name of the last that a subscriber is told."""
 
 
 def ask(path: Path, request: ConsoleRequest, timeout_s: float = TIMEOUT_S) -> str:
@@ -33,23 +35,17 @@ def ask(path: Path, request: ConsoleRequest, timeout_s: float = TIMEOUT_S) -> st
         ConsoleError: nobody listens there, it does not answer, or it refused; then ``what`` is the tree's own text.
     """
     try:
-        answer = _exchange(path, "dump", request._asdict(), timeout_s)
+        with _asked(path, "dump", request._asdict(), timeout_s) as (answer, _, _):
+            return str(answer["dump"])
     except SourceError as error:
         raise ConsoleError(str(path), error.text.rstrip("."), "Look at the whole tree first.") from error
-    return str(answer["dump"])
 
 
-def _exchange(path: Path, do: str, given: Shape, timeout_s: float) -> Shape:
-    with socket.socket(socket.AF_UNIX) as caller, caller.makefile("rb") as lines:
-        return _asked(caller, lines, path, do, given, timeout_s)
-
-
-def _asked(caller: socket.socket, lines: IO[bytes], path: Path, do: str, given: Shape, timeout_s: float) -> Shape:
-    """Make one call of the console behind a socket; return the answer.
+@contextmanager
+def _asked(path: Path, do: str, given: Shape, timeout_s: float) -> Iterator[tuple[Shape, socket.socket, IO[bytes]]]:
+    """Make one call of the console behind a socket; yield the answer, and the connection with what it still says.
 
     Args:
-        caller: a new socket.
-        lines: what it will read.
         path: of the console's socket.
         do: name of the call.
         given: its arguments.
@@ -59,28 +55,24 @@ def _asked(caller: socket.socket, lines: IO[bytes], path: Path, do: str, given: 
         ConsoleError: nobody listens there, or it does not answer.
         SourceError: it refused.
     """
-    try:
-        caller.settimeout(timeout_s)
-        caller.connect(str(path))
-        with suppress(BrokenPipeError):  # a console that ends may have said so, and reads nothing
+    with socket.socket(socket.AF_UNIX) as caller, caller.makefile("rb") as lines:
+        try:
+            caller.settimeout(timeout_s)
+            caller.connect(str(path))
             caller.sendall(line_of(do=do, given=given))
-        line = lines.readline()
-        if not line.endswith(b"\n"):
-            raise ConnectionResetError
-        reply = read_line(line)
-    except (ConnectionRefusedError, FileNotFoundError) as error:
-        hint = "The tree has ended, or was started without console=True."
-        raise ConsoleGoneError(str(path), "nobody listens there", hint) from error
-    except TimeoutError as error:
-        hint = "Its process is stopped, or very busy. Try again."
-        raise ConsoleError(str(path), f"no answer in {timeout_s:g} s", hint) from error
-    except (OSError, ValueError) as error:
-        hint = "It ended meanwhile, runs as another user, or is no regrow tree of this version."
-        raise ConsoleError(str(path), f"no answer ({type(error).__name__})", hint) from error
-    if "answer" not in reply:
-        raise SourceError(reply.get("status", 503), reply.get("error", "the console gave no answer."))
-    answer: Shape = reply["answer"]
-    return answer
+            reply = read_line(lines.readline())
+        except (ConnectionRefusedError, FileNotFoundError) as error:
+            hint = "The tree has ended, or was started without console=True."
+            raise ConsoleGoneError(str(path), "nobody listens there", hint) from error
+        except TimeoutError as error:
+            hint = "Its process is stopped, or very busy. Try again."
+            raise ConsoleError(str(path), f"no answer in {timeout_s:g} s", hint) from error
+        except (OSError, ValueError) as error:
+            hint = "It ended meanwhile, runs as another user, or is no regrow tree of this version."
+            raise ConsoleError(str(path), f"no answer ({type(error).__name__})", hint) from error
+        if "answer" not in reply:
+            raise SourceError(reply.get("status", 503), reply.get("error", "the console gave no answer."))
+        yield reply["answer"], caller, lines
 
 
 def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callable[Concatenate[Any, Given], Shape]:
@@ -91,8 +83,11 @@ def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callab
     def carried_out(self: ConsoleSource, /, *args: Given.args, **kwargs: Given.kwargs) -> Shape:
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
+        if "by" in signature.parameters:
+            given["by"] = ": ".join(filter(None, (f"console uid {os.getuid()} pid {os.getpid()}", given.get("by"))))
         try:
-            return _exchange(self._path, call.__name__, given, self._timeout_s)
+            with _asked(self._path, call.__name__, given, self._timeout_s) as (answer, _, _):
+                return answer
         except ConsoleError as error:
             raise SourceError(503, str(error)) from error
 
@@ -102,7 +97,7 @@ def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callab
 class ConsoleSource:
     """The tree behind a socket, looked at and operated from another process.
 
-    Of an act the kernel tells the tree which process asks; ``by`` is told beside it.
+    Of an act the tree is told which process asks; ``by`` is told beside it.
     """
 
     kind: SourceKind = "console"
@@ -133,44 +128,37 @@ class ConsoleSource:
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have ``callback(event)`` called, on a thread of its own, for all that happens from now on.
 
-        Those that were lost because it was slow are one event ``events_lost`` with their ``count``; the last event is
-        ``source_ended`` with a ``text``, unless the subscription was ended from here. A callback that raises ends it.
+        The last event is ``source_ended`` with a ``text``, unless the subscription was ended from here. A callback that
+        raises ends it.
 
         Raises:
             SourceError: nobody listens there, or it refused.
         """
-        with ExitStack() as stack:
-            caller = stack.enter_context(socket.socket(socket.AF_UNIX))
-            lines = stack.enter_context(caller.makefile("rb"))
-            try:
-                _asked(caller, lines, self._path, "subscribe", {}, self._timeout_s)
-                caller.settimeout(None)
-                self._subscriptions.add(caller)
-                reading = partial(self._read, caller, lines, callback)
-                start_thread(threading.Thread(target=reading, name=f"{self.name}-console-events", daemon=True))
-            except (ConsoleError, RuntimeError) as error:
-                raise SourceError(503, str(error)) from error
-            stack.pop_all()
-        return lambda: self._end(caller)
+        begun = Reply()
 
-    def _read(self, caller: socket.socket, lines: IO[bytes], callback: Callable[[Shape], object]) -> None:
-        """Tell what a subscription says, until it ends."""
-
-        def tell(event: Shape) -> None:
+        def tell(caller: socket.socket, event: Shape) -> None:
             if caller in self._subscriptions:
                 callback(event)
 
-        why = "the console has gone."
-        with caller, lines:
-            with suppress(OSError, ValueError):
-                for said in map(read_line, lines):
-                    if "event" in said:
-                        tell(said["event"])
-                    elif "lost" in said:
-                        tell({"version": VERSION, "name": LOST, "count": said["lost"]})
-                    else:
-                        why = said["ended"]
-            tell({"version": VERSION, "name": ENDED, "text": why})
+        def read() -> None:
+            try:
+                with _asked(self._path, "subscribe", {}, self._timeout_s) as (_, caller, lines):
+                    caller.settimeout(None)
+                    self._subscriptions.add(caller)
+                    begun.complete(caller)
+                    with suppress(OSError, ValueError):
+                        for line in lines:
+                            tell(caller, read_line(line)["event"])
+                    tell(caller, {"version": VERSION, "name": ENDED, "text": "the tree has ended."})
+            except ActorsError as error:
+                begun.fail(error)
+
+        start_thread(threading.Thread(target=read, name=f"{self.name}-console-events", daemon=True))
+        try:
+            caller = begun.get()
+        except ConsoleError as error:
+            raise SourceError(503, str(error)) from error
+        return lambda: self._end(caller)
 
     def _end(self, caller: socket.socket) -> None:
         self._subscriptions.discard(caller)

@@ -3,9 +3,8 @@
 A request is ``{"version": 1, "do": NAME, "given": {...}}``. ``CALLS`` has the names: the methods of a ``Source`` with
 their arguments, and ``dump`` with those of ``Tree.dump``. The answer is one line, and then the connection ends:
 ``{"version": 1, "answer": {...}}`` or ``{"version": 1, "error": "one sentence", "status": 404}``. ``subscribe`` alone
-is answered by many lines, until one side ends it: ``{"version": 1, "event": {...}}`` for each event,
-``{"version": 1, "lost": 7}`` in the place of those that a slow caller has lost, and ``{"version": 1, "ended": "..."}``
-as the last one where the tree has ended.
+is followed by more lines, until one side ends it: ``{"version": 1, "event": {...}}`` for each event. The tree ends it
+where it ends itself.
 
 Only the owner of a tree can say anything here. So a request is checked against another version of regrow, and no more:
 one that is wrong otherwise fails where it is carried out.
@@ -30,12 +29,10 @@ from trees.views.snapshot import Only
 from trees.views.tree_text import Format
 
 PROTOCOL: Final = 1
-ACTS: Final = ("cancel", "answer", "act")
-"""Calls that change something: they are told who calls (``by``)."""
-CALLS: Final = ("dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", *ACTS)
-SAME: Final = "Use the regrow of the same version."
+CALLS: Final = (
+    "dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", "cancel", "answer", "act",
+)  # fmt: skip
 LONGEST_ID: Final = 32
-_KNOCK_S: Final = 0.5
 
 
 class ConsoleRequest(NamedTuple):
@@ -80,8 +77,8 @@ def read_request(line: bytes) -> tuple[str, Shape]:
     try:
         request = read_line(line)
     except ValueError:
-        text = f"the console does not understand the request: it speaks version {PROTOCOL}. {SAME}"
-        raise SourceError(400, text) from None
+        what = f"the console does not understand the request: it speaks version {PROTOCOL}"
+        raise SourceError(400, f"{what}. Use the regrow of the same version.") from None
     do = request.get("do")
     if do not in CALLS:
         raise SourceError(400, f"the console cannot do that: it knows {', '.join(CALLS)}.")
@@ -104,35 +101,32 @@ def folder() -> Path:
     """
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     place = Path(given, "regrow") if given else Path(tempfile.gettempdir(), f"regrow-{os.getuid()}")
+    hint = "Remove it, or point XDG_RUNTIME_DIR to a folder of your own."
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = place.lstat()
     except OSError as error:
-        hint = "Point XDG_RUNTIME_DIR to a folder of your own."
-        raise ConsoleError(
-            str(place), f"the folder for sockets cannot be made ({type(error).__name__})", hint
-        ) from error
+        what = f"the folder for sockets cannot be made ({type(error).__name__})"
+        raise ConsoleError(str(place), what, hint) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        hint = "Remove it, or point XDG_RUNTIME_DIR to a folder of your own."
         raise ConsoleError(str(place), "the folder for sockets is not yours alone (owner, or mode 0700)", hint)
     return place
 
 
-def find(pid: int) -> list[Path]:
-    """The sockets of the trees that a process has opened, in the order in which it did."""
-    found = folder().glob(f"{pid}-*.sock")
+def find(pid: int | None = None) -> list[Path]:
+    """The sockets of the trees that a process has opened, in the order in which it did; None: of all processes."""
+    found = folder().glob(f"{'*' if pid is None else pid}-*.sock")
     return sorted((path for path in found if not _is_stale(path)), key=lambda path: int(path.stem.rpartition("-")[2]))
+
+
+def pid_of(path: Path) -> int:
+    """Process of the tree behind a socket."""
+    return int(path.stem.partition("-")[0])
 
 
 def root_of(path: Path) -> str:
     """Id of the root behind a socket, as its name has it: cut where it is long."""
     return path.stem.rpartition("-")[0].partition("-")[2]
-
-
-def open_consoles() -> list[str]:
-    """Return the processes whose trees can be looked at, each as ``4711 (shop)``."""
-    found = [path for path in folder().glob("*.sock") if not _is_stale(path)]
-    return sorted({f"{path.stem.partition('-')[0]} ({root_of(path)})" for path in found})
 
 
 def sweep(place: Path) -> None:
@@ -145,7 +139,7 @@ def sweep(place: Path) -> None:
 def _is_stale(path: Path) -> bool:
     """True where nobody listens any more. A process id says too little: it may be of another container, or reused."""
     with socket.socket(socket.AF_UNIX) as knock:
-        knock.settimeout(_KNOCK_S)
+        knock.settimeout(0)
         try:
             knock.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
