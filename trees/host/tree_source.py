@@ -43,7 +43,7 @@ from trees.observe.child_history import ChildHistory
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ACTS, ROWS, TASKS, VERSION, Shape, SourceError, Status
-from trees.observe.task_search import MOST_LOOKS, matching, require_status
+from trees.observe.task_search import MOST_LOOKS, goal_of, require_status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import Rooms, found_by, role_of, row_of, rows, settings_of
 from trees.views.capture import capture, children_by_state
@@ -70,9 +70,9 @@ class TreeSource:
         self._system = system
         self._leadership = leadership
         self._content = content
-        self._rows: dict[str, tuple[Event, Shape]] = {}
-        """Rows of finished tasks, each with the last record of its task: another one may have the id of one that was
-        removed. Each change is one step of C; whoever asks at the same time makes one twice."""
+        self._rows: dict[tuple[str, float | None], Shape] = {}
+        """Rows of finished tasks by id and end: another one may have the id of one that was removed. Each change is one
+        step of C; whoever asks at the same time makes one twice."""
         self._notifiers = notifiers
         self._history = ChildHistory(system.error_texts)
         self._collector = TreeCollector()
@@ -104,7 +104,7 @@ class TreeSource:
         if text or troubled:
             keep, hits = found_by(self._in_trouble() if troubled else list(self._system.children), text, limit)
         taken = self._capture(None, Rooms(unfold, limit, keep), keep)
-        found, total, cut = rows(taken, unfold, limit, keep)
+        found = list(rows(taken.top))
         everything = len({path.partition("#")[0] for path in list(self._system.children)})  # a pool is one row
         restarted, errors = self._history.recent(taken.taken_at - _LATELY_S), self._history.last_errors()
         for row in found:
@@ -117,9 +117,9 @@ class TreeSource:
             "role": role_of(taken),
             "health": asdict(health(self._system, self._leadership)),
             "rows": found,
-            "total": max(total, everything),
+            "total": everything,
             "children": children_by_state(self._system),
-            "cut": cut or everything > len(found),
+            "cut": everything > len(found),
             "found": hits,
             "now": {
                 **self.now(),
@@ -205,42 +205,36 @@ class TreeSource:
     def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
         """List the tasks, the newest first."""
         require_status(status)
-        store = self._service.store
+        store, wanted = self._service.store, text.casefold()
         going = store.owners()
         paths = dict.fromkeys([*self._service.scopes, *going.values()])
-        ended = [store.finished(path) for path in paths]
-        newest = heapq.merge(*map(reversed, ended), key=self._ended_at, reverse=True)
-        found = list(itertools.islice(self._matching(reversed(going), newest, status, text), limit + 1))
-        found.sort(key=lambda row: row["created_at"], reverse=True)
-        is_cut = len(found) > limit or len(going) + sum(map(len, ended)) > MOST_LOOKS
+        ended = [id_ for path in paths for id_ in store.finished(path)]
+        ids = [*reversed(going), *sorted(ended, key=self._ended_at, reverse=True)][:MOST_LOOKS]
+        # What is left out here is not read: how a task ended stands in its last record, what it is about in its first.
+        if status is not None:
+            ids = [id_ for id_ in ids if id_ in going or getattr(self._last(id_), "status", None) == status]
+        if wanted:
+            goals = {id_: goal_of(first) for id_, first in store.firsts(ids).items()} if self._content else {}
+            ids = [id_ for id_ in ids if wanted in f"{id_} {goals.get(id_, '')}".casefold()]
+        rows = (row for id_ in ids if (row := self._row(id_)) is not None and status in {None, row["status"]})
+        found = sorted(itertools.islice(rows, limit + 1), key=lambda row: row["created_at"], reverse=True)
+        is_cut = len(found) > limit or len(going) + len(ended) > MOST_LOOKS
         return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": is_cut}
-
-    def _matching(self, going: Iterator[str], ended: Iterator[str], status: str | None, text: str) -> Iterator[Shape]:
-        """Yield the rows of those that are looked for."""
-        wanted = text.casefold()
-        for row in map(self._row, itertools.islice(going, MOST_LOOKS)):
-            is_named = row is not None and wanted in f"{row['id']} {row['goal'] or ''}".casefold()
-            if row is not None and is_named and status in {None, row["status"]}:
-                yield row
-        for id_ in matching(ended, status, text, str, self._ends, self._firsts):
-            if (row := self._row(id_)) is not None:
-                yield row
 
     def _row(self, id_: str) -> Shape | None:
         """Return a task as a line; None: it cannot be read."""
-        last, known = self._last(id_), self._rows.get(id_)
-        if known is not None and known[0] is last:
-            row = known[1]
-        else:
+        last = self._last(id_)
+        end = id_, last.at if isinstance(last, TaskFinished) else None
+        row = self._rows.get(end)
+        if row is None:
             try:
-                view = self._view(id_)
+                row = task_row(self._view(id_), content=True)
             except (StoreError, UnknownTaskError):  # damaged: a page of it says so
                 return None
-            row = task_row(view, content=True)
-            if isinstance(last, TaskFinished) and view.ended is not None:
+            if end[1] is not None and row["finished_at"] is not None:
                 if len(self._rows) >= _MOST_ROWS:
                     self._rows.clear()
-                self._rows[id_] = last, row
+                self._rows[end] = row
         return row if self._content else row | {"goal": None}
 
     def _view(self, id_: str) -> TaskView:
@@ -257,12 +251,6 @@ class TreeSource:
     def _ended_at(self, id_: str) -> float:
         last = self._last(id_)
         return 0.0 if last is None else last.at
-
-    def _ends(self, ids: Sequence[str]) -> list[tuple[str, Event | None]]:
-        return [(id_, self._last(id_)) for id_ in ids]
-
-    def _firsts(self, ids: Sequence[str]) -> list[tuple[str, Event]]:
-        return list(self._service.store.firsts(ids).items()) if self._content else []
 
     def now(self) -> Shape:
         """Count tasks by status, also those that have ended and are kept, and queued subtasks; find the slowest.
@@ -368,13 +356,10 @@ class TreeSource:
             return capture(self._system, path, fold=True, stacks=stacks, leading=facts, room=room, keep=keep)
 
     def _complete(self, row: Shape) -> Shape:
-        """Mark the row of a command worker, and add its process id."""
+        """Mark the row of a command worker."""
         child = self._system.children.get(row["path"])
-        if child is not None:
-            if getattr(child.spec.recipe, "program", None) is not None:
-                row["kind"] = "command"
-            if child.incarnation is not None and row["pid"] is None:
-                row["pid"] = child.incarnation.pid
+        if child is not None and getattr(child.spec.recipe, "program", None) is not None:
+            row["kind"] = "command"
         return row
 
     def _in_trouble(self) -> list[str]:
