@@ -73,8 +73,7 @@ class Tree(TreeChildren, TreeTasks):
         if console is not None:
             self._closing.append(console.close)
             system.ended.when_done(console.close)
-            source = TreeSource(system, leadership, self._notifiers, content=True)  # for its owner
-            console.serve(self.dump, source)
+            console.serve(self.dump, TreeSource(self, content=True))  # for its owner
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
@@ -253,7 +252,7 @@ class Tree(TreeChildren, TreeTasks):
         def failed(error: BaseException, again_in_s: float) -> None:
             system.publish(PageFailed(system.root_path, error, again_in_s))
 
-        source = TreeSource(system, self._leadership, self._notifiers, content=content is not False)
+        source = TreeSource(self, content=content is not False)
         try:
             page = open_page(source, settings, failed, source.without_content() if content is None else None)
         except BaseException:

@@ -29,7 +29,7 @@ _UNSETTLED: Final = {"starting", "parked", "restarting"}
 def health(system: System, leadership: Leadership) -> Health:
     """Return the health of a tree, after ``WITHIN_S`` at the latest. Blocks the caller's thread."""
     root = system.root_path
-    if system.is_down and leadership.role != "standby":
+    if system.is_down:
         why = "is down" if system.cause is None else f"is down: {system.cause}"
         return Health(ok=False, ready=False, problems=(HealthProblem(root, why),))
     silent = [HealthProblem(path, f"did not answer within {WITHIN_S:g} s") for path in sorted(_silent(system))]

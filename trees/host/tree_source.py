@@ -11,17 +11,16 @@ import copy
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.message_errors import TreeDownError
 from actors.model.errors import ActorsError, ChildError, ConfigError, UnknownPathError
 from actors.model.events import Event
 from actors.model.spec import Restart
 from actors.runtime import child_admin
-from actors.runtime.system import System
 from actors.supervision.child import Child
 from actors.tasks.engine.run import Run
 from actors.tasks.engine.service import TaskService, service_of
@@ -34,11 +33,7 @@ from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownT
 from actors.tasks.model.task_events import TaskFinished
 from trees.agents.packages import package_flaw
 from trees.agents.tree_gauges import busy_workers
-from trees.ha.roles import Leadership
-from trees.host.answers import open_question, open_questions, respond_to
-from trees.host.task_handle import find_task
-from trees.host.tree_health import health
-from trees.observe.alert_notifier import AlertNotifier
+from trees.host.answers import open_question, open_questions
 from trees.observe.child_history import ChildHistory
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
@@ -48,6 +43,9 @@ from trees.observe.task_shapes import in_a_list, question_row, task_page, task_r
 from trees.observe.tree_shapes import Rooms, found_by, role_of, row_of, rows, settings_of
 from trees.views.capture import capture, children_by_state
 from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
+
+if TYPE_CHECKING:
+    from trees.host.tree import Tree
 
 _MOST_ROWS: Final = 2 * MOST_LOOKS
 """Rows of finished tasks that are remembered: a page asks for hundreds every second, and each is a journal."""
@@ -64,24 +62,20 @@ class TreeSource:
 
     kind: Literal["tree", "console", "store"] = "tree"
 
-    def __init__(
-        self, system: System, leadership: Leadership, notifiers: Sequence[AlertNotifier], *, content: bool = False
-    ) -> None:
-        self._system = system
-        self._leadership = leadership
+    def __init__(self, tree: Tree, *, content: bool = False) -> None:
+        self._tree, self._system, self._leadership = tree, tree._system, tree._leadership  # noqa: SLF001 - of this room
         self._content = content
         self._rows: dict[tuple[str, float | None], Shape] = {}
         """Rows of finished tasks by id and end: another one may have the id of one that was removed. Each change is one
         step of C; whoever asks at the same time makes one twice."""
-        self._notifiers = notifiers
-        self._history = ChildHistory(system.error_texts)
+        self._history = ChildHistory(self._system.error_texts)
         self._collector = TreeCollector()
-        self.close = system.bus.subscribe(self._history.hear, wants=self._history.wants)
-        """Hear nothing more."""
         # What was before anybody looked is what most come here for: the last end of each child.
-        ends = [(path, child.last_exit) for path, child in system.children.copy().items()]
-        for path, last in sorted(((path, last) for path, last in ends if last is not None), key=lambda end: end[1].at):
-            self._history.recall(path, last.reason, last.detail, system.epoch + last.at)
+        ends = [(path, last) for path, child in self._system.children.copy().items() if (last := child.last_exit)]
+        for path, last in sorted(ends, key=lambda end: end[1].at):
+            self._history.recall(path, last.reason, last.detail, self._system.epoch + last.at)
+        self.close = self._system.bus.subscribe(self._history.hear, wants=self._history.wants)
+        """Hear nothing more."""
 
     def without_content(self) -> TreeSource:
         """Return the same source without goals, questions, inputs and results. It ends with this one."""
@@ -115,7 +109,7 @@ class TreeSource:
             "at": taken.taken_at,
             "name": self.name,
             "role": role_of(taken),
-            "health": asdict(health(self._system, self._leadership)),
+            "health": asdict(self._tree.health()),
             "rows": found,
             "total": everything,
             "children": children_by_state(self._system),
@@ -125,10 +119,15 @@ class TreeSource:
                 **self.now(),
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
-                "alerts": [alert for notifier in tuple(self._notifiers) for alert in notifier.firing()],
+                "alerts": self._firing(),
                 "busy_threads": busy_workers(self._system),
             },
         }
+
+    def _firing(self) -> list[Shape]:
+        """Return the alerts that hold now."""
+        notifiers = tuple(self._tree._notifiers)  # noqa: SLF001 - of this room
+        return [alert for notifier in notifiers for alert in notifier.firing()]
 
     def child(self, path: str) -> Shape:
         """One child, with what is known of its past."""
@@ -180,20 +179,15 @@ class TreeSource:
         with refusing():
             system = self._leadership.running  # raises on a standby
             children = self._children(path)
-            states = {child.state for child in children}
-            goes_on = not states.isdisjoint({"running", "restarting"})
+            goes_on = not {child.state for child in children}.isdisjoint({"running", "restarting"})
             if system.root in children:
                 raise SourceError(409, "The root is not restarted or terminated from here; end its program instead.")
-            if act == "terminate" and states == {"stopped"}:
-                raise SourceError(409, f"{path} is stopped already.")
-            if act == "unpark" and "parked" not in states:
-                raise SourceError(409, f"{path} is not parked.")
             if act == "restart" and goes_on and any(each.spec.restart is Restart.TEMPORARY for each in children):
                 raise SourceError(409, f"{path} is temporary: it is forgotten once it is terminated.")
             if act == "terminate" or (act == "restart" and goes_on):
-                child_admin.terminate_child(system, path)
+                self._tree.terminate_child(path)
             if act != "terminate":
-                child_admin.restart_child(system, path)
+                self._tree.restart_child(path)
             return self._operated(path, act, by)
 
     @property
@@ -296,7 +290,7 @@ class TreeSource:
     def task(self, id: str) -> Shape:
         """Return one task, also one that has ended."""
         with refusing():
-            find_task(service_of(self._leadership.running), id)
+            self._tree.task(id)
             return task_page(self._view(id), content=self._content, errors=self._system.error_texts)
 
     def questions(self) -> Shape:
@@ -313,7 +307,7 @@ class TreeSource:
     def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
         """Cancel a task."""
         with refusing():
-            handle = find_task(service_of(self._leadership.running), id)
+            handle = self._tree.task(id)
             if handle.report is not None:
                 raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
             handle.cancel(reason)
@@ -326,9 +320,8 @@ class TreeSource:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
         given = {} if field is None else {field: value if field == "value" else text or ""}
         with refusing():
-            _ = self._leadership.running  # raises on a standby
             asked = open_question(self._service, id)
-            respond_to(self._service, id, kind(**given))
+            self._tree.respond(id, kind(**given))
             if asked is None:  # it had this answer before
                 return {"version": VERSION, "ok": True}
             return self._operated(self._view(asked.task).path, answer, by, id)
