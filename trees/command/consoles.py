@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from trees.host.console import ConsoleError, ConsoleGoneError, ConsoleSource, find
-from trees.host.console.protocol import LONGEST_ID, pid_of, root_of
+from trees.host.console import LONGEST_ID, ConsoleError, ConsoleGoneError, ConsoleSource, find, pid_of, root_of
 from trees.observe.source import SourceError
 
 _RUNS_SO: Final = (

@@ -73,7 +73,7 @@ class Tree(TreeChildren, TreeTasks):
         if console is not None:
             self._closing.append(console.close)
             system.ended.when_done(console.close)
-            console.serve(self.dump, TreeSource(self, content=True))  # for its owner
+            console.serve(TreeSource(self, content=True))  # for its owner
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"

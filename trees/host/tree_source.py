@@ -154,6 +154,10 @@ class TreeSource:
             frames += _frames("\n".join([each.stack or "", *(each.abandoned_stacks or ())]))
         return {"version": VERSION, "frames": frames}
 
+    def dump(self, **shown: Any) -> Shape:
+        """Render the tree, as ``Tree.dump`` does."""
+        return {"version": VERSION, "dump": self._tree.dump(**shown)}
+
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have all that happens told, as plain values."""
         errors, content = self._system.error_texts, self._content

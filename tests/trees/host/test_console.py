@@ -24,7 +24,7 @@ from actors.testing import settle
 from tests.support.crew import LONG_S, faulty, running, shop
 from tests.support.programs import ran
 from trees import start
-from trees.host.console import ConsoleRequest, ConsoleSource, ask, find
+from trees.host.console import ConsoleSource, find
 from trees.observe.operator_events import Operated
 
 
@@ -71,7 +71,7 @@ def test_a_wrong_request_is_answered_and_the_console_goes_on(request_: bytes, sa
         (path,) = find(os.getpid())
 
         assert says in said_to(request_, path)
-        assert ask(path, ConsoleRequest()).startswith("shop")
+        assert ConsoleSource(path).dump().startswith("shop")
 
 
 def test_callers_that_say_nothing_hold_up_nobody() -> None:
@@ -79,7 +79,7 @@ def test_callers_that_say_nothing_hold_up_nobody() -> None:
         (path,) = find(os.getpid())
         for _ in range(40):
             silent.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
-        assert ask(path, ConsoleRequest()).startswith("shop")
+        assert ConsoleSource(path).dump().startswith("shop")
 
 
 def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_start_that_fails_leaves_no_console(runtime: Path) -> None:
 FORKS = """
 import os, sys, time
 from trees import SupervisorSpec, start
-from trees.host.console import ConsoleRequest, ask, find
+from trees.host.console import ConsoleSource, find
 tree = start(SupervisorSpec(id="parent"), console=True)
 (path,) = find(os.getpid())
 ready, go = os.pipe()
@@ -164,11 +164,11 @@ if child == 0:
     os.close(go)
     os.read(ready, 1)          # until the parent has stopped its tree
     try:
-        ask(path, ConsoleRequest(), timeout_s=5)
+        ConsoleSource(path, 5).dump()
     except Exception as error:
         os._exit(0 if "nobody listens" in str(error) else 1)
     os._exit(2)
-before = ask(path, ConsoleRequest(), timeout_s=20)
+before = ConsoleSource(path, 20).dump()
 tree.stop()
 os.close(go)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not before.startswith("parent"))
