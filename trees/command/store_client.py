@@ -20,7 +20,7 @@ from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, TaskFinished
 from actors.validation.validation_messages import PlacedError, nearest
-from trees.host.answers import problem_of_verdict, storable
+from trees.host.answers import fitting
 from trees.host.store_binding import REMOVE
 from trees.observe.task_search import MOST_LOOKS, goal_of
 
@@ -249,10 +249,8 @@ class StoreClient:
         Raises:
             StoreClientError: it is no answer to this question, somebody else was faster, or its time was up.
         """
-        if word == "edit" and asked.step == "review" and (problem := problem_of_verdict(task.state, asked, value)):
-            raise UnfitAnswerError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
         try:
-            value = storable(value)
+            value = fitting(word, value, asked, task.state)
         except ValueError as error:
             raise UnfitAnswerError(f"escalation {asked.id}", str(error), "Give another value.") from None
         body = {"escalation": asked.id, "answer": word, "value": value}

@@ -45,13 +45,10 @@ class TreeStoreListener:
         self._system.publish(event)
 
     def committed(self, seconds: float) -> None:
-        """Tell whoever measures commits. One that raises is told no more: a meter has no part in the store."""
-        for key, told in self._service.commits.copy().items():
-            try:
+        """Tell whoever measures commits. A meter that raises has no part in the store."""
+        for told in tuple(self._service.commits.values()):
+            with suppress(Exception):
                 told(seconds)
-            except Exception as error:  # noqa: BLE001 - of a user
-                self._service.commits.pop(key, None)
-                self._system.reports.callback_raised(self._system.root_path, error)
 
     def order(self, order: RemoteCommand) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""
