@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from actors.messaging.blocking import require_thread
 from actors.model.events import Event
@@ -27,7 +27,7 @@ from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.alerts import Alert
 from trees.observe.health import Health
 from trees.observe.operator_events import PageFailed
-from trees.observe.web.opening import open_page, require_web
+from trees.observe.web.opening import open_page
 from trees.observe.web.web_settings import HOST, PORT, Web
 from trees.views.capture import capture
 from trees.views.selected import selected
@@ -140,7 +140,11 @@ class Tree(TreeChildren, TreeTasks):
         Raises:
             UnknownPathError: nothing of this path is listed now.
         """
-        return capture(self._system, path, stacks=stacks, leading=self._leadership.facts())
+        return self._capture(path, stacks=stacks)
+
+    def _capture(self, path: str | None = None, **how: Any) -> TreeSnapshot:
+        """Capture it with who leads; ``how`` is what ``capture`` takes."""
+        return capture(self._system, path, leading=self._leadership.facts(), **how)
 
     def dump(
         self,
@@ -171,8 +175,7 @@ class Tree(TreeChildren, TreeTasks):
             UnknownPathError: nothing of this path is listed now.
             ValueError: there is no such format (``DumpFormatError``), part, or depth.
         """
-        fold, facts = format != "json", self._leadership.facts()
-        taken = capture(self._system, path, stacks=stacks, fold=fold, streams=streams, leading=facts)
+        taken = self._capture(path, stacks=stacks, fold=format != "json", streams=streams)
         return render(selected(taken, only=only, depth=depth), format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
@@ -207,12 +210,9 @@ class Tree(TreeChildren, TreeTasks):
 
     def watch_alerts(self, alerts: Sequence[Alert]) -> AlertNotifier:
         """Watch alerts from now on, until the tree is down; ``start(..., alerts=)`` does it from the beginning."""
-        leadership, system = self._leadership, self._system
-        notifier = AlertNotifier(
-            system, alerts, lambda tasks: capture(system, fold=True, leading=leadership.facts(), tasks=tasks)
-        )
+        notifier = AlertNotifier(self._system, alerts, lambda tasks: self._capture(fold=True, tasks=tasks))
         self._closing.append(notifier.stop)
-        system.ended.when_done(notifier.end)
+        self._system.ended.when_done(notifier.end)
         self._notifiers.append(notifier)
         return notifier
 
@@ -247,12 +247,8 @@ class Tree(TreeChildren, TreeTasks):
         system, settings = self._system, Web(port=port, host=host, token=token, content=content, names=names)
         if system.is_down:
             raise system.down_error(system.root_path)
-        require_web()
-
-        def failed(error: BaseException, again_in_s: float) -> None:
-            system.publish(PageFailed(system.root_path, error, again_in_s))
-
         source = TreeSource(self, content=content is not False)
+        failed = lambda error, again_in_s: system.publish(PageFailed(system.root_path, error, again_in_s))  # noqa: E731
         try:
             page = open_page(source, settings, failed, source.without_content() if content is None else None)
         except BaseException:

@@ -41,8 +41,8 @@ from trees.observe.source import ACTS, ROWS, TASKS, VERSION, Shape, SourceError,
 from trees.observe.task_search import MOST_LOOKS, goal_of, require_status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import Rooms, found_by, role_of, row_of, rows, settings_of
-from trees.views.capture import capture, children_by_state
-from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
+from trees.views.capture import children_by_state
+from trees.views.snapshot import TreeSnapshot, WorkerSnapshot
 
 if TYPE_CHECKING:
     from trees.host.tree import Tree
@@ -97,7 +97,7 @@ class TreeSource:
         keep, hits = frozenset[str](), None
         if text or troubled:
             keep, hits = found_by(self._in_trouble() if troubled else list(self._system.children), text, limit)
-        taken = self._capture(None, Rooms(unfold, limit, keep), keep)
+        taken = self._capture(None, room=Rooms(unfold, limit, keep), keep=keep)
         found = list(rows(taken.top))
         everything = len({path.partition("#")[0] for path in list(self._system.children)})  # a pool is one row
         restarted, errors = self._history.recent(taken.taken_at - _LATELY_S), self._history.last_errors()
@@ -144,15 +144,10 @@ class TreeSource:
     def stack(self, path: str) -> Shape:
         """Where its code stands."""
         top = self._capture(path, stacks=True).top
-        workers = [top] if isinstance(top, WorkerSnapshot) else []
-        if isinstance(top, PoolSnapshot):
-            workers = [each for each in top.members or () if each.stack]
-        frames: list[str] = []
-        for each in workers:
-            if len(workers) > 1:
-                frames.append(f"{each.path}:")
-            frames += _frames("\n".join([each.stack or "", *(each.abandoned_stacks or ())]))
-        return {"version": VERSION, "frames": frames}
+        workers = [top] if isinstance(top, WorkerSnapshot) else getattr(top, "members", None) or ()
+        shown = [(each.path, text) for each in workers for text in (each.stack, *(each.abandoned_stacks or ())) if text]
+        frames = [f"{of}:\n{text}" if len(workers) > 1 else text for of, text in shown]
+        return {"version": VERSION, "frames": "".join(frames).splitlines()}
 
     def dump(self, **shown: Any) -> Shape:
         """Render the tree, as ``Tree.dump`` does."""
@@ -345,12 +340,9 @@ class TreeSource:
             raise UnknownPathError(path, self._system.near(path))
         return found
 
-    def _capture(
-        self, path: str | None, room: Rooms = _NO_ROOM, keep: Collection[str] = (), *, stacks: bool = False
-    ) -> TreeSnapshot:
+    def _capture(self, path: str | None, room: Rooms = _NO_ROOM, **how: Any) -> TreeSnapshot:
         with refusing():
-            facts = self._leadership.facts()
-            return capture(self._system, path, fold=True, stacks=stacks, leading=facts, room=room, keep=keep)
+            return self._tree._capture(path, fold=True, room=room, **how)  # noqa: SLF001 - of this room
 
     def _complete(self, row: Shape) -> Shape:
         """Mark the row of a command worker."""
@@ -370,12 +362,6 @@ class TreeSource:
             breakers = [(each.id, each.breaker) for each in scope.workers]
             found += [f"{above}/{id_}" for id_, each in breakers if each is not None and each.state != "closed"]
         return list(dict.fromkeys(found))
-
-
-def _frames(stack: str) -> list[str]:
-    """Return the lines of a stack: of each frame its place, and below that, indented, its source text."""
-    lines = [line.strip() for line in stack.splitlines() if line.strip()]
-    return [line if line.startswith("File ") else f"    {line}" for line in lines]
 
 
 @contextmanager
