@@ -37,7 +37,7 @@ from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
-from trees.host.store_binding import bind, close_store, require_alone
+from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -271,7 +271,6 @@ class Starting:
             loop_stall_s=options.loop_stall_s,
         )
         attach(system, store)
-        require_alone(system, store)
         console = Console(self._spec.id) if options.console else None
         tree = self._tree = Tree(self._spec, system, self._leadership(system, store), console)
         if options.web is not None:

@@ -16,13 +16,12 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
-from actors.runtime import living_trees
 from actors.runtime.system import System
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
-from actors.tasks.engine.service import SERVICE, TaskService, service_of
+from actors.tasks.engine.service import service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task_errors import StoreBusyError, StoreError, TaskError
+from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from trees.declaration.specs import SupervisorSpec
 from trees.host.answers import respond_to
@@ -138,21 +137,6 @@ def bind(
                     service.before[stream] = len(records)
     if close:
         system.before_end(partial(close_store, store))
-
-
-def require_alone(system: System, store: Store) -> None:
-    """Refuse a store that another tree of this process works with: both would do its tasks.
-
-    Two trees that start at the same moment are both listed before either looks here: at least one of them is refused.
-
-    Raises:
-        StoreBusyError: another tree has it.
-    """
-    for tree in living_trees.LIVING.snapshot():
-        other = tree.services.get(SERVICE)
-        if tree is not system and not tree.is_down and isinstance(other, TaskService) and other.store is store:
-            holder = "another tree of this process, and a store serves one of them"
-            raise StoreBusyError(other.store_name, tree.root_path, holder)
 
 
 def close_store(store: Store) -> None:
