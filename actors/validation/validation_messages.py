@@ -263,9 +263,10 @@ def _worded(detail: ErrorDetails, spec: str, known: Mapping[str, Collection[str]
 def _unknown_field(name: str, spec: str, known: Mapping[str, Collection[str]]) -> str:
     """Where the word belongs, or the closest one that is known, or all of them."""
     elsewhere = [other for other, fields in known.items() if name in fields]
-    if elsewhere:
-        return f"It is a field of {' and of '.join(elsewhere)}."
-    return nearest(name, known[spec]).strip() or f"Its fields are {', '.join(known[spec])}."
+    found = (
+        f"It is a field of {' and of '.join(elsewhere)}." if elsewhere else f"Its fields are {', '.join(known[spec])}."
+    )
+    return nearest(name, known[spec]).strip() or found
 
 
 class PlacedError(ActorsError):

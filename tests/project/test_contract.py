@@ -106,7 +106,7 @@ TESTED = {
     "17.1": "survival/test_crashes::an_orchestrator_that_crashed_goes_on_with_the_attempts_that_run",
     "17.2": "tasks/recovery/test_losses::after_so_many_losses_it_has_failed_and_its_ladder_goes_on",
     "17.3": "tasks/journal/test_resume_changed::"
-    "a_subtask_whose_worker_is_gone_is_done_by_another_one_that_can_with_the_same_key",
+    "one_that_only_the_worker_who_is_gone_can_do_waits_until_it_is_there_again",
     "17.4": "survival/test_processes::a_leader_that_was_frozen_is_replaced_and_does_nothing_more",
     "17.5": "trees/host/test_start_store::"
     "what_is_unfinished_goes_on_in_the_next_process_and_what_was_done_is_not_done_again",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -24,7 +25,7 @@ from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.system import System
-from actors.tasks.engine.service import attach
+from actors.tasks.engine.service import attach, hand_on, service_of
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
 from actors.validation import field_types
@@ -309,7 +310,7 @@ class Starting:
         """Bring system and store together: at once, or once this process leads."""
         options = self._options
         if options.ha is None:
-            self.begin = system.start
+            self.begin = partial(_begun, system)
             bind(system, store, self._spec, close=self._owns_store)
             return Leadership(system, None)
 
@@ -319,6 +320,20 @@ class Starting:
         keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
         self.begin = keeper.start
         return Leadership(system, keeper)
+
+
+def _begun(system: System) -> Reply:
+    """Start a tree; completed when it is up and goes on with what earlier processes have left, orders included."""
+    begun, started = Reply(), system.start()
+
+    def goes_on() -> None:
+        if started.succeeded:
+            service_of(system).resumed().when_done(begun.complete)
+        else:
+            hand_on(started, begun)
+
+    started.when_done(goes_on)
+    return begun
 
 
 def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:

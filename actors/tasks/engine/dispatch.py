@@ -17,6 +17,7 @@ from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
+from actors.tasks.model.live_events import TaskStranded
 from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
 from actors.tasks.model.task_errors import AttemptLostError
@@ -54,8 +55,11 @@ class Dispatch:
             self.queue.withdraw(known)
         deadline = math.inf if state.deadline is None else state.deadline
         since = unit.queued_at - unit.queued_s - engine.service.epoch
+        lane, scope = lane_of(state, unit), engine.scope_of(unit)
+        if scope is not None and not scope.workers.has_had(lane):
+            run.act(engine.system.publish, TaskStranded(scope.path, run.id))
         self._tickets[unit] = self.queue.push(
-            lane_of(state, unit), state.task.priority, deadline, (run, unit), born=state.born, since=since
+            lane, state.task.priority, deadline, (run, unit), born=state.born, since=since
         )
 
     def leave(self, unit: Unit) -> None:

@@ -127,7 +127,7 @@ class Engine(ManagedActor):
         for run in sorted(self.runs.values(), key=lambda each: each.state.born):
             self.decide(run, self.resume, run)
         self.attempts.drop_stale()
-        self.port.resumed.complete()
+        self.port.post(lambda engine: engine.port.resumed.complete())  # the orders are carried out before that
 
     def composites(self, run: Run) -> list[str]:
         """Paths of the task and of the teams that have a part of it, as far as these go on."""
@@ -333,6 +333,7 @@ class Engine(ManagedActor):
             self.runs.pop(id_, None)
             return None
         self.service.goes_on_again(id_)
+        self.service.before.setdefault(id_, run.kept)
         spec = run.state.task
         deadline = None if spec.deadline_s is None else self.now + spec.deadline_s
         self.decide(run, run.emit, run.state.root, task_events.TaskRetried, deadline)

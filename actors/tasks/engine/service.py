@@ -259,7 +259,7 @@ class TaskService:
 
         def read() -> None:
             waits = self.waiting(task)
-            waits.when_done(lambda: _hand_on(waits, fetched))
+            waits.when_done(lambda: hand_on(waits, fetched))
 
         self.system.run_apart(UserCallback(read, fetched.fail))
         return fetched
@@ -514,7 +514,7 @@ class Call(SystemMessage):
 CALL: Final = Call()
 
 
-def _hand_on(source: Reply, to: Reply) -> None:
+def hand_on(source: Reply, to: Reply) -> None:
     """Complete one reply with the outcome of another."""
     try:
         to.complete(source.get())

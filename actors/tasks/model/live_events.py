@@ -142,7 +142,10 @@ class OrderDamaged(Event):
 
 @record
 class TaskStranded(Event):
-    """A task is not finished, and its supervisor (at ``path``) is not in the tree any more: it waits until it is."""
+    """A task is not finished, and its supervisor (at ``path``), or a worker that it needs there, is gone: it waits.
+
+    It goes on in the process whose declaration has them, or once they are added. The dump of the task names the worker.
+    """
 
     level = "ERROR"
     task: str

@@ -74,14 +74,17 @@ def waiting_for(state: TaskState, unit: Unit) -> set[str]:
 
 
 def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> RegistryEntry | Failure | None:
-    """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits."""
+    """Return the worker for the next of a lane; None: those who could are busy or put it off, and the lane waits.
+
+    So it does where an earlier process had a worker for it, and the declaration has none any more.
+    """
     primaries = workers.primaries(key)
     if len(primaries) == 1 and primaries[0].is_ready:  # most of the time
         return primaries[0]
     asked = _asked(workers, key, now)
     able = [entry for entry in asked if not entry.is_gone]
     if not able:
-        return _NOBODY
+        return _NOBODY if workers.has_had(key) else None
     free = [entry for entry in able if entry.has_room() and entry.admits(now)]
     if free:
         return min(free, key=lambda entry: len(entry.attempts))
@@ -127,6 +130,8 @@ def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> str:
 
 def put_off_by(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
     """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing."""
+    if not workers.has_had(key):
+        return f"no {key.worker or key.capability} is declared", None
     asked = [entry for entries in _groups(workers, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):

@@ -223,6 +223,10 @@ class WorkerRegistry:
         """The worker of this id."""
         return None if id_ is None else self.entries.get(id_)
 
+    def has_had(self, key: LaneKey) -> bool:
+        """Return True if somebody of this process can do what waits in a lane, or could before it was deleted."""
+        return key.worker in self.entries or key.worker in self._gone or key.capability in self._able
+
     def get_including_removed(self, id_: str, *, is_team: bool) -> RegistryEntry | None:
         """The worker of this id, or the team; also one that is not listed any more, or whose id the other kind has."""
         known = self.entries.get(id_), self._gone.get(id_)

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from actors import Failed
+from tests.support.crew import until
 from tests.tasks.resuming import Books, NotingStore, crashed, people, report_of
 from trees import (
     Edit,
-    Escalate,
-    Failover,
     Reject,
-    Retry,
     StaticPlan,
     Subtask,
     SupervisorSpec,
@@ -62,28 +60,17 @@ def test_a_subtask_whose_worker_is_gone_is_done_by_another_one_that_can_with_the
     assert books.counts == {("work", "t@s:1", 1, "new"): 1}
 
 
-def test_one_that_only_the_worker_who_is_gone_could_do_fails_and_says_so() -> None:
+def test_one_that_only_the_worker_who_is_gone_can_do_waits_until_it_is_there_again() -> None:
     books = Books()
     books.store = in_the_middle(Subtask("s", worker="old"))
 
     with start(root(Subtask("s", worker="old"), worker(books, "new")), store=books.store) as tree:
+        until(lambda: "no old is declared" in tree.task("t").dump())
+        assert books.counts == {}
+        tree.start_child("p", worker(books, "old"))
         report = report_of(tree, "t")
 
-    assert report.status == "failed"
-    assert "no worker can do 'old'. Known: new" in report.failed["s"]
-    assert books.counts == {}
-
-
-def test_where_its_ladder_says_so_a_person_is_asked_instead() -> None:
-    books = Books()
-    books.store = in_the_middle(Subtask("s", worker="old"))
-    spec = root(Subtask("s", worker="old"), worker(books, "new"), on_failure=[Retry(), Failover(), Escalate()])
-
-    with start(spec, store=books.store) as tree:
-        people(tree, lambda question: Edit(f"somebody else did: {question.error[:30]}"))
-        report = report_of(tree, "t")
-
-    assert report.results["s"].startswith("somebody else did: ")
+    assert report.results == {"s": "done by old"}
 
 
 def test_one_whose_worker_is_no_team_any_more_or_has_become_one_is_done_by_what_it_is_now() -> None:
