@@ -31,14 +31,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import IO, Any, Concatenate, Final, ParamSpec
+from typing import IO, Any, Final
 
 from actors.concurrency.thread_state import after_fork, blocking, start_thread
 from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError
 from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
 
-Given = ParamSpec("Given")
 PROTOCOL: Final = 1
 CALLS: Final = (
     "dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", "cancel", "answer", "act",
@@ -327,12 +326,12 @@ def _asked(path: Path, do: str, given: Shape, timeout_s: float) -> Iterator[tupl
         yield reply["answer"], caller, lines
 
 
-def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callable[Concatenate[Any, Given], Shape]:
+def _carried_out_there(call: Callable[..., Shape]) -> Callable[..., Shape]:
     """Return a method that has the console of its object carry out this call of a source."""
     signature = inspect.signature(call)
 
     @wraps(call)
-    def carried_out(self: ConsoleSource, /, *args: Given.args, **kwargs: Given.kwargs) -> Shape:
+    def carried_out(self: ConsoleSource, /, *args: object, **kwargs: object) -> Shape:
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
         if "by" in signature.parameters:
