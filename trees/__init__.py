@@ -33,7 +33,6 @@ from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus
 from actors.tasks.model.task_errors import (
     AttemptTimeoutError,
-    BreakerOpenError,
     BudgetExceededError,
     EscalationError,
     LeaseLostError,
@@ -87,7 +86,6 @@ __all__ = [
     "Backoff",
     "Batch",
     "Breaker",
-    "BreakerOpenError",
     "Budget",
     "BudgetExceededError",
     "CapabilityPlanner",

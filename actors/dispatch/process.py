@@ -277,7 +277,7 @@ class ProcessWorker(ManagedActor):
     async def execute(self, task: Any, context: Any) -> Any:
         """Have it do the work of an attempt; where that is ended from outside, it has a moment to end by itself."""
         message, attempt = context._regrow_crossing(task)  # noqa: SLF001 - a name of ours that users have no need of
-        self._calls.context, self._calls.steps = context, attempt
+        self._calls.attempt = attempt
         try:
             return await self._asked(Kind.MESSAGE, [*self._meta(), *dumped(message)])
         except NotBegunError as error:

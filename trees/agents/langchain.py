@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.execution.off_loop import called_beside, off_loop
+from actors.tasks.execution.off_loop import called, off_loop
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
@@ -109,7 +109,7 @@ class LangChain(AgentWrapper):
             events.end()
         if self._output is None:
             return _output_of(result)
-        return await called_beside(context, "output=", self._output, result)
+        return await called(self._output, result)
 
     async def _result(self, task: Any, context: Any, events: Any) -> Any:
         runnable, config = self.runnable, self._config_of(context, events)
@@ -128,7 +128,7 @@ class LangChain(AgentWrapper):
     async def _told(self, task: Any, context: Any) -> Any:
         """Return what it is called with."""
         if self._input is not None:
-            return await called_beside(context, "input=", self._input, task, context)
+            return await called(self._input, task, context)
         prompt = await prompt_of(task, context, self._prompt)
         if is_graph(self.runnable) and _state_of(self.runnable) is not None:
             from langchain_core.messages import HumanMessage  # noqa: PLC0415 - loaded when it is used

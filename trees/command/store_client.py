@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, has_metadata
+from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, fold, has_metadata
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, TaskFinished
@@ -189,7 +189,10 @@ class StoreClient:
         """Each of these tasks as it is now; of one whose journal cannot be read, or makes no sense, what is wrong."""
         for row, records in self._store.journals(rows):
             try:
-                yield row, records if isinstance(records, StoreError) else TaskView.of(row.root, row.id, records)
+                yield (
+                    row,
+                    records if isinstance(records, StoreError) else TaskView(row.root, fold(row.id, records), records),
+                )
             except StoreError as error:
                 yield row, error
 
@@ -202,7 +205,7 @@ class StoreClient:
         if not records:
             what = "is not in this store any more: it was finished, and its time there was over"
             raise StoreClientError(f"task {id_}", what, "start(keep=...) says how long finished tasks stay.")
-        return TaskView.of(root, id_, records)
+        return TaskView(root, fold(id_, records), records)
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -241,7 +244,7 @@ class StoreClient:
             raise StoreClientError(f"task {task.id}", f"has ended: {task.ended}", "Nothing of it waits any more.")
         if not self._carried_out(task, PRIORITY, {"priority": priority}, wait_s):
             return f"task {task.id}: {_waits(task)}"
-        return f"task {task.id}: priority {self._again(task).task.priority}"
+        return f"task {task.id}: priority {self._again(task).state.task.priority}"
 
     def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float, by: str = "") -> str:
         """Have a question answered; what came of it. ``by``: who answers, as far as this process knows.

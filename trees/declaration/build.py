@@ -17,7 +17,6 @@ from actors.model.spec import (
     UNBOUNDED,
     AutoShutdown,
     ChildSpec,
-    DispatcherKind,
     MailboxLimit,
     Overflow,
     RestartLimit,
@@ -120,9 +119,7 @@ class _Builder:
         facts = self._facts[key]
         if facts is None:
             return None
-        return executables.of_worker(
-            spec, facts, is_async=elsewhere(spec) is not None or where(spec) is DispatcherKind.LOOP
-        )
+        return executables.of_worker(spec, facts)
 
     def _worker(self, spec: WorkerSpec, common: dict[str, Any]) -> WorkerRecipe:
         if spec.args or spec.kwargs:

@@ -149,7 +149,7 @@ class _Checker:
         if isinstance(spec, SupervisorSpec):
             return SiblingInfo(can_execute=spec.tasks is not None, backup=spec.backup)
         target = self._target(*kind_of(spec))
-        return SiblingInfo(target.can_execute, spec.backup, bool(target.coroutines))
+        return SiblingInfo(target.can_execute, spec.backup)
 
     def _target(self, kind: WorkKind, value: Any) -> Target:
         # By identity, since callables need not be hashable; the spec keeps them alive.

@@ -16,7 +16,7 @@ from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.model_call import recognised_model, takes_schema_by_name
 from actors.tasks.planning.capability import CapabilityPlanner
-from actors.tasks.planning.check import check_plan, resolved_plan
+from actors.tasks.planning.check import PlanCheck, check_plan
 from actors.tasks.planning.keyword import KeywordPlanner
 from actors.tasks.planning.model_planner import ModelPlanner
 from actors.tasks.planning.planners import StaticPlan
@@ -129,8 +129,8 @@ def _fixed(
     """Compare a plan with the workers that are declared. Where none is, they are yet to be added."""
     rows = rows_of(spec, kin)
     learns = any(isinstance(child, WorkerSpec) and _has_tools(child.execute) for child in spec.children)
-    problems, _ = check_plan(resolved_plan(planner.fixed, rows), rows, at=at, max_subtasks=tasks.max_subtasks)
-    for problem in problems:
+    facts = PlanCheck(rows=rows, at=at, max_subtasks=tasks.max_subtasks)
+    for problem in check_plan(planner.fixed, facts).problems:
         if learns and problem.path.endswith(".capability"):
             continue  # perhaps it is a tool of a server, which is known when that is up
         if rows or problem.path.endswith((".id", ".depends_on", at)):
@@ -161,7 +161,6 @@ def rows_of(spec: SupervisorSpec, kin: Mapping[str, SiblingInfo]) -> Catalogue:
             load=0,
             size=1 if isinstance(child, SupervisorSpec) else child.pool,
             backup=child.backup,
-            is_async=kin[child.id].is_async,
         )
         for child in spec.children
         if child.id in kin and kin[child.id].can_execute

@@ -40,8 +40,6 @@ class SiblingInfo:
 
     can_execute: bool = False
     backup: str | None = None
-    is_async: bool = False
-    """True where it waits without a thread."""
 
 
 class Siblings:

@@ -39,7 +39,7 @@ class CodeFacts(NamedTuple):
 _TELLS_NOTHING = (Done, Subtask, Task, Work, str, Any, object, None, type(None), inspect.Parameter.empty)
 
 
-def of_worker(spec: WorkerSpec, facts: CodeFacts, *, is_async: bool = False) -> Executable:
+def of_worker(spec: WorkerSpec, facts: CodeFacts) -> Executable:
     """Describe an executable worker; ``facts`` are those of its code, and count where the spec says nothing."""
     type_ = "workflow" if spec.type == "skill" else spec.type
     return Executable(
@@ -51,7 +51,6 @@ def of_worker(spec: WorkerSpec, facts: CodeFacts, *, is_async: bool = False) -> 
         capabilities=frozenset(spec.capabilities) or facts.capabilities,
         consumes=frozenset(spec.consumes),
         produces=frozenset(spec.produces),
-        is_async=is_async,
         expected=tuple(spec.expected),
         **_rules(spec),
     )

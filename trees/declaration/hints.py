@@ -18,11 +18,7 @@ from actors.model.errors import Escalated, Problem
 from actors.tasks.execution.adapters import entry_of
 from actors.tasks.model.policy import Ladder
 from actors.tasks.model.task_events import LadderPosition
-from actors.tasks.planning.check import waiting_in_line
-from actors.tasks.planning.planners import StaticPlan
 from actors.worker import Worker
-from trees.declaration.check import kin_of
-from trees.declaration.check_steps import rows_of
 from trees.declaration.check_tasks import without_orchestrator
 from trees.declaration.kinds import kind_of
 from trees.declaration.specs import SupervisorSpec, WorkerSpec
@@ -34,22 +30,12 @@ def hints(spec: SupervisorSpec) -> list[Problem]:
 
 
 def _of(spec: SupervisorSpec, at: str) -> Iterator[Problem]:
-    yield from _one_at_a_time(spec, at)
     yield from _out_of_reach(spec, at)
     for child in spec.children:
         if isinstance(child, SupervisorSpec):
             yield from _of(child, f"{at}/{child.id}")
         elif spec.tasks is not None:
             yield from _nobody_to_ask(child, tuple(spec.tasks.on_failure), f"{at}/{child.id}")
-
-
-def _one_at_a_time(spec: SupervisorSpec, at: str) -> Iterator[Problem]:
-    """Independent subtasks of a fixed plan that wait for one async worker."""
-    if spec.tasks is None or not isinstance(spec.tasks.planner, StaticPlan):
-        return
-    for worker, count in waiting_in_line(spec.tasks.planner.fixed.subtasks, rows_of(spec, kin_of(spec))):
-        what = f"{count} independent subtasks of the plan run one after the other: it takes one at a time"
-        yield Problem(f"{at}/{worker}.pool", what, f"It is async: with pool={count} they overlap.")
 
 
 def _out_of_reach(spec: SupervisorSpec, at: str) -> Iterator[Problem]:

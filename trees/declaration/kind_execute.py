@@ -9,7 +9,7 @@ from typing import Any
 from actors.model.errors import Problem
 from actors.model.spec import DispatcherKind, WorkerRecipe
 from actors.tasks.execution.adapters import adapt, entry_of, name_of
-from actors.validation.introspection import is_async, signature_of
+from actors.validation.introspection import signature_of
 from actors.validation.validation_messages import type_phrase as type_of
 from actors.worker import actor_recipe, execute_recipe, has_lifespan, is_actor_class
 from trees.agents.recognise import AgentWrapper, wrapped
@@ -86,17 +86,15 @@ class ExecuteKind(WorkKind):
         if isinstance(found, AgentWrapper) and found.worker is not None:
             return actor_recipe(found.worker, (found, *args), kwargs, waits_for=found.waits_for, **rules)
         makes_object = isinstance(found, type)
-        call = _maker(found) if makes_object else adapt(found, args, kwargs).call
+        call = _maker(found) if makes_object else adapt(found, args, kwargs)
         return execute_recipe(call, args, kwargs, makes_object=makes_object, **rules)
 
 
 def _is_async(found: Any) -> bool:
     """True where it gives a coroutine: a function, or the method that is called of an object."""
-    if isinstance(found, type):
-        entry = entry_of(found)
-        return entry is not None and is_async(entry.code)
-    return adapt(found).is_async
+    entry = entry_of(found)
+    return entry is not None and entry.is_async
 
 
 def _maker(cls: type[Any]) -> Callable[..., Callable[..., Any]]:
-    return lambda *args, **kwargs: adapt(cls(*args, **kwargs)).call
+    return lambda *args, **kwargs: adapt(cls(*args, **kwargs))

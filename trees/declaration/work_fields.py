@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, InstanceOf, PlainValidator
 
 from actors.model.errors import ConfigError
-from actors.tasks.execution.adapters import is_executable
+from actors.tasks.execution.adapters import entry_of
 from actors.tasks.model.policy import Breaker, LadderField
 from actors.tasks.model.task import Budget
 from actors.tasks.model.usage import MOST_TOKENS
@@ -45,7 +45,7 @@ TASK_FIELDS = ("type", "output", "tools", *TEAM_FIELDS)
 
 def execute_flaw(value: object) -> tuple[str, str] | None:
     """Why a value is nothing for ``execute=``, as (what, hint); None if it may be."""
-    if is_executable(value) or is_agent(value):
+    if entry_of(value) is not None or is_agent(value):
         return None
     if isinstance(value, type):
         hint = "Add execute(self, task, context), or give a function."

@@ -75,17 +75,17 @@ def respond_to(
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
     word, field = _ANSWERS[type(answer)]
-    found, port, now = open_question(service, id_), service.port_of(_task_of(id_)), service.time()
-    run, value = service.run_of(_task_of(id_)), getattr(answer, field) if field is not None else None
+    found, run, now = open_question(service, id_), service.run_of(_task_of(id_)), service.time()
+    value = getattr(answer, field) if field is not None else None
     try:
         said = word, fitting(word, value, found, run.state if run is not None else None)
     except ValueError as error:
         raise EscalationError(id_, str(error), is_unfit=True) from None
     is_late = given is None and found is not None and found.due is not None and now >= found.due
-    if found is not None and port is not None and not is_late and service.answers.setdefault(id_, said) is said:
+    if found is not None and run is not None and not is_late and service.answers.setdefault(id_, said) is said:
         body = {"escalation": id_, "answer": word, "value": said[1]}
         try:
-            port.order(Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given))
+            run.engine.port.order(Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given))
         except ActorsError:  # the tree is down
             service.answers.pop(id_, None)
             raise

@@ -383,9 +383,9 @@ class TaskHandle:
             DumpFormatError: no such format.
             UnknownTaskError, StoreError: as ``status``.
         """
-        report, service = self.report, self._port.service
-        task = TaskView(service.system.root_path, self.id, None, service.state(self.id), service, report)
-        return draw(view_of(task, self._port.service.time(), deep=deep), format)
+        service = self._port.service
+        task = TaskView(service.system.root_path, service.state(self.id), service=service)
+        return draw(view_of(task, service.time(), deep=deep), format)
 
 
 def find_task(service: TaskService, id_: str) -> TaskHandle:

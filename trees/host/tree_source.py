@@ -232,7 +232,7 @@ class TreeSource:
 
     def _view(self, id_: str) -> TaskView:
         service = self._service
-        return TaskView(self._system.root_path, id_, service.store.read(id_), service.state(id_), service)
+        return TaskView(self._system.root_path, service.state(id_), service.store.read(id_), service)
 
     def _last(self, id_: str) -> Event | None:
         """Return the last record of a task; None: it is gone, or cannot be read."""
@@ -297,7 +297,7 @@ class TreeSource:
         service, root, found = self._service, self._system.root_path, list[Shape]()
         for asked in open_questions(service):
             if (run := service.run_of(asked.task)) is not None:
-                view = TaskView(root, run.id, None, run.state, service)
+                view = TaskView(root, run.state, service=service)
                 found.append(question_row(asked, view, content=self._content, errors=self._system.error_texts))
         return {"version": VERSION, "questions": found}
 
@@ -310,7 +310,7 @@ class TreeSource:
             if handle.report is not None:
                 raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
             handle.cancel(reason)
-            return self._operated(self._view(id).path, "cancel", by, id)
+            return self._operated(self._view(id).state.path, "cancel", by, id)
 
     def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
         """Answer a question."""
@@ -323,7 +323,7 @@ class TreeSource:
             self._tree.respond(id, kind(**given))
             if asked is None:  # it had this answer before
                 return {"version": VERSION, "ok": True}
-            return self._operated(self._view(asked.task).path, answer, by, id)
+            return self._operated(self._view(asked.task).state.path, answer, by, id)
 
     def _operated(self, path: str, act: str, by: str, about: str = "") -> Shape:
         """Tell of an act that was carried out."""

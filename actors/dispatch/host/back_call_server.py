@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from actors.dispatch.log_relay import log_here
@@ -42,12 +41,8 @@ class BackCallServer:
         self._incarnation = incarnation
         self._path = incarnation.mailbox.path
         self._send = send
-        self.context: Any = None
-        """Context of the attempt that is done there; None: it is none."""
-        self.steps: Any = None
-        """That attempt, for its steps; None: as above."""
-        self._limits: dict[int, AbstractContextManager[Any]] = {}
-        """Limits of code beside the work that runs there, by the number that it has there."""
+        self.attempt: Any = None
+        """Attempt that is done there; None: it is none."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[int, Reply] = {}
         """Asks that began without a wait, by the number of their call."""
@@ -58,9 +53,7 @@ class BackCallServer:
 
     def end_work(self) -> None:
         """Let go of the attempt that was done there."""
-        self.context = self.steps = None
-        for number in list(self._limits):  # of code that did not come back: the process has died in it
-            self._do_limit(number, None)
+        self.attempt = None
 
     @property
     def are_begun(self) -> bool:
@@ -195,33 +188,20 @@ class BackCallServer:
             why = f"{type_name(type(error))} while it was unpickled"
         raise NotPicklableError(path, kind, why)
 
-    # -- the context of an attempt -------------------------------------------------------------------------
+    # -- an attempt ----------------------------------------------------------------------------------------
 
     async def _do_work(self, name: str, *args: Any) -> Any:
-        found = getattr(self._context(), name)
-        return found(*args) if callable(found) else found
-
-    async def _do_work_ask(self, to: str, instruction: str, inputs: Any, tool: str | None, limit: float | None) -> Any:
-        return await self._context().ask(to, instruction, inputs, tool=tool, timeout=limit)
-
-    async def _do_work_step(self, name: str, *args: Any) -> Any:
-        self._context()
-        done = getattr(self.steps, name)(*args)
-        return await done if isinstance(done, Reply) else done
-
-    def _do_limit(self, number: int, what: str | None) -> None:
-        """Limit the time of code beside the work of the attempt; no ``what``: it has come back."""
-        if what is not None:
-            limited = self._context()._regrow_limited(what)  # noqa: SLF001 - a friend
-            limited.__enter__()
-            self._limits[number] = limited
-        elif (begun := self._limits.pop(number, None)) is not None:
-            begun.__exit__(None, None, None)
-
-    def _context(self) -> Any:
-        if self.context is None:
+        """Say or ask something as the code of the attempt."""
+        if self.attempt is None:
             raise RuntimeError("the attempt is over")
-        return self.context
+        done = getattr(self.attempt, name)(*args)
+        if not isinstance(done, Reply):
+            return done
+        try:
+            return await done
+        except BaseException as error:
+            done.fail(error)  # nobody waits for it any more
+            raise
 
     # -- what is told --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ any of them raised ``Escalated``     ``EscalationRaised``: a person is asked
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide import attempt
@@ -22,47 +22,26 @@ from actors.tasks.decide.task import DO_AGAIN
 from actors.tasks.decide.verdict import findings, problems_of, told
 from actors.tasks.journal.course import Course
 from actors.tasks.model import task_events
+from actors.tasks.model.answer_text import InvalidAnswerError
 from actors.tasks.model.outcome import Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import Plan, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.planning.check import Checked
 from actors.tasks.planning.planners import StaticPlan
-
-
-class Checked(NamedTuple):
-    """A plan that was compared with the tree."""
-
-    plan: Plan
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-    kept: tuple[str, ...] = ()
-    """Subtasks that are done, and do not run again."""
-
-
-class Unreadable(NamedTuple):
-    """Answer of a step that is not what it is to return."""
-
-    problems: tuple[Problem, ...]
-
-
-def unreadable(where: str, error: Exception) -> Unreadable:
-    """Say what is wrong with what a step returned."""
-    if isinstance(error, ConfigError):
-        return Unreadable(error.problems)
-    return Unreadable((Problem(where, text_of(error), "Repair what is returned."),))
-
+from actors.validation.spec_model import copy_with
 
 # -- plans ---------------------------------------------------------------------------------------------------
 
 
-def planned(course: Course, made: Checked | Unreadable, usage: Usage, facts: Facts, *, is_fixed: bool) -> Draft:
+def planned(course: Course, made: Checked, usage: Usage, facts: Facts, *, is_fixed: bool) -> Draft:
     """A planner has returned; ``is_fixed``: it would return the same as often as it is asked."""
     if made.problems:
-        return _refused(course, made.problems, usage, is_last=is_fixed)
-    assert isinstance(made, Checked)  # noqa: S101 - the other has problems
+        return _refused(course, tuple(made.problems), usage, is_last=is_fixed)
     each = facts.settings.review == "each" and facts.settings.reviewer is not None
     more: dict[str, Any] = {"review": "each" if each else "", "replan": course.replans, "kept": made.kept}
-    return draft(course.unit, task_events.Planned, made.plan, made.warnings, usage, **more)
+    plan, warnings = copy_with(made.plan, warnings=[]), tuple(made.plan.warnings)
+    return draft(course.unit, task_events.Planned, plan, warnings, usage, **more)
 
 
 def is_fixed(course: Course, own: Plan | None, facts: Facts) -> bool:
@@ -78,9 +57,9 @@ def _refused(
     *,
     is_last: bool = False,
 ) -> Draft:
-    call = course.calls.get("plan")
-    number = course.refusals + 1 + (call.made if is_last and call is not None else 0)
-    return draft(course.unit, task_events.PlanRefused, number, problems, *names, usage, is_last)
+    call, before = course.calls.get("plan"), course.refusal.number if course.refusal is not None else 0
+    more = call.made if is_last and call is not None else 0
+    return draft(course.unit, task_events.PlanRefused, before + 1 + more, problems, *names, usage, is_last)
 
 
 def _problem(task: str, text: str) -> Problem:
@@ -107,50 +86,38 @@ def plan_feedback(task: str, course: Course) -> str:
     call = course.calls.get("plan")
     problems = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
     problems += [str(_problem(task, call.error))] if call is not None and call.made else []
-    step = course.steps.get("plan")
-    said = step.feedback if step is not None else ""
+    said = call.remarks.feedback if call is not None else ""
     return "\n".join([*problems, said] if said else problems)
 
 
 # -- reviews -------------------------------------------------------------------------------------------------
 
 
-def reviewed(
-    course: Course, said: Verdict | Unreadable, subtasks: tuple[str, ...], usage: Usage, facts: Facts
-) -> Draft:
+def reviewed(course: Course, said: Verdict, subtasks: tuple[str, ...], usage: Usage, facts: Facts) -> Draft:
     """A reviewer has returned, of the results of these subtasks."""
-    most, each = facts.settings.max_iterations, course.review.each
+    most = facts.settings.max_iterations
+    reviews = {id_: course.units[id_].reviews + 1 for id_ in subtasks}
+    again = [id_ for id_, number in reviews.items() if number < most]
+    if problems := problems_of(said, subtasks, again, course.units):
+        return _handed_back(course, problems, usage, facts)
+    passed, bad = findings(said)
+    if not passed and not bad:  # there is no word on what is to be better
+        bad, again = dict.fromkeys(subtasks or ("",), ""), []
+    rerun = {id_: text or DO_AGAIN for id_, text in bad.items() if id_ in again}
+    left = {id_: text for id_, text in bad.items() if id_ not in again}
+    more: dict[str, Any] = {"usage": usage, "subtasks": subtasks, "rejected": tuple(left), "checks": told(left)}
+    more["best_effort"] = bool(left) and facts.settings.on_rejected == "best_effort"
+    iteration = max(reviews.values(), default=course.iterations + 1)
+    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, **more)
 
-    def so_far(id_: str) -> int:
-        return course.units[id_].reviews if each else course.iterations
 
-    problems = said.problems if isinstance(said, Unreadable) else ()
-    again = [id_ for id_ in subtasks if so_far(id_) + 1 < most]
-    if isinstance(said, Verdict):
-        problems = problems_of(said, subtasks, again, course.units)
-    if problems:
-        text = "\n".join(map(str, problems))
-        if not course.step("review").refused:
-            said_so: tuple[Any, ...] = (course.iterations, False, {})
-            return draft(course.unit, task_events.Reviewed, *said_so, usage=usage, problems=text)
-        call = course.call("review")
-        return draft(call, task_events.SubtaskFailed, "review", call.made + 1, "invalid", text, usage=usage)
-    assert isinstance(said, Verdict)  # noqa: S101 - the other has problems
-    passed, failed = findings(said)
-    if not passed and not failed and each:
-        failed = dict.fromkeys(subtasks, "")
-        again = []  # there is no word on what is to be better
-    rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in again}
-    left = {id_: text for id_, text in failed.items() if id_ not in again} or ({} if passed or rerun else {"": ""})
-    iteration = max(map(so_far, subtasks), default=course.iterations) + 1 if each else course.iterations + 1
-    more: dict[str, Any] = {
-        "usage": usage,
-        "subtasks": subtasks if each else (),
-        "rejected": tuple(left),
-        "checks": told({id_: text for id_, text in left.items() if id_}),
-    }
-    best_effort = bool(left) and facts.settings.on_rejected == "best_effort"
-    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, best_effort, **more)
+def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage, facts: Facts) -> Draft:
+    """A reviewer has returned no sound verdict: it is told so, once; then it has failed."""
+    text = "\n".join(map(str, problems))
+    if not course.call("review").remarks.number:
+        return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, usage=usage, problems=text)  # noqa: FBT003 - a field
+    failure = Failure(FailureKind.INVALID, ConfigError(problems), retryable=False, told=text)
+    return failed(course.unit.id, course, "review", failure, usage, facts)
 
 
 # -- failures ------------------------------------------------------------------------------------------------
@@ -166,10 +133,13 @@ def failed(
     call = course.call(role)
     end = attempt.AttemptEnd(role, began=True, usage=usage)
     is_answer = role == "plan" and isinstance(failure.error, attempt.ANSWERS_OF_A_PLANNER)
+    if role == "review" and isinstance(failure.error, InvalidAnswerError):
+        return _handed_back(course, failure.error.problems, usage, facts)
     if is_answer or is_pure:
         return _plan_failed(task, course, failure, usage, is_pure=is_pure)
-    if failure.kind is FailureKind.LOST:
-        failure = replace(failure, retryable=False)
+    may_ask = role != "plan" and facts.settings.on_step_failure == "escalate" and not call.is_vouched
+    is_lost = failure.kind is FailureKind.LOST
+    failure = replace(failure, may_ask=may_ask, retryable=failure.retryable and not is_lost)
     following = attempt.failed(call, failure, end, facts)
     if role == "plan" and following.made is task_events.SubtaskFailed:
         return _plan_failed(task, course, failure, usage, is_pure=False)

@@ -61,13 +61,11 @@ def _outcome(attempt: Attempt) -> Outcome:
 
 def _timeout_of(attempt: Attempt) -> AttemptTimeoutError:
     spec = attempt.spec
-    if attempt.ended_by == "idle":
-        return AttemptTimeoutError(attempt.subtask.id, spec.values.number, "idle", spec.idle_timeout_s or 0.0)
-    if attempt.overdue is not None:
-        what, limit_s = attempt.overdue
-        return AttemptTimeoutError(attempt.subtask.id, spec.values.number, "step", limit_s, what)
     phase: TimeoutPhase = "running" if spec.role == "work" else "step"
-    return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, spec.timeout_s or 0.0)
+    limit_s = spec.timeout_s
+    if attempt.ended_by == "idle":
+        phase, limit_s = "idle", spec.idle_timeout_s
+    return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, limit_s or 0.0)
 
 
 def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:

@@ -65,9 +65,8 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         unit=unit.path,
         adapter=entry.adapter,
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
-        steps=_known_steps(unit) if unit.steps is not None else NO_STEPS,
+        steps=_known_steps(unit),
         losses=unit.losses,
-        used_before=unit.in_epoch,
     )
 
 
@@ -156,7 +155,7 @@ def notes_of(course: Course, ids: Iterable[str]) -> Notes:
 
 
 def revision_of(unit: Unit) -> Revision:
-    """Join what was done and said before about a unit with what was about the teams that it is in."""
+    """Join what was done and said before about a unit, or about its undo, with what was about the teams of the unit."""
     own = NO_REVISION
     if not unit.is_new:
         said = unit.remarks
@@ -164,7 +163,7 @@ def revision_of(unit: Unit) -> Revision:
         work = unit.value, unit.state_for(unit.worker)
         own = Revision(said.number, said.feedback, said.earlier, *work, answers, unit.answer_to_state)
     above = unit.above
-    if above is None or above.role != "work" or above.is_new:
+    if above is None or unit.role == "undo" or above.role != "work" or above.is_new:
         return own
     outer = revision_of(above)
     before = (outer.feedback,) if own.feedback and outer.feedback else ()
@@ -182,12 +181,12 @@ def revision_of(unit: Unit) -> Revision:
 
 def _known_steps(unit: Unit) -> KnownSteps:
     """Return the steps that the present attempt of a unit has done."""
-    kept = unit.steps
-    if kept is None or not kept.by_key:
+    steps = unit.steps
+    if not steps:
         return NO_STEPS
-    own = [key for key, step in kept.by_key.items() if not step.is_of_subtask] if kept.was_put_off else ()
-    prints = {key: step.fingerprint for key, step in kept.by_key.items()}
-    return KnownSteps(prints, {key: step.value for key, step in kept.by_key.items()}, frozenset(own))
+    own = [key for key, step in steps.items() if not step.is_of_subtask] if unit.was_put_off else ()
+    prints = {key: step.fingerprint for key, step in steps.items()}
+    return KnownSteps(prints, {key: step.value for key, step in steps.items()}, frozenset(own))
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from actors.model.errors import Problem
 from actors.tasks.decide import steps
-from actors.tasks.decide.drafts import Draft
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
-from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, idempotency_key, key_of, notes_of, seen_by
-from actors.tasks.engine.role_code import RoleCode, code_of
+from actors.tasks.engine.role_code import code_of
 from actors.tasks.execution.attempt import Attempt
+from actors.tasks.execution.attempt_spec import Role
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.run_attempt import validated
@@ -34,22 +32,13 @@ from actors.tasks.model import task_events
 from actors.tasks.model.executable import Catalogue, counted_on
 from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
-from actors.tasks.model.task import NO_USAGE, RUNNING, Plan, Subtask, SubtaskStatus, Task
+from actors.tasks.model.task import NO_USAGE, RUNNING, Plan, Subtask, SubtaskStatus, Task, Usage
 from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
-from actors.tasks.planning.check import check_plan, resolved_plan
-from actors.tasks.planning.keyword import KeywordPlanner, known_of, left_out
-from actors.tasks.planning.planners import (
-    StaticPlan,
-    as_plan,
-    is_inline,
-    merged,
-    new_of,
-    replan_feedback,
-    taken_ids,
-)
-from actors.tasks.results.synthesis import is_inline as is_inline_synthesis
-from actors.tasks.scheduling.selection import chain_of
-from actors.validation.spec_model import copy_with
+from actors.tasks.planning.check import Checked, PlanCheck, check_plan
+from actors.tasks.planning.keyword import KeywordPlanner
+from actors.tasks.planning.planners import StaticPlan, as_plan, is_quick, replan_feedback
+from actors.tasks.results.synthesis import Last, Verbatim
+from actors.tasks.scheduling.selection import chain_of, down_hint
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -57,6 +46,21 @@ if TYPE_CHECKING:
     from actors.tasks.engine.scope import Scope
 
 WordsT = TypeVar("WordsT", Plan, Verdict)
+
+
+class _Call(NamedTuple):
+    """A call that is to be made."""
+
+    role: Role
+    """plan, review or combine."""
+    code: Any
+    args: tuple[Any, ...]
+    form: Callable[[Any], Any]
+    """Makes plain data of what is returned."""
+    subtasks: tuple[str, ...] = ()
+    """Ids of those whose results are shown."""
+    is_quick: bool = False
+    """True if all of it is ours, pure and quick: it is made on the spot."""
 
 
 class Roles:
@@ -76,14 +80,18 @@ class Roles:
         engine, scope = self._engine, self._engine.service.scopes.get(course.scope)
         if scope is None:
             return
-        if not engine.is_open or engine.begins_nothing_of(run) or not scope.is_up:
+        if not engine.begun or engine.begins_nothing_of(run) or not scope.is_up:
             self._wait(run, course.unit, scope)
         elif not any(self.is_live(run, call) for call in course.calls.values()):
-            {"plan": self._plan, "review": self._review, "combine": self._combine}[role](run, course, scope)
+            made = {"plan": self._plan, "review": self._review, "combine": self._combine}[role](run, course, scope)
+            if made.is_quick:
+                self._call_here(run, course, scope, made)
+            else:
+                self._begin(run, course, scope, made)
 
     def is_live(self, run: Run, unit: Unit) -> bool:
         """Return True while a call, or an undo, is under way."""
-        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.rows
+        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.held
 
     def has_slot(self, run: Run, unit: Unit, scope: Scope) -> bool:
         """Return True if one more call may run; else the course of this unit is looked at when one may."""
@@ -100,18 +108,20 @@ class Roles:
         for task, path in self._waiting.pop(scope.path, ()):
             self._engine.look_at(task, path)
 
-    def _begin(
-        self,
-        run: Run,
-        course: Course,
-        scope: Scope,
-        role: str,
-        code: RoleCode,
-        args: tuple[Any, ...],
-        form: Callable[[Any], Any],
-        subtasks: tuple[str, ...] = (),
-    ) -> None:
-        unit, state, engine = course.call(role), run.state, self._engine
+    def _call_here(self, run: Run, course: Course, scope: Scope, made: _Call) -> None:
+        """Make a call that is pure and quick."""
+        try:
+            with self._engine.service.traced(run.state, course.unit, scope.path, made.role):
+                said = made.form(getattr(made.code, made.role)(*made.args))
+        except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
+            failure = Failure(FailureKind.FAILED, error, told=text_of(error))
+            self._failed(run, course, scope, made.role, failure, NO_USAGE, is_pure=True)
+        else:
+            self._has_said(run, course, made.role, said, NO_USAGE, made.subtasks)
+
+    def _begin(self, run: Run, course: Course, scope: Scope, made: _Call) -> None:
+        role, state, engine = made.role, run.state, self._engine
+        unit = course.call(role)
         if not self.has_slot(run, course.unit, scope):
             return
         if unit.losses >= scope.settings.max_losses:
@@ -120,55 +130,42 @@ class Roles:
             return
         run.emit(unit, task_events.SubtaskStarted, role, unit.made + 1, unit.epoch)
         key, metadata = idempotency_key(state, unit), state.metadata_of(course.unit.path)
-        values = ContextValues(state.task.goal, unit.attempt, key, {}, {}, metadata)
-        told = Subtask(id=role, instruction=course.unit.spec.instruction or state.task.goal, depends_on=list(subtasks))
+        values = ContextValues(
+            state.task.goal, unit.attempt, key, {}, {}, metadata, notes=notes_of(course, made.subtasks)
+        )
+        instruction = course.unit.spec.instruction or state.task.goal
+        told = Subtask(id=role, instruction=instruction, depends_on=list(made.subtasks))
         deadline = None if state.deadline is None else state.deadline - engine.service.epoch
-        attempt = Attempt(attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=form))
-        DetachedCall(scope, attempt, code.with_args(args), is_async=True)
-        engine.attempts.hold(Row(attempt, scope, rank=state.task.priority))
+        attempt = Attempt(
+            attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=made.form)
+        )
+        feedback = unit.remarks.feedback if role != "plan" else ""  # a planner has it as an argument
+        DetachedCall(scope, attempt, code_of(made.code, role, made.args, feedback))
+        engine.attempts.hold(attempt, rank=state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
     # -- planning ------------------------------------------------------------------------------------------
 
-    def _plan(self, run: Run, course: Course, scope: Scope) -> None:
-        state, facts = run.state, self._engine.facts(run, course.unit, course)
+    def _plan(self, run: Run, course: Course, scope: Scope) -> _Call:
+        state = run.state
         own = state.task.plan if course.unit.role == "task" else None
         planner: Any = scope.settings.planner if own is None else StaticPlan(own.subtasks)
-        answered = course.answered("plan")
-        if isinstance(answered, task_events.EscalationAnswered):
-            given = answered.value
+        call = course.calls.get("plan")
+        if call is not None and isinstance(call.answered, task_events.EscalationAnswered):
+            given = call.answered.value
             planner = lambda *_: given  # noqa: E731 - a person has given the plan
         rows = tuple(scope.rows())
         sees_all = (run.id, course.unit.path) in self._asks_all or isinstance(planner, KeywordPlanner)
         task = self._task_of(run, course)
         args = (task, counted_on(rows, waiting=sees_all), self._plan_feedback(run, course))
-        check = partial(_checked, run, course, scope)
-        if not is_inline(planner, task, rows):
-            code = code_of(planner, "plan")
 
-            def made(said: object) -> steps.Checked | steps.Unreadable:
-                try:
-                    plan = _plain(as_plan(code.read(said)), Plan)
-                except Exception as error:  # noqa: BLE001 - what it returned may raise anything
-                    return steps.unreadable(f"task {state.id}", error)
-                return check(plan, rows)
+        facts = _facts_of(run, course, scope, rows)
 
-            self._begin(run, course, scope, "plan", code, args, made)
-            return
-        try:
-            with self._engine.service.traced(state, course.unit, scope.path, "plan"):
-                plan = planner.plan(*args)
-            checked = check(plan, rows)
-        except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
-            if self._has_others(run, course, scope, error):
-                self._plan(run, course, scope)
-                return
-            failure = self._with_known(run, scope, Failure(FailureKind.FAILED, error, told=text_of(error)))
-            run.record(steps.failed(state.id, course, "plan", failure, NO_USAGE, facts, is_pure=True))
-        else:
-            is_fixed = steps.is_fixed(course, own, facts)
-            run.record(steps.planned(course, checked, NO_USAGE, facts, is_fixed=is_fixed))
+        def form(said: object) -> Checked:
+            return check_plan(_plain(as_plan(said), Plan), facts)
+
+        return _Call("plan", planner, args, form, is_quick=is_quick(planner, task, rows))
 
     @staticmethod
     def _task_of(run: Run, course: Course) -> Task:
@@ -203,9 +200,9 @@ class Roles:
         if type(error) is not NoCapableWorkerError:
             return failure
         rows = scope.rows()
-        known, hint = error.known or known_of(counted_on(rows, waiting=True)), error.hint
-        if away := [row for row in rows if not row.is_there]:
-            hint = f"{hint or NoCapableWorkerError.advice(known)} {left_out(away)}".lstrip()
+        there = [name for row in counted_on(rows, waiting=True) for name in (row.id, *sorted(row.capabilities))]
+        known, down = error.known or tuple(there), {row.path: row.state for row in rows if not row.is_there}
+        hint = " ".join(filter(None, (NoCapableWorkerError.advice(known), error.hint, down_hint(down))))
         told = NoCapableWorkerError(error.needed, known, task=run.id, hint=hint)
         return Failure(failure.kind, told, failure.retryable, told=failure.told, types=failure.types)
 
@@ -221,92 +218,82 @@ class Roles:
 
     # -- reviewing and combining ---------------------------------------------------------------------------
 
-    def _review(self, run: Run, course: Course, scope: Scope) -> None:
+    def _review(self, run: Run, course: Course, scope: Scope) -> _Call:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
-        ids = tuple(course.review.waiting) if course.review.each else with_results(course)
-        code = code_of(scope.settings.reviewer, "review", course.step("review").feedback, ids, notes_of(course, ids))
+        ids = tuple(course.unreviewed) if course.reviews_each else with_results(course)
         results = {id_: course.units[id_].value for id_ in ids}
         args = (self._task_of(run, course), course.plan or Plan(subtasks=[]), results)
+        return _Call("review", scope.settings.reviewer, args, lambda said: _plain(as_verdict(said, ids), Verdict), ids)
 
-        def verdict_of(said: object) -> object:
-            try:
-                return _plain(as_verdict(code.read(said), ids), Verdict)
-            except Exception as error:  # noqa: BLE001 - what it returned may raise anything
-                return steps.unreadable("verdict", error)
-
-        self._begin(run, course, scope, "review", code, args, verdict_of, ids)
-
-    def _combine(self, run: Run, course: Course, scope: Scope) -> None:
+    def _combine(self, run: Run, course: Course, scope: Scope) -> _Call:
         """Have the results made into one; of a team with a declared output that is checked, too."""
-        synthesizer = scope.settings.synthesizer
-        team = scope.team if course.unit.role != "task" else None
-        adapter = team.adapter if team is not None else None
+        code = scope.settings.synthesizer
+        code = Verbatim() if code is None else code
+        adapter = scope.team.adapter if course.unit.role != "task" and scope.team is not None else None
         results = {id_: course.units[id_].value for id_ in with_results(course)}
+        form = stored_form if adapter is None else partial(validated, adapter)
+        quick = adapter is None and type(code) in {Verbatim, Last}
         args = (self._task_of(run, course), results)
-        if synthesizer is None:
-            code = RoleCode(lambda _task, results: results)
-        elif adapter is None and is_inline_synthesis(synthesizer):
-            with self._engine.service.traced(run.state, course.unit, scope.path, "combine"):
-                combined = synthesizer.combine(*args)
-            run.emit(course.unit, task_events.Synthesized, combined)
-            return
-        else:
-            code = code_of(synthesizer, "combine", course.step("combine").feedback, notes=notes_of(course, results))
-
-        def form(said: object) -> object:
-            read = code.read(said)
-            return stored_form(read) if adapter is None else validated(adapter, read)
-
-        self._begin(run, course, scope, "combine", code, args, form)
+        return _Call("combine", code, args, (lambda said: said) if quick else form, tuple(results), is_quick=quick)
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def ended(self, run: Run, unit: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """A call has ended."""
-        attempt, course = row.attempt, run.state.course_of(unit)
+        course = run.state.course_of(unit)
         if isinstance(outcome, Done):
-            run.record(self._outcome(run, course, unit.role, attempt, outcome.value))
-            return
-        if self._has_others(run, course, row.scope, outcome.error):
-            run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
-            return
-        failure, facts = self._with_known(run, row.scope, outcome), self._engine.facts(run, unit)
-        run.record(steps.failed(run.id, course, unit.role, failure, attempt.take_used(), facts))
+            subtasks = tuple(attempt.subtask.depends_on)
+            self._has_said(run, course, unit.role, outcome.value, attempt.take_used(), subtasks)
+        else:
+            self._failed(run, course, attempt.owner, unit.role, outcome, attempt.take_used())
 
-    def _outcome(self, run: Run, course: Course, role: str, attempt: Attempt, said: Any) -> Draft:
-        facts, usage = self._engine.facts(run, course.call(role)), attempt.take_used()
+    def _failed(
+        self,
+        run: Run,
+        course: Course,
+        scope: Scope,
+        role: str,
+        failure: Failure,
+        usage: Usage,
+        *,
+        is_pure: bool = False,
+    ) -> None:
+        unit = course.call(role)
+        if self._has_others(run, course, scope, failure.error):
+            if is_pure:
+                run.state.touch(course.unit)
+            else:
+                run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=usage)
+            return
+        failure, facts = self._with_known(run, scope, failure), self._engine.facts(run, unit)
+        run.record(steps.failed(run.id, course, role, failure, usage, facts, is_pure=is_pure))
+
+    def _has_said(
+        self, run: Run, course: Course, role: str, said: Any, usage: Usage, subtasks: tuple[str, ...]
+    ) -> None:
+        facts = self._engine.facts(run, course.call(role))
         if role == "plan":
             is_fixed = steps.is_fixed(course, run.state.task.plan, facts)
-            return steps.planned(course, said, usage, facts, is_fixed=is_fixed)
-        if role == "review":
-            return steps.reviewed(course, said, tuple(attempt.subtask.depends_on), usage, facts)
-        return Draft(course.unit, task_events.Synthesized, (said,), {"usage": usage})
+            run.record(steps.planned(course, said, usage, facts, is_fixed=is_fixed))
+        elif role == "review":
+            run.record(steps.reviewed(course, said, subtasks, usage, facts))
+        else:
+            run.emit(course.unit, task_events.Synthesized, said, usage=usage)
 
 
-def _checked(run: Run, course: Course, scope: Scope, plan: Plan, rows: Catalogue) -> steps.Checked:
-    """Compare a plan with the tree. Estimates and modules of users may run: not on the loop, unless it is quick."""
-    state, settings = run.state, scope.settings
-    is_again, budget = course.phase == "replanning", course.unit.spec.budget
-    done = {id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {}
-    new = resolved_plan(new_of(plan, done) if done else plan, rows)
-    problems, warnings = list[Problem](), list[str]()
-    if new.subtasks or not plan.subtasks:  # else it says that what is done will do
-        problems, warnings = check_plan(
-            new,
-            rows,
-            at=f"task {state.id}",
-            max_subtasks=settings.max_subtasks,
-            budget=budget.left(state.total_usage()) if budget is not None and is_again else budget,
-            ancestry=chain_of(state, course.unit) if course.unit.role != "task" else state.chain,
-            goal=course.unit.spec.instruction or state.task.goal,
-            done=done,
-            metadata=state.task.metadata,
-        )
-    if is_again:
-        problems += taken_ids(new, [unit.id for unit in course.units.values() if unit.asker is not None])
-    warnings = [*plan.warnings, *warnings]
-    whole = merged(done, new) if done else copy_with(new, warnings=[]) if new.warnings else new  # the event has them
-    return steps.Checked(whole, tuple(problems), tuple(warnings), tuple(done))
+def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCheck:
+    """Return what a plan is compared with."""
+    state, is_again, budget = run.state, course.phase == "replanning", course.unit.spec.budget
+    return PlanCheck(
+        rows=rows,
+        at=f"task {state.id}",
+        max_subtasks=scope.settings.max_subtasks,
+        budget=budget.left(state.total_usage()) if budget is not None and is_again else budget,
+        ancestry=chain_of(state, course.unit) if course.unit.role != "task" else state.chain,
+        goal=course.unit.spec.instruction or state.task.goal,
+        done={id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {},
+        taken=[unit.id for unit in course.units.values() if unit.asker is not None] if is_again else (),
+    )
 
 
 def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:

@@ -52,7 +52,7 @@ class Scope:
     # -- of its attempts -----------------------------------------------------------------------------------
 
     def look_at(self, attempt: Attempt) -> None:
-        """An attempt has used up something, or code beside its work takes too long. From any thread."""
+        """An attempt has used up something. From any thread."""
         self.port.post(lambda engine: engine.attempts.reported(attempt))
 
     def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:

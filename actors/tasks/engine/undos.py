@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.model.errors import Failed
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.ends import failure_of
 from actors.tasks.decide.undo import next_effect
-from actors.tasks.engine.attempts import Row
-from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key
+from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, revision_of
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.execution.context import NO_REVISION, Revision
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Effect, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import Done, Failure, FailureKind
-from actors.tasks.model.policy import Respond, answer_of
 from actors.tasks.model.task import SubtaskStatus, instructed
 from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
-from actors.validation.introspection import is_async
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -54,8 +48,7 @@ class Undos:
         if ending is not None and ending.status == "cancelled":
             run.emit(unit, task_events.SubtaskCancelled, ending.error, False, unit.worker or "")  # noqa: FBT003 - a field
             return
-        scope = self._engine.service.scopes.get(course.scope, self._engine.scope)
-        self._engine.dispatch.team_fails(run, unit, failure_of(course, scope.settings, unit.spec.timeout_s or 0.0))
+        self._engine.dispatch.team_fails(run, unit, failure_of(course, unit.spec.timeout_s or 0.0))
 
     def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
         engine = self._engine
@@ -70,7 +63,7 @@ class Undos:
 
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
         engine, scope, before = self._engine, self._engine.scope_of(unit), unit.undo
-        if scope is None or not engine.is_open or engine.begins_nothing_of(run):
+        if scope is None or not engine.begun or engine.begins_nothing_of(run):
             return
         if not engine.roles.has_slot(run, course.unit, scope):
             return
@@ -91,18 +84,18 @@ class Undos:
         values = context_values(run.state, unit)._replace(
             number=undo.attempt,
             idempotency_key=idempotency_key(run.state, undo),
-            results={unit.id: effect.result if effect.done else None},
-            revision=_told(undo),
+            results={unit.id: effect.result},
+            revision=revision_of(undo),
         )
         told = instructed(unit.spec, run.state.task.goal)
         attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
         entry = None
         if isinstance(by, partial):
-            DetachedCall(scope, attempt, by, is_async=is_async(by.args[0]))
+            DetachedCall(scope, attempt, by)
         else:
             entry = by
             attempt.target = by.any_box()
-        engine.attempts.hold(Row(attempt, scope, entry, run.state.task.priority))
+        engine.attempts.hold(attempt, entry, rank=run.state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
@@ -110,12 +103,12 @@ class Undos:
         end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)
         run.record(of_attempt.failed(undo, failure, end, self._engine.facts(run, undo)))
 
-    def ended(self, run: Run, undo: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, undo: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """An undo has ended."""
         if isinstance(outcome, Done):
             run.record(of_attempt.undone(undo))
         else:
-            self._fails(run, undo, outcome, usage=row.attempt.take_used())
+            self._fails(run, undo, outcome, usage=attempt.take_used())
 
 
 def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | RegistryEntry | str:
@@ -128,8 +121,6 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
         return f"{effect.worker!r}, which knew how to undo it, is gone"
     if not isinstance(declared, str):
         return partial(_undo, declared, unit.id)
-    if ":" in declared:
-        return partial(_undo, partial(_imported, declared), unit.id)
     by = scope.workers.get(declared)
     return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
 
@@ -137,30 +128,3 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
 def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
     """Call code that undoes: with the result, which it may change."""
     return how(task, context.results[subtask], context)
-
-
-def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
-    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
-    try:
-        found: Any = pkgutil.resolve_name(name)
-    except Exception as error:
-        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
-        raise Failed(said, retryable=False) from error
-    return found(task, result, context)
-
-
-def _told(undo: Unit) -> Revision:
-    """Facts that an undo sees: what people have answered about it, and the state that it has asked with."""
-    said = undo.remarks
-    state = undo.state_for(undo.worker)
-    if not said.answers and state is None:
-        return NO_REVISION
-    answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
-    texts = ("", *(answer.text for answer in answers if isinstance(answer, Respond)))
-    return Revision(
-        feedback=texts[-1],
-        history=texts[1:-1],
-        state=state,
-        answers=answers,
-        answer=undo.answer_to_state,
-    )

@@ -1,7 +1,7 @@
 """Make one callable, ``call(work, context)``, of what a user gives as ``execute=``.
 
-Comes in: a function, an object with ``execute`` or ``process``, or an agent object of a framework. Goes out: an
-``AdaptedCall``. No framework is imported: an object is known by its methods.
+Comes in: a function, an object with ``execute`` or ``process``, or an agent object of a framework. Goes out: the
+callable. No framework is imported: an object is known by its methods.
 
 What the code gets first is the work (``Work``, a text). Code whose first parameter is annotated with a pydantic model
 gets that model, made of the inputs. ``process`` gets the inputs as a dict. An agent gets a prompt.
@@ -14,15 +14,14 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
 from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
-from actors.tasks.execution.off_loop import called_beside
+from actors.tasks.execution.off_loop import called
 from actors.tasks.execution.prompt import prompt_of, render_prompt
 from actors.tasks.execution.stored_form import wrong_in
 from actors.tasks.model.task import Subtask, Task
@@ -37,20 +36,7 @@ _SOME = object()
 """Stands for an argument when signatures are tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptedCall:
-    """One way to call what was given as ``execute=``, whatever it was."""
-
-    call: Callable[..., Any]
-    """``call(work, context, *args, **kwargs)``; what comes after the first two is handed on."""
-    is_async: bool
-    """True where calling it gives a coroutine."""
-    name: str
-    """Name of the code behind it."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """Where the work of a target begins."""
 
     code: Callable[..., Any]
@@ -60,14 +46,14 @@ class EntryPoint:
     takes_payload: bool = False
     """True for ``process``: its first argument is a dict."""
 
-
-def is_executable(target: object) -> bool:
-    """True for what ``adapt`` takes; a class is one if it has ``execute`` or ``process``: its objects are adapted."""
-    return entry_of(target) is not None
+    @property
+    def is_async(self) -> bool:
+        """True where calling it gives a coroutine."""
+        return is_async(self.code) or self.method in {"ainvoke", "arun"}
 
 
 def entry_of(target: object) -> EntryPoint | None:
-    """Where its work begins, or None where it has no such place; of a class its (unbound) method."""
+    """Where the work of what ``adapt`` takes begins, and None for all else; of a class its (unbound) method."""
     for name in ("execute", "process"):
         method = getattr(target, name, None)
         if callable(method):
@@ -142,32 +128,31 @@ def hints_of(code: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> AdaptedCall:
-    """One callable for it; ``args`` and ``kwargs`` are what each call gets besides, and only looked at here.
+def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    """Return ``call(work, context, *args, **kwargs)`` for it.
+
+    ``args`` and ``kwargs`` are what each call gets besides; they are only looked at here.
 
     An object's ``execute`` comes first, then its ``process``, then what is a function, then ``ainvoke``, ``invoke``,
     ``arun`` or ``run``, which get a prompt (``render_prompt``), then its ``__call__``. Code that takes only one thing
     gets no context.
 
     Raises:
-        TypeError: there is no way to call it, or it is a class.
+        TypeError: there is no way to call it.
     """
     entry = entry_of(target)
-    if isinstance(target, type):
-        raise TypeError(f"{type_phrase(target)} is not adapted, its objects are")
     if entry is None:
         raise TypeError(f"{type_phrase(target)} has neither execute nor process, and cannot be called")
-    code, name = entry.code, name_of(target)
+    code, asynchronous = entry.code, entry.is_async
     if entry.method:
-        asynchronous = is_async(code) or entry.method in {"ainvoke", "arun"}
-        return AdaptedCall(_ask_async(code) if asynchronous else _ask(code), asynchronous, name)
-    model, asynchronous = _model(first_hint(code)), is_async(code)
+        return _ask_async(code) if asynchronous else _ask(code)
+    model = _model(first_hint(code))
     call = _without_context(code) if takes_prompt(code, args, kwargs) else code
     if model is not None:
-        call = _with_inputs(call, functools.partial(_validated, model, name), asynchronous)
+        call = _with_inputs(call, functools.partial(_validated, model, name_of(target)), asynchronous)
     elif entry.takes_payload:
         call = _with_inputs(call, _payload, asynchronous)
-    return AdaptedCall(call, asynchronous, name)
+    return call
 
 
 def execute_of(worker: Any) -> Callable[..., Any]:
@@ -216,7 +201,7 @@ def _with_inputs(code: Callable[..., Any], first: Callable[[Any, Any], Any], asy
 
     async def call_async(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
         is_light = context.is_light
-        made = first(work, context) if is_light else await called_beside(context, "its inputs", first, work, context)
+        made = first(work, context) if is_light else await called(first, work, context)
         return await code(made, context, *args, **kwargs)
 
     return call_async if asynchronous else call

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
-from actors.tasks.model.task import NO_USAGE, Subtask, Usage
+from actors.tasks.model.task import Subtask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,8 +66,6 @@ class AttemptSpec(NamedTuple):
     """Steps of it that an earlier process, or an earlier run of it, has done."""
     losses: int = 0
     """Processes that have ended with it."""
-    used_before: Usage = NO_USAGE
-    """Usage that is recorded under its idempotency key."""
 
 
 class AttemptOutcome(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -184,10 +184,6 @@ class Context(Mapping[str, Any]):
         attempt = cast("Attempt", self._attempt)
         return WorkElsewhere(task, crossing(attempt)), attempt
 
-    def _regrow_limited(self, what: str) -> AbstractContextManager[None]:
-        """Return the context for a call of the user's code beside the work: a prompt, say."""
-        return self._attempt.limited(what)
-
     @property
     def part(self) -> str:
         """Goal of the part of the task that its team has; empty where it is in no team."""
@@ -263,11 +259,6 @@ class Context(Mapping[str, Any]):
         What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
         """
         return self._values.revision.answer
-
-    @property
-    def used_before(self) -> Usage:
-        """Usage that was recorded under this idempotency key before this run, in whatever process that was."""
-        return self._attempt.spec.used_before
 
     @property
     def context_tokens(self) -> int:
@@ -411,14 +402,9 @@ class Context(Mapping[str, Any]):
         _require_loop("ask")
         return self._asked(to, instruction, inputs, tool, timeout)
 
-    async def _asked(self, to: str, *asked: Any) -> Any:
-        reply = self._delegate(to, *asked)
-        try:
+    async def _asked(self, *asked: Any) -> Any:
+        with self._asking(*asked) as reply:
             return copied(await reply)
-        except ReplyTimeoutError as error:
-            raise self._too_late(to, error) from error
-        finally:
-            self._ends(to, reply)
 
     def ask_sync(
         self,
@@ -431,13 +417,8 @@ class Context(Mapping[str, Any]):
     ) -> Any:
         """As ``ask``, for sync code."""
         require_thread(to, "await context.ask(...)")
-        reply = self._delegate(to, instruction, inputs, tool, timeout)
-        try:
+        with self._asking(to, instruction, inputs, tool, timeout) as reply:
             return copied(reply.get())
-        except ReplyTimeoutError as error:
-            raise self._too_late(to, error) from error
-        finally:
-            self._ends(to, reply)
 
     def tools(self, of: str) -> tuple[ToolInfo, ...]:
         """Return the tools of a worker that has several, such as an MCP server; it is looked up as ``ask`` does.
@@ -447,9 +428,11 @@ class Context(Mapping[str, Any]):
         """
         return self._attempt.tools(of)
 
-    def _delegate(
+    @contextmanager
+    def _asking(
         self, to: str, instruction: str, inputs: dict[str, Any] | None, tool: str | None, timeout: float | None
-    ) -> Reply:
+    ) -> Iterator[Reply]:
+        """Have somebody else do something. If its asker was cancelled, that is ended."""
         require_seconds(f"ask {to!r}", timeout)
         for said, name, kind in ((to, "to", str), (instruction, "instruction", str), (inputs or {}, "inputs", Mapping)):
             if not isinstance(said, kind):
@@ -457,15 +440,15 @@ class Context(Mapping[str, Any]):
                 raise TypeError(f"context.ask: {name} is {type_phrase(said)}. Give {what}")
         left = self.remaining_s
         limit = left if timeout is None else timeout if left is None else min(left, timeout)
-        return self._attempt.delegate(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
-
-    def _ends(self, to: str, reply: Reply) -> None:
-        """If its asker was cancelled, end what was asked for, and take the slot of the asker again."""
-        if not reply.done:
-            reply.fail(SubtaskFailedError(self.task_id, to, "nobody waits for it"))
-
-    def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
-        return own_error(SubtaskFailedError(self.task_id, to, f"no result in {error.timeout_s:.3g} s"))
+        reply = self._attempt.delegate(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
+        try:
+            yield reply
+        except ReplyTimeoutError as error:
+            what = f"no result in {error.timeout_s:.3g} s"
+            raise own_error(SubtaskFailedError(self.task_id, to, what)) from error
+        finally:
+            if not reply.done:
+                reply.fail(SubtaskFailedError(self.task_id, to, "nobody waits for it"))  # the asker has its slot again
 
     def _regrow_unpack(self) -> None:
         """Make the copies for the worker's code now, on this thread."""

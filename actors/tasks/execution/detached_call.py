@@ -16,15 +16,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.execution.incarnation import Exited
+from actors.execution.incarnation import Exit
 from actors.messaging.envelope import MessageContext
 from actors.messaging.message_errors import ActorStoppedError
-from actors.messaging.reply import Reply
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.off_loop import as_current, called, detached_incarnation
+from actors.tasks.execution.off_loop import Detached, as_current, called
+from actors.tasks.execution.role_call import ROLE_CALL
 from actors.tasks.execution.run_attempt import run_attempt
+from actors.tasks.model.answer_text import InvalidAnswerError
 
 if TYPE_CHECKING:
     from actors.tasks.engine.scope import Scope
@@ -34,17 +35,15 @@ GRACE_S = 0.5
 """How long cancelled code may take to end before it is left to itself."""
 
 
-class DetachedCall:
+class DetachedCall(Detached):
     """Runs one attempt in an incarnation of its own."""
 
-    def __init__(self, host: Scope, attempt: Attempt, call: Callable[[Any, Any], Any], *, is_async: bool) -> None:
+    def __init__(self, host: Scope, attempt: Attempt, call: Callable[[Any, Any], Any]) -> None:
         self._host = host
         self._attempt = attempt
         self._begun = False
-        code = call if is_async else partial(called, call)
-        self.incarnation = detached_incarnation(
-            host.system, attempt.spec.path, attempt.spec.role, self._run, code, DispatcherKind.LOOP, self
-        )
+        self._code = partial(called, call)
+        super().__init__(host.system, attempt.spec.path, attempt.spec.role, DispatcherKind.LOOP)
         attempt.call = self
         host.service.detached_calls.add(self)
 
@@ -72,32 +71,30 @@ class DetachedCall:
         if self.incarnation.abandon() is not None:
             self._over()  # whoever ends an incarnation at once is not told of it
 
-    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
-        """Receive a report of its incarnation."""
-        if isinstance(message, Exited):
-            stalled = message.exit.error
-            if isinstance(stalled, StalledError):  # its code blocks the event loop
-                self._attempt.note_crash(stalled)
-                self._attempt.fail(stalled)
-            self._over()
-        return True
+    def _has_exited(self, end: Exit) -> None:
+        if isinstance(end.error, StalledError):  # its code blocks the event loop
+            self._attempt.note_crash(end.error)
+            self._attempt.fail(end.error)
+        self._over()
 
     def _over(self) -> None:
         """Note that it is over, or was never begun."""
         self._host.service.detached_calls.discard(self)
         self._attempt.fail(ActorStoppedError(self._attempt.spec.path, "was ended"))
 
-    async def _run(self, call: Callable[[Any, Any], Any]) -> None:
+    async def _run(self) -> None:
         attempt = self._attempt
+        ROLE_CALL.set(attempt)
         try:
             with as_current(self.incarnation, attempt.origin(MessageContext), attempt):
-                result = run_attempt(call, attempt)
+                result = run_attempt(self._code, attempt)
                 result = await result if hasattr(type(result), "__await__") else result
         except BaseException as error:
             if not self.incarnation.was_killed:
                 path = attempt.spec.path
-                # As of a worker: the records of a task have its type and text, and only this says where it was raised.
-                self._host.system.reports.request_failed(path, error, asked=True)
+                if not isinstance(error, InvalidAnswerError):  # which is raised where an answer is read, by us
+                    # As of a worker: the records of a task have type and text, and only this says where it was raised.
+                    self._host.system.reports.request_failed(path, error, asked=True)
                 attempt.fail(for_asker(path, error))
             raise
         attempt.complete(result)

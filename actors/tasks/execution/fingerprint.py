@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ["bytes", blake2b(value, digest_size=16).hexdigest()]
     if isinstance(value, BaseModel):
-        return [_named(type(value)), {name: getattr(value, name) for name in type(value).model_fields}]
+        return [_named(type(value)), dict(value)]
     if is_dataclass(value) and not isinstance(value, type):
         return [_named(type(value)), {each.name: getattr(value, each.name) for each in fields(value)}]
     if type(value) is complex or type(value).__module__.partition(".")[0] in _TOLD:

@@ -4,21 +4,20 @@ Validators, sync planners, reviewers and undos, copies and checks of large value
 and however long it takes, the loop goes on. If whoever waits is cancelled, because its time is up or nobody wants it
 any more, the call is killed. A thread that does not return is then left to itself and stays in the books.
 
-Code beside the work of an attempt (prompts and validators) has ``step_timeout_s`` of the supervisor's
-``Tasks`` (``limited``). If it takes longer the engine ends the attempt, as one whose own time is up: that is the only
-way in which code that hangs lets go of its slot.
+Code beside the work of an attempt (prompts, validators) counts as its running: it ends with the attempt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
-from actors.execution.incarnation import Exited
-from actors.execution.incarnation_ports import IncarnationHost, IncarnationOwner
+from actors.execution.incarnation import Exit, Exited
+from actors.execution.incarnation_ports import IncarnationHost
 from actors.messaging.envelope import CURRENT, CurrentMessage, MessageContext
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import ActorStoppedError
@@ -30,30 +29,41 @@ from actors.validation.introspection import is_async
 from actors.worker import body_recipe
 
 if TYPE_CHECKING:
-    from actors.tasks.execution.attempt import Attempt
+    pass
 
 ResultT = TypeVar("ResultT")
 
 
-def detached_incarnation(
-    system: IncarnationHost,
-    path: str,
-    name: str,
-    run: Callable[..., Any],
-    code: object,
-    where: DispatcherKind,
-    owner: IncarnationOwner,
-) -> WorkerIncarnation:
-    """Make an incarnation of code that belongs to no worker: it runs ``run(code)`` once it is started.
+class Detached:
+    """Code that belongs to no worker, in an incarnation of its own.
 
-    It has the crash boundary of every worker, and a mailbox that takes nothing. ``path`` is where its code is said to
-    run, in dumps and errors. An exception of ``run`` ends only this incarnation, and ``owner`` hears of its end; it is
-    never restarted.
+    The incarnation has the crash boundary of every worker, and a mailbox that takes nothing. Once it is started it
+    calls ``_run``. An exception ends only this incarnation; it is never restarted.
+
+    Args:
+        system: where it runs.
+        path: where the code is said to run, in dumps and errors.
+        name: what it is.
+        where: on the loop or on the pool.
     """
-    recipe = body_recipe(run, (code,), {}, where=where, expected=(Exception,))
-    box = Mailbox(path)
-    box.close(Refusal.BODY)
-    return WorkerIncarnation(system, ChildSpec(id=name, recipe=recipe), box, owner)
+
+    def __init__(self, system: IncarnationHost, path: str, name: str, where: DispatcherKind) -> None:
+        recipe = body_recipe(self._run, (), {}, where=where, expected=(Exception,))
+        box = Mailbox(path)
+        box.close(Refusal.BODY)
+        self.incarnation = WorkerIncarnation(system, ChildSpec(id=name, recipe=recipe), box, self)
+
+    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
+        """Receive a report of the incarnation."""
+        if isinstance(message, Exited):
+            self._has_exited(message.exit)
+        return True
+
+    def _run(self) -> Any:
+        raise NotImplementedError
+
+    def _has_exited(self, end: Exit) -> None:
+        raise NotImplementedError
 
 
 @contextmanager
@@ -97,86 +107,39 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of the user's that may be sync or async, and return its result.
 
     An async one is awaited here; a sync one is called off the loop, and what it returns is awaited here if it can be.
-    Whatever it raises is raised here: a ``SystemExit`` is a crash of the worker, wherever it was called.
+    Whatever it raises is raised here, as ``off_loop`` says.
     """
     if is_async(function):
         return await function(*args)
-    result, end = await off_loop(partial(_result_or_end, function, args))
-    if end is not None:
-        raise end
+    result = await off_loop(partial(function, *args))
     return await result if hasattr(type(result), "__await__") else result
 
 
-async def called_beside(context: Any, what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """As ``called``, for code beside the work of an attempt, whose time is limited (``limited``).
-
-    Args:
-        context: of the attempt; any other has no limit.
-        what: names the code, as the user has declared it.
-        function: sync or async.
-        args: its arguments.
-    """
-    limit = getattr(context, "_regrow_limited", nullcontext)
-    with limit(what):
-        return await called(function, *args)
-
-
-@contextmanager
-def limited(attempt: Attempt, what: str) -> Iterator[None]:
-    """Run code of the user's beside the work of an attempt: the attempt ends if it takes too long.
-
-    ``what`` names the code, as the user has declared it (``output=``), or is ``RESULTS_CLASS``. If the code returns
-    just when its time is up, the attempt may be ended although the code has returned.
-    """
-    limit_s = attempt.owner.settings.step_timeout_s
-    if limit_s is None:
-        yield
-        return
-
-    def expires() -> None:
-        attempt.overdue = what, limit_s
-        attempt.owner.look_at(attempt)
-
-    system = attempt.owner.system
-    timer = system.timers.call_at(system.now() + limit_s, expires)
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _result_or_end(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
-    """Return what a function returns, or what it has raised that is no ``Exception``, as it is."""
-    try:
-        return function(*args), None
-    except Exception:
-        raise
-    except BaseException as end:  # noqa: BLE001 - it is raised where it is waited for
-        return None, end
-
-
-class _OffLoopCall:
-    """One call, and the owner of its incarnation."""
+class _OffLoopCall(Detached):
+    """One call, with the contextvars that are set where it is made."""
 
     def __init__(self, code: Callable[[], Any], current: CurrentMessage) -> None:
+        self._code = code
         self._origin = current.origin
+        self._variables = copy_context()
         self._path = current.incarnation.mailbox.path
-        system = cast("WorkerIncarnation", current.incarnation).system
-        self.incarnation = detached_incarnation(system, self._path, "aside", self._run, code, DispatcherKind.POOL, self)
+        super().__init__(
+            cast("WorkerIncarnation", current.incarnation).system, self._path, "aside", DispatcherKind.POOL
+        )
         self.reply = Reply(self.incarnation.mailbox)
         """With a target: whoever is asked for it knows that the caller waits."""
 
-    def _run(self, code: Callable[[], Any]) -> None:
+    def _run(self) -> None:
         try:
-            with as_current(self.incarnation, self._origin, self.reply):
-                result = code()
+            result = self._variables.run(self._call)
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             self.reply.fail(for_asker(self._path, error))
         else:
             self.reply.complete(result)
 
-    def post(self, message: Any, reply: Reply | None = None) -> bool:  # noqa: ARG002 - as a supervisor's mailbox
-        """Receive a report of its incarnation."""
-        if isinstance(message, Exited):
-            self.reply.fail(ActorStoppedError(self._path, "was ended"))
-        return True
+    def _call(self) -> Any:
+        with as_current(self.incarnation, self._origin, self.reply):
+            return self._code()
+
+    def _has_exited(self, end: Exit) -> None:  # noqa: ARG002 - however it has ended
+        self.reply.fail(ActorStoppedError(self._path, "was ended"))

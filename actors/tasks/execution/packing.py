@@ -3,18 +3,13 @@
 ``pack`` is the one function that decides what is shortened. Prompts are made of parts; each has an importance: goal and
 plan come first, then results that the subtask depends on, then the rest (inputs, a last answer). ``Done(value,
 summary=..., importance=...)`` changes both for its result.
-
-What a call of a planner, reviewer or synthesizer may show is a contextvar (``showing``), because these are called with
-plain tasks, plans and dicts.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -61,31 +56,6 @@ class Note(NamedTuple):
 Notes: TypeAlias = Mapping[str, Note]
 NO_NOTE: Final = Note()
 NO_NOTES: Final[Notes] = {}
-
-
-class Shown(NamedTuple):
-    """What prompts may show that are made here."""
-
-    tokens: int = CONTEXT_TOKENS
-    notes: Notes = NO_NOTES
-
-
-_SHOWN: Final[ContextVar[Shown]] = ContextVar("shown_in_prompts", default=Shown())  # noqa: B039 - it is never changed
-
-
-@contextmanager
-def showing(shown: Shown) -> Iterator[None]:
-    """Have prompts that are made within show no more than this."""
-    token = _SHOWN.set(shown)
-    try:
-        yield
-    finally:
-        _SHOWN.reset(token)
-
-
-def shown_here() -> Shown:
-    """Return what a prompt that is made here may show."""
-    return _SHOWN.get()
 
 
 # -- packing -----------------------------------------------------------------------------------------------------

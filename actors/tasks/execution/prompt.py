@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from actors.tasks.execution.off_loop import called_beside, off_loop
+from actors.tasks.execution.off_loop import called, off_loop
 from actors.tasks.execution.packing import GOAL, PLAN, Part, pack, parts_of, text_of
 from actors.tasks.model.policy import Respond
 
@@ -34,7 +34,7 @@ async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] =
     """Render a prompt in a coroutine: where there is much to copy, or the user's code does it, off the loop."""
     if render is render_prompt:
         return render(task, context) if context.is_light else await off_loop(partial(render, task, context))
-    return await called_beside(context, "prompt=", render, task, context)
+    return await called(render, task, context)
 
 
 def _goals(instruction: str, context: Any) -> list[Part]:

@@ -23,8 +23,8 @@ from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import LOOP
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.context import Context
-from actors.tasks.execution.off_loop import limited, off_loop
-from actors.tasks.execution.stored_form import RESULTS_CLASS, is_plain, of_size, stored_form, wrong_in
+from actors.tasks.execution.off_loop import off_loop
+from actors.tasks.execution.stored_form import is_plain, of_size, stored_form, wrong_in
 from actors.tasks.model.outcome import MOST_CHARS, STOP, AttemptEnded, Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
@@ -136,12 +136,8 @@ def _outcome(attempt: Attempt, result: Any) -> Done:
     result = said.value
     if spec.form is not None:
         return Done(spec.form(result), attempt.used)
-    if spec.adapter is not None:
-        with limited(attempt, "output="):
-            result = of_size(validated(spec.adapter, result), "the result")
-    else:  # serializers of its class may run
-        with limited(attempt, RESULTS_CLASS):
-            result = stored_form(result)
+    adapter = spec.adapter  # None: serializers of its class may run
+    result = stored_form(result) if adapter is None else of_size(validated(adapter, result), "the result")
     return Done(result, attempt.used, said.summary, said.importance)
 
 

@@ -12,8 +12,6 @@ from actors.tasks.model.shared_values import SMALL_CHARS, is_small
 from actors.validation.json_form import is_whole, json_form, require_size
 from actors.validation.validation_messages import not_json_phrase
 
-RESULTS_CLASS: Final = "result's class"
-"""Names the code that makes JSON of a result: serializers of its class."""
 _PLAIN: Final = frozenset({int, bool, type(None)})
 
 

@@ -2,38 +2,30 @@
 
 The attempt itself stays in its host (``actors.tasks.execution.attempt``), with all that is decided about it. What
 crosses is a message with the subtask and copies of all that its code is to see. What that code says or asks for
-meanwhile goes back to the context in the host by calls; what it returns or raises is made an outcome there. Of the
+meanwhile goes back to the attempt in the host by calls; what it returns or raises is made an outcome there. Of the
 result of a framework the answer is taken here, with its usage: the rest may be nothing that can be pickled.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.agent_results import unwrap_returned
-from actors.tasks.execution.attempt_steps import StepCall
-from actors.tasks.execution.context import AskedWork, Context
-from actors.tasks.execution.stored_form import RESULTS_CLASS, stored_form
-from actors.tasks.model.live_events import StreamKind
+from actors.tasks.execution.context import Context
+from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.model.outcome import AttemptEnded, Done
-from actors.tasks.model.task import Usage
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_spec import AttemptSpec
-    from actors.tasks.model.executable import ToolInfo
-
-_NUMBERS: Final = itertools.count()
 
 
 class Seen(NamedTuple):
@@ -56,9 +48,7 @@ def crossing(attempt: Attempt) -> Seen:
 class WorkElsewhere(SystemMessage):
     """One attempt's work, as it crosses."""
 
-    __slots__ = ("calls", "is_cancelled", "seen", "task")
-    calls: BackCallClient
-    """Calls to the host, in the process where it is handled."""
+    __slots__ = ("is_cancelled", "seen", "task")
 
     def __init__(self, task: Any, seen: Seen) -> None:
         self.task = task
@@ -73,7 +63,6 @@ class WorkElsewhere(SystemMessage):
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - the boundary has set it
         here: Any = current.incarnation
-        self.calls = here.calls
         result = execute_of(worker)(self.task, Context(AttemptElsewhere(self.seen, here.calls)))
         if hasattr(type(result), "__await__"):
             return self._awaited(here, result)
@@ -81,10 +70,9 @@ class WorkElsewhere(SystemMessage):
 
     def form_that_crosses(self, value: Any) -> Any:
         """Return the JSON of a result that cannot be pickled: it is all that would be kept of it."""
-        with _limited(self.calls, RESULTS_CLASS):
-            if type(value) is Done:
-                return replace(value, value=stored_form(value.value))
-            return stored_form(value)
+        if type(value) is Done:
+            return replace(value, value=stored_form(value.value))
+        return stored_form(value)
 
     async def _awaited(self, incarnation: Any, result: Awaitable[Any]) -> Any:
         try:
@@ -103,24 +91,46 @@ class WorkElsewhere(SystemMessage):
         return not was
 
 
-@contextmanager
-def _limited(calls: BackCallClient, what: str) -> Iterator[None]:
-    """Run code beside the work of an attempt: its host limits the time of it."""
-    number = next(_NUMBERS)
-    calls.tell("limit", number, what)
-    try:
-        yield
-    finally:
-        calls.tell("limit", number, None)
+def _told(name: str) -> Callable[..., None]:
+    """Make a method that is carried out in the host, and that waits for nothing."""
+
+    def call(self: AttemptElsewhere, *args: Any) -> None:
+        self.calls.tell("work", name, *args)
+
+    return call
+
+
+def _got(name: str) -> Callable[..., Any]:
+    """Make a method that is carried out in the host, and that waits for what it returns."""
+
+    def call(self: AttemptElsewhere, *args: Any) -> Any:
+        try:
+            return self.calls.get("work", name, *args)
+        except Exception as error:
+            own_error(error)
+            raise
+
+    return call
+
+
+def _asked(name: str) -> Callable[..., Reply]:
+    """Make a method that is carried out in the host, and that returns a reply to wait for."""
+
+    def call(self: AttemptElsewhere, *args: Any) -> Reply:
+        reply = Reply()
+        self.calls.ask(reply, "work", name, *args, span=self.calls.span())
+        return reply
+
+    return call
 
 
 class AttemptElsewhere:
-    """Attempt as its code sees it in the process of its worker: each operation is a call to the ``Attempt``."""
+    """Attempt as its code sees it in the process of its worker: what it says or asks is a call to the ``Attempt``."""
 
     def __init__(self, seen: Seen, calls: BackCallClient) -> None:
         self.spec, self.context_tokens, left = seen
         self.task, self.subtask = self.spec.task, self.spec.subtask
-        self._calls = calls
+        self.calls = calls
         self._until = None if left is None else monotonic() + left
 
     @property
@@ -128,66 +138,17 @@ class AttemptElsewhere:
         """Seconds that it has left; None: no limit."""
         return None if self._until is None else max(0.0, self._until - monotonic())
 
-    def token(self) -> int:
-        """Return the fencing token."""
-        try:
-            token: int = self._calls.get("work", "token")
-        except Exception as error:
-            own_error(error)
-            raise
-        return token
-
-    def shows_life(self) -> None:
-        """Tell a sign of life."""
-        self._calls.tell("work", "heartbeat")
-
-    def tell_progress(self, fraction: float, text: str) -> None:
-        """Tell how far it is."""
-        self._calls.tell("work", "progress", fraction, text)
-
-    def tell_stream(self, text: str, kind: StreamKind) -> None:
-        """Tell a piece of what its code streams; waits until it is taken."""
-        self._calls.get("work", "stream", text, kind)
-
-    def limited(self, what: str) -> AbstractContextManager[None]:
-        """Return the context for a call of the user's code beside the work."""
-        return _limited(self._calls, what)
-
-    def tools(self, of: str) -> tuple[ToolInfo, ...]:
-        """Return the tools of a worker that has several."""
-        found: tuple[ToolInfo, ...] = self._calls.get("work", "tools", of)
-        return found
-
-    def delegate(self, asked: AskedWork, limit: float | None) -> Reply:
-        """Have somebody else do something."""
-        reply = Reply()
-        self._calls.ask(reply, "work_ask", *asked, limit, span=self._calls.span())
-        return reply
-
-    def count(self, usage: Usage) -> None:
-        """Add to its usage, and tell that."""
-        self._calls.get("work", "use", usage.tokens, usage.cost)
-
-    def ask_leave(self, name: str) -> Reply:
-        """Ask if a step may be made; what is returned says so."""
-        return self._asked("ask_leave", name)
-
-    def keep_step(self, call: StepCall, value: Any) -> Reply:
-        """Have a step recorded; what is returned is completed when it is kept."""
-        return self._asked("keep_step", call, value)
-
-    def use(self, usage: Usage) -> None:
-        """Count what the step that runs has used up."""
-        self._calls.tell("work_step", "use", usage)
-
-    def tell_usage(self) -> None:
-        """Tell what was used up, if no record has it."""
-        self._calls.tell("work_step", "tell_usage")
-
     def step_trace(self, _name: str) -> None:
         """Here no step has a span of its own."""
 
-    def _asked(self, name: str, *args: Any) -> Reply:
-        reply = Reply()
-        self._calls.ask(reply, "work_step", name, *args)
-        return reply
+    shows_life = _told("shows_life")
+    tell_progress = _told("tell_progress")
+    use = _told("use")
+    tell_usage = _told("tell_usage")
+    token = _got("token")
+    tools = _got("tools")
+    tell_stream = _got("tell_stream")
+    count = _got("count")
+    delegate = _asked("delegate")
+    ask_leave = _asked("ask_leave")
+    keep_step = _asked("keep_step")

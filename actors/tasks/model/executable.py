@@ -65,8 +65,6 @@ class Described:
     """Kinds of data that its results are."""
     members: tuple[MemberInfo, ...] = ()
     """What the members of a team say of themselves."""
-    is_async: bool = False
-    """True if it waits without a thread: more of it could overlap."""
     tools: tuple[ToolInfo, ...] | None = None
     """Tools that a subtask may name, which are among its capabilities; None: it has none, or they are not known yet."""
 

@@ -2,7 +2,7 @@
 
 A call is ``call(prompt, schema) -> answer``, sync or async. It gets the schema where it has a place for it. It may
 return the answer alone, ``Done(answer, usage=Usage(...))``, or ``(answer, Usage(...))``; and what it has used up so far
-it may report while it runs (``report_usage``), which counts also where it then raises, is cancelled or takes too long.
+it may report while it runs (``actors.tasks.execution.role_call``).
 
 Models and agents of frameworks are no such call. Rooms above know them: ``offer_models`` is the door through which they
 say which objects they can make a call of. Nothing here knows a framework.
@@ -10,21 +10,14 @@ say which objects they can make a call of. Nothing here knows a framework.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from actors.tasks.model.outcome import Done
 from actors.tasks.model.usage import Usage
 from actors.validation.introspection import binds, signature_of
-from actors.validation.validation_messages import type_phrase
 
 Schema: TypeAlias = dict[str, Any]
-Use: TypeAlias = Callable[[Usage], object]
-
-_USE: Final[ContextVar[Use | None]] = ContextVar("use_of_a_step", default=None)
 
 
 # -- models of frameworks --------------------------------------------------------------------------------------
@@ -73,39 +66,3 @@ def with_usage(said: Any) -> Any:
         case (answer, Usage() as usage) if type(said) is tuple:
             return Done(answer, usage)
     return said
-
-
-async def answer_of(said: Any) -> Any:
-    """Return the answer of a call without its usage, which is reported; for a role whose caller takes no ``Done``."""
-    said = with_usage(await said if inspect.isawaitable(said) else said)
-    if not isinstance(said, Done):
-        return said
-    report_usage(said.usage)
-    return said.value
-
-
-# -- usage of a step while it runs -----------------------------------------------------------------------------
-
-
-def report_usage(usage: Usage) -> bool:
-    """Count usage of the step that runs here, at once; False: no step does, and nothing is counted."""
-    use = _USE.get()
-    if use is None:
-        return False
-    use(usage)
-    return True
-
-
-@contextmanager
-def reporting(use: Use) -> Iterator[None]:
-    """Have ``report_usage`` count for a step within."""
-    token = _USE.set(use)
-    try:
-        yield
-    finally:
-        _USE.reset(token)
-
-
-def name_of_call(call: object) -> str:
-    """Only the name: a partial or a bound method would show what is bound."""
-    return str(getattr(call, "__qualname__", type_phrase(call)))

@@ -43,8 +43,6 @@ class FailureKind(StrEnum):
     """The attempt was ended: whether it was done is unknown."""
     INVALID = "invalid"
     """The result does not fit, or cannot be stored: it was done."""
-    BREAKER = "breaker"
-    """No worker admits it: it never ran."""
     REJECTED = "rejected"
     """Every candidate said that it is not theirs."""
     RECURSION = "recursion"
@@ -151,8 +149,10 @@ def recorded_name(error: type) -> str:
 
 def is_one_of(error: type[BaseException], named: Iterable[type[BaseException] | str]) -> bool:
     """True if a declaration names this type of errors, or a base of it: the type itself, or its recorded name."""
-    names = [recorded_name(each) for each in error.__mro__]
-    return any(each in names if isinstance(each, str) else issubclass(error, each) for each in named)
+    return any(
+        each in map(recorded_name, error.__mro__) if isinstance(each, str) else issubclass(error, each)
+        for each in named
+    )
 
 
 LOST: Final = "lost"

@@ -1,7 +1,7 @@
 """Policies for what fails or is not good enough, as data: ladders, breakers, answers, verdicts.
 
 Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
-which rung is asked is decided in ``actors.tasks.decide.ladder``. What follows from the rest is decided in
+which rung is asked is decided in ``actors.tasks.decide.attempt``. What follows from the rest is decided in
 ``actors.tasks.scheduling.circuit_breaker`` and ``actors.tasks.decide``. This module must never import threads, a clock
 or Pykka.
 """
@@ -261,7 +261,7 @@ class Breaker(SpecModel, frozen=True, kw_only=False):
     cooldown_s: field_types.Period = 30.0
     """Seconds until one probe is let through. Its success closes the breaker."""
     failure_rate: field_types.Share = 0.5
-    """0 to 1. 0: the number of failures alone decides."""
+    """0 to 1, of the newest thousand ends at most. 0: the number of failures alone decides."""
 
 
 # -- what a person answers -----------------------------------------------------------------------------------

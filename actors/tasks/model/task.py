@@ -7,7 +7,6 @@ is found by ``actors.tasks.planning.check``. This module must never import threa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -23,23 +22,7 @@ from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, validation_error
 
-__all__ = [
-    "METADATA_CHARS",
-    "NO_USAGE",
-    "Budget",
-    "Inputs",
-    "Plan",
-    "Subtask",
-    "SubtaskStatus",
-    "Task",
-    "TaskStatus",
-    "Usage",
-    "by_id",
-    "instructed",
-    "metadata_size",
-    "same_instruction",
-    "usage_of",
-]
+__all__ = ["NO_USAGE", "Budget", "Usage", "usage_of"]
 """With the words of ``actors.tasks.model.usage``, which plans and tasks are made of."""
 
 
@@ -164,7 +147,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     preemptible: bool = True
     """``True``: it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
     undo: str | None = None
-    """Undoes it if the task fails: the id of a worker, or ``"module:attr"``. ``None``: its worker's."""
+    """Undoes it if the task fails: the id of a worker. ``None``: its worker's."""
     budget: Budget | None = None
     """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None
@@ -223,11 +206,6 @@ def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
 def instructed(subtask: Subtask, goal: str) -> Subtask:
     """The subtask, which is to do what the whole task is about where it says nothing else."""
     return subtask if subtask.__dict__["instruction"] else copy_with(subtask, instruction=goal)
-
-
-def by_id(subtasks: Iterable[Subtask]) -> dict[str, Subtask]:
-    """Subtasks by their ids; of two alike the last."""
-    return {subtask.id: subtask for subtask in subtasks}
 
 
 MARK: Final = "@"

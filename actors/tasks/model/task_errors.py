@@ -9,7 +9,6 @@ TaskError
   TaskCancelledError       somebody cancelled it
   TaskTimeoutError         somebody would not wait longer; it goes on
   SubtaskFailedError       what a context.ask raises
-  BreakerOpenError         an attempt: nobody admits it
   AttemptTimeoutError      an attempt: .phase tells which wait was too long
   AttemptLostError         an attempt: its process ended with it, too often
   EscalationError          no such escalation, or no such answer
@@ -29,7 +28,7 @@ from actors.model.errors import ActorsError, Failed, Problem
 if TYPE_CHECKING:
     from actors.tasks.model.report import Report
 
-TimeoutPhase: TypeAlias = Literal["queue", "running", "idle", "step"]
+TimeoutPhase: TypeAlias = Literal["running", "idle", "step"]
 
 
 class TaskError(ActorsError):
@@ -50,18 +49,6 @@ class TaskFailedError(TaskError):
         self.why = why
         self.kind = ""
         """Kind of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
-
-
-class TeamFailedError(Failed):
-    """A team's part of a task has failed; it has undone what it had done."""
-
-    private_text = True
-
-    def __init__(self, why: str, *, kind: str = "", retryable: bool = True, counts: bool = True) -> None:
-        super().__init__(why, retryable=retryable)
-        self.kind = kind
-        self.counts = counts and retryable
-        """True if it says something of the team, and not only of the request."""
 
 
 class PlanError(TaskFailedError):
@@ -150,38 +137,16 @@ class SubtaskFailedError(TaskError):
         """How its last attempt ended (``FailureKind``). ``recursion``, ``denied``, ``in_doubt``: never tried again."""
 
 
-class BreakerOpenError(TaskError):
-    """No candidate takes work, because their breakers are open."""
-
-    def __init__(self, subtask: str, workers: tuple[str, ...], retry_in_s: float) -> None:
-        who = ", ".join(workers)
-        super().__init__(f"subtask {subtask!r}: the breaker of {who} is open, for {retry_in_s:.3g} s more")
-        self.subtask = subtask
-        self.workers = workers
-        self.retry_in_s = retry_in_s
-
-
 class AttemptTimeoutError(TaskError, TimeoutError):
-    """An attempt was too long at something: running, idle (no sign of life), in the queue, or a step of the task.
+    """An attempt was too long at something: running, idle (no sign of life), or a step of the task."""
 
-    ``what`` is the code of the user beside the work of the attempt that took so long, such as ``output=``, if any.
-    """
-
-    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float, what: str = "") -> None:
-        said = {
-            "running": f"ran longer than {limit_s:.3g} s",
-            "idle": f"gave no sign of life for {limit_s:.3g} s",
-            "queue": f"waited {limit_s:.3g} s in the queue and never ran. The worker is busy, not slow",
-            "step": f"took longer than {limit_s:.3g} s",
-        }[phase]
-        if what:
-            said = f"was ended: its {what} {said} (step_timeout_s)"
-        super().__init__(f"subtask {subtask!r}: attempt {attempt} {said}")
+    def __init__(self, subtask: str, attempt: int, phase: TimeoutPhase, limit_s: float) -> None:
+        said = {"running": "ran longer than", "idle": "gave no sign of life for", "step": "took longer than"}[phase]
+        super().__init__(f"subtask {subtask!r}: attempt {attempt} {said} {limit_s:.3g} s")
         self.subtask = subtask
         self.attempt = attempt
         self.phase: TimeoutPhase = phase
         self.limit_s = limit_s
-        self.what = what
 
 
 class AttemptLostError(TaskError):

@@ -9,13 +9,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.task import Plan, Subtask, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
 from actors.tasks.planning.keyword import Who, clauses, free_id, stems
-from actors.validation.validation_messages import type_phrase
+from actors.validation.spec_model import copy_with
+
+_REMEDY: Final = (
+    "Give workers capabilities={...} that your goals name, or say what a task needs: "
+    "CapabilityPlanner(needs=lambda task: ['...'])"
+)
 
 
 class CapabilityPlanner:
@@ -31,10 +36,6 @@ class CapabilityPlanner:
         self, needs: Callable[[Task], Iterable[str] | str | Awaitable[Iterable[str] | str]] | None = None
     ) -> None:
         self.needs = needs
-
-    def __repr__(self) -> str:
-        name = "" if self.needs is None else getattr(self.needs, "__qualname__", type_phrase(self.needs))
-        return f"CapabilityPlanner({name})"
 
     def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan | Awaitable[Plan]:  # noqa: ARG002
         """Return one subtask for each worker that it takes; an awaitable of that if ``needs`` gives one.
@@ -58,15 +59,10 @@ def _known(catalogue: Catalogue) -> list[str]:
 
 def _planned(task: Task, said: Iterable[str] | str, catalogue: Catalogue) -> Plan:
     known, needed = _known(catalogue), [said] if isinstance(said, str) else list(dict.fromkeys(said))
-    missing, hint = tuple(one for one in needed if one not in known), ""
-    if not needed:
-        hint = (
-            f"It names none of: {', '.join(known[:20]) or 'nothing'}. Give workers capabilities={{...}} that your "
-            "goals name, or say what a task needs: CapabilityPlanner(needs=lambda task: ['...'])"
-        )
+    missing = [one for one in needed if one not in known]
     if missing or not needed:
-        raise NoCapableWorkerError(missing, tuple(known), task=task.id or "?", hint=hint)
-    return _ordered(_parts(task.goal, _cover(needed, catalogue), catalogue), task)
+        raise NoCapableWorkerError(missing, known, task=task.id or "?", hint="" if missing else _REMEDY)
+    return _ordered(_subtasks(task.goal, needed, catalogue), task)
 
 
 def _mentioned(goal: str, catalogue: Catalogue) -> list[str]:
@@ -78,58 +74,46 @@ def _mentioned(goal: str, catalogue: Catalogue) -> list[str]:
     return [found[words] for words in sorted(whole, key=lambda words: min(map(said.index, words)))]
 
 
-def _cover(needed: list[str], catalogue: Catalogue) -> list[tuple[ExecutableInfo, list[str], str | None]]:
-    """Return workers, each with those needs that no other one covers, and the tool that it is to call.
+_Parts: TypeAlias = dict[str, tuple[Subtask, list[ExecutableInfo]]]
+"""By id: a subtask, and the workers that may do it."""
 
-    A worker that covers more needs comes first, then one that is less busy. Of a worker that has several tools a
-    subtask calls one.
+
+def _subtasks(goal: str, needed: list[str], catalogue: Catalogue) -> _Parts:
+    """Return a subtask for each worker that it takes, with those needs that no worker before it covers.
+
+    A worker that covers more needs comes first, then one that is less busy. One need that several workers have is left
+    to the least busy one of them. Of a worker that has several tools a subtask calls one.
     """
-    left, chosen = list(needed), []
+    made: _Parts = {}
+    left = needed
     while left:
         row = min(catalogue, key=lambda row: (-len(row.capabilities.intersection(left)), row.load))
         mine = [one for one in left if one in row.capabilities]
         tools = [tool.name for tool in row.tools or ()]
         tool = mine[0] if len(tools) > 1 and mine[0] in tools else None
         mine = mine if tool is None else [tool]
-        chosen.append((row, mine, tool))
         left = [one for one in left if one not in mine]
-    return chosen
-
-
-class _Part(NamedTuple):
-    """A subtask, with the words for what its workers take and give."""
-
-    subtask: Subtask
-    consumes: frozenset[str]
-    produces: frozenset[str]
-
-
-def _parts(
-    goal: str, chosen: list[tuple[ExecutableInfo, list[str], str | None]], catalogue: Catalogue
-) -> dict[str, _Part]:
-    """Make a subtask for each worker. One need that several workers have is left to the least busy one of them."""
-    made: dict[str, _Part] = {}
-    for row, mine, tool in chosen:
         able = [other for other in catalogue if mine[0] in other.capabilities] if len(mine) == 1 else [row]
         who = Who(None, mine[0]) if len(able) > 1 else Who(row.id, tool=tool)
         name = free_id((Who(tool=tool) if tool else who).name, made)
-        instruction = goal if len(chosen) == 1 else f"{goal}\nYour part of it: {', '.join(mine)}."
-        made[name] = _Part(
-            Subtask(name, instruction, who.worker, who.capability, tool=who.tool),
-            frozenset[str]().union(*(each.consumes for each in able)),
-            frozenset[str]().union(*(each.produces for each in able)),
-        )
+        instruction = f"{goal}\nYour part of it: {', '.join(mine)}." if made or left else goal
+        made[name] = Subtask(name, instruction, who.worker, who.capability, tool=who.tool), able
     return made
 
 
-def _ordered(parts: dict[str, _Part], task: Task) -> Plan:
+def _words(workers: list[ExecutableInfo], of: str) -> frozenset[str]:
+    return frozenset[str]().union(*(getattr(each, of) for each in workers))
+
+
+def _ordered(parts: _Parts, task: Task) -> Plan:
     """Let each part that consumes a word depend on those that produce it, unless that would be a circle."""
     warnings: list[str] = []
     needs: dict[str, list[str]] = {name: [] for name in parts}
-    given = {word for part in parts.values() for word in part.produces} | set(task.inputs)
-    for name, part in parts.items():
-        for other, producer in parts.items():
-            if other == name or not producer.produces & part.consumes:
+    given = {name: _words(able, "produces") for name, (_, able) in parts.items()}
+    for name, (_, able) in parts.items():
+        wanted = _words(able, "consumes")
+        for other, produced in given.items():
+            if other == name or not produced & wanted:
                 continue
             needs[name].append(other)
             try:
@@ -138,6 +122,6 @@ def _ordered(parts: dict[str, _Part], task: Task) -> Plan:
                 needs[name].pop()
                 both = f"{name} and {other} wait for each other's results by consumes= and produces="
                 warnings.append(f"{both}: {name} goes first, because it comes first.")
-        if missing := sorted(part.consumes - given):
+        if missing := sorted(wanted.difference(task.inputs, *given.values())):
             warnings.append(f"{name} consumes {', '.join(missing)}, which nobody in this plan produces.")
-    return Plan([part.subtask.model_copy(update={"depends_on": needs[name]}) for name, part in parts.items()], warnings)
+    return Plan([copy_with(subtask, depends_on=needs[name]) for name, (subtask, _) in parts.items()], warnings)

@@ -1,112 +1,68 @@
-"""Checks of a plan before anything of it runs: what refuses it, and what is only doubtful.
+"""Checks of a plan before anything of it runs.
 
-It gets a plan and the rows of all workers, and returns problems and warnings. The functions are pure, except that a
-worker's ``estimate=`` and a module named by ``undo=`` are user code, which is called or imported here.
+It gets a plan and what that is compared with, and returns the plan with its problems. The functions are pure, except
+that a worker's ``estimate=`` is user code, which is called here.
 """
 
 from __future__ import annotations
 
 import math
-import pkgutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from operator import is_
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.outcome import text_of
-from actors.tasks.model.task import METADATA_CHARS, Budget, Plan, Subtask, Usage, instructed, metadata_size
-from actors.validation.introspection import binds, signature_of
+from actors.tasks.model.task import NO_USAGE, Budget, Plan, Subtask, Usage, instructed
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase
 
 _MOST_LISTED: Final = 20
 
 
-def check_plan(
-    plan: Plan,
-    rows: Catalogue,
-    *,
-    at: str,
-    max_subtasks: int,
-    budget: Budget | None = None,
-    ancestry: tuple[str, ...] = (),
-    goal: str = "",
-    done: Mapping[str, Subtask] = MappingProxyType({}),
-    metadata: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[list[Problem], list[str]]:
-    """Compare a plan with the workers, and return all its problems and its warnings.
+class Checked(NamedTuple):
+    """A plan that was compared with the tree."""
 
-    A plan without subtasks, or with too many, is not looked at further.
-
-    Args:
-        plan: as ``resolved_plan`` has made it.
-        rows: all workers, parked ones as well.
-        at: beginning of the paths of the problems, such as ``task t-1``.
-        max_subtasks: more subtasks are a problem.
-        budget: what the whole task may use. None: no limit.
-        ancestry: paths of the workers that wait for this task. None of them can be given a part of it.
-        goal: of the task. Subtasks without an instruction have it.
-        done: subtasks of an earlier plan that are done, by id. The plan may depend on them.
-        metadata: of the task.
-    """
-    subtasks = plan.subtasks
-    if not subtasks:
-        return [Problem(at, "the plan has no subtasks", "Give at least one.")], []
-    if len(subtasks) > max_subtasks:
-        what = f"the plan has {len(subtasks)} subtasks, at most {max_subtasks} are accepted"
-        return [Problem(at, what, "Combine some of them, or raise Tasks(max_subtasks=...).")], []
-    able: dict[str, list[ExecutableInfo]] = {}
-    for row in rows:
-        for capability in row.capabilities:
-            able.setdefault(capability, []).append(row)
-    known = {*done, *(subtask.id for subtask in subtasks)}
-    crew = _Crew({row.id: row for row in rows}, able, ancestry, goal, known, metadata)
-    problems = [
-        Problem(f"{at}/{subtask.id}.{field}".rstrip("."), what, hint)
-        for subtask in subtasks
-        for field, what, hint in _wrong_with(subtask, crew)
-    ]
-    for name, times in Counter(subtask.id for subtask in subtasks).items():
-        if times > 1:
-            hint = "Give each an id of its own."
-            problems.append(Problem(f"{at}/{name}.id", f"{times} subtasks have the id {name!r}", hint))
-    problems += [*_cycles(at, [*subtasks, *done.values()]), *_costs(at, subtasks, crew, budget)]
-    return problems, _warnings(subtasks, rows)
+    plan: Plan
+    """All of it: what is done, and what is left, each subtask with its worker or capability."""
+    problems: list[Problem]
+    kept: tuple[str, ...]
+    """Subtasks that are done, and do not run again."""
 
 
-def resolved_plan(plan: Plan, rows: Catalogue) -> Plan:
-    """Return the plan with the worker or capability of each subtask filled in that is only called like one."""
-    kinds = {capability: "capability" for row in rows for capability in row.capabilities}
-    kinds |= {row.id: "worker" for row in rows}
-    named = [
-        copy_with(one, **{kinds[one.id]: one.id})
-        if one.id in kinds and one.worker is None and one.capability is None
-        else one
-        for one in plan.subtasks
-    ]
-    return plan if all(map(is_, named, plan.subtasks)) else copy_with(plan, subtasks=named)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCheck:
+    """What a plan is compared with."""
 
-
-# -- problems ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Crew:
-    """What each subtask of a plan is compared with."""
-
-    workers: dict[str, ExecutableInfo]
-    able: dict[str, list[ExecutableInfo]]
+    rows: Catalogue
+    """All workers, parked ones as well."""
+    at: str
+    """Beginning of the paths of the problems, such as ``task t-1``."""
+    max_subtasks: int
+    """More subtasks are a problem."""
+    budget: Budget | None = None
+    """What the whole task may use. None: no limit."""
+    ancestry: tuple[str, ...] = ()
+    """Paths of the workers that wait for this task. None of them can be given a part of it."""
+    goal: str = ""
+    """Of the task. Subtasks without an instruction have it."""
+    done: dict[str, Subtask] = field(default_factory=dict)
+    """Subtasks of an earlier plan that are done, by id. The plan may depend on them, and they do not run again."""
+    taken: Collection[str] = ()
+    """Ids of what subtasks have asked for."""
+    workers: dict[str, ExecutableInfo] = field(init=False, default_factory=dict)
+    """By id."""
+    able: dict[str, list[ExecutableInfo]] = field(init=False, default_factory=dict)
     """Capability -> the workers that have it."""
-    ancestry: tuple[str, ...]
-    goal: str
-    known: set[str]
-    """Ids that a subtask may depend on."""
-    metadata: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            self.workers[row.id] = row
+            for capability in row.capabilities:
+                self.able.setdefault(capability, []).append(row)
 
     def candidates(self, subtask: Subtask) -> list[ExecutableInfo]:
         """Return the workers that may do a subtask."""
@@ -115,40 +71,77 @@ class _Crew:
         return self.able.get(subtask.capability or "", [])
 
 
-def _wrong_with(subtask: Subtask, crew: _Crew) -> Iterator[tuple[str, str, str]]:
+def check_plan(plan: Plan, facts: PlanCheck) -> Checked:
+    """Compare a plan with the workers, and return it with all its problems.
+
+    Where a subtask is only called like a worker or a capability, that is filled in. A plan without subtasks, or with
+    too many, is not looked at further.
+    """
+    new = [_named(subtask, facts) for subtask in plan.subtasks if subtask.id not in facts.done]
+    problems: list[Problem] = []
+    if not plan.subtasks:
+        problems = [Problem(facts.at, "the plan has no subtasks", "Give at least one.")]
+    elif len(new) > facts.max_subtasks:
+        what = f"the plan has {len(new)} subtasks, at most {facts.max_subtasks} are accepted"
+        problems = [Problem(facts.at, what, "Combine some of them, or raise Tasks(max_subtasks=...).")]
+    elif new:  # else it says that what is done will do
+        problems = _problems(new, facts)
+    return Checked(copy_with(plan, subtasks=[*facts.done.values(), *new]), problems, tuple(facts.done))
+
+
+def _named(subtask: Subtask, facts: PlanCheck) -> Subtask:
+    if subtask.worker is None and subtask.capability is None:
+        for field_, known in (("worker", facts.workers), ("capability", facts.able)):
+            if subtask.id in known:
+                return copy_with(subtask, **{field_: subtask.id})
+    return subtask
+
+
+def _problems(subtasks: list[Subtask], facts: PlanCheck) -> list[Problem]:
+    known = {*facts.done, *(subtask.id for subtask in subtasks)}
+    problems = [
+        Problem(f"{facts.at}/{subtask.id}.{part}".rstrip("."), what, hint)
+        for subtask in subtasks
+        for part, what, hint in _wrong_with(subtask, facts, known)
+    ]
+    for name, times in Counter(subtask.id for subtask in subtasks).items():
+        if times > 1:
+            hint = "Give each an id of its own."
+            problems.append(Problem(f"{facts.at}/{name}.id", f"{times} subtasks have the id {name!r}", hint))
+    return [*problems, *_cycles(facts.at, [*subtasks, *facts.done.values()]), *_costs(subtasks, facts)]
+
+
+# -- problems ----------------------------------------------------------------------------------------------------
+
+
+def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield a field of a subtask, what is wrong with it, and what to do."""
-    yield from _who(subtask, crew)
-    paths = [row.path for row in crew.candidates(subtask)]
-    if paths and all(path in crew.ancestry for path in paths):
-        chain = " > ".join((*crew.ancestry[crew.ancestry.index(paths[0]) :], paths[0]))
+    yield from _who(subtask, facts)
+    if subtask.id in facts.taken:
+        yield "id", f"{subtask.id!r} is the id of what a subtask had asked for", "Take another id."
+    paths = [row.path for row in facts.candidates(subtask)]
+    if paths and all(path in facts.ancestry for path in paths):
+        chain = " > ".join((*facts.ancestry[facts.ancestry.index(paths[0]) :], paths[0]))
         what = f"{chain}: {paths[0]!r} would wait for itself"
         yield "worker", what, "Give it to a worker that does not wait for this task."
     for name in dict.fromkeys(subtask.depends_on):
-        if name not in crew.known:
-            hint = nearest(name, crew.known).strip() or "Name the id of a subtask of this plan."
+        if name not in known:
+            hint = nearest(name, known).strip() or "Name the id of a subtask of this plan."
             yield "depends_on", f"there is no subtask {value_phrase(name)}", hint
-    if subtask.undo is not None and subtask.undo not in crew.workers:
-        if ":" not in subtask.undo:
-            hint = f"{_known(subtask.undo, crew.workers)} Or write 'module:attr'."
-            yield "undo", f"there is no worker {value_phrase(subtask.undo)}", hint
-        elif flaw := _flaw_of_undo(subtask.undo):
-            yield "undo", f"{value_phrase(subtask.undo)} {flaw}", "Name a function of (task, result, context)."
-    size = metadata_size({**crew.metadata, **subtask.metadata}) if subtask.metadata else 0
-    if size > METADATA_CHARS:
-        what = f"is {size:,} characters of JSON with that of the task, more than {METADATA_CHARS:,}"
-        yield "metadata", what, "Give it less; inputs= takes what is large."
+    if subtask.undo is not None and subtask.undo not in facts.workers:
+        yield "undo", f"there is no worker {value_phrase(subtask.undo)}", _known(subtask.undo, facts.workers)
 
 
-def _who(subtask: Subtask, crew: _Crew) -> Iterator[tuple[str, str, str]]:
+def _who(subtask: Subtask, facts: PlanCheck) -> Iterator[tuple[str, str, str]]:
     worker, capability = subtask.worker, subtask.capability
-    row = crew.workers.get(worker or "")
+    row = facts.workers.get(worker or "")
     if worker is None and capability is None:
-        hint = f"Its id is neither that of a worker nor a capability. {_known(subtask.id, crew.workers)}"
+        hint = f"Its id is neither that of a worker nor a capability. {_known(subtask.id, facts.workers)}"
         yield "", "names neither a worker nor a capability", hint
     if worker is not None and row is None:
-        yield "worker", f"there is no worker {value_phrase(worker)}", _known(worker, crew.workers)
-    if capability is not None and capability not in crew.able:
-        yield "capability", f"no worker has capability {value_phrase(capability)}", _known(capability, crew.able)
+        yield "worker", f"there is no worker {value_phrase(worker)}", _known(worker, facts.workers)
+    if capability is not None and capability not in facts.able:
+        yield "capability", f"no worker has capability {value_phrase(capability)}", _known(capability, facts.able)
     elif row is not None and capability is not None and capability not in row.capabilities:
         hint = f"{_known(capability, row.capabilities)} Or name another worker, or leave one of the two out."
         yield "worker", f"{row.id!r} does not have capability {value_phrase(capability)}", hint
@@ -161,17 +154,6 @@ def _who(subtask: Subtask, crew: _Crew) -> Iterator[tuple[str, str, str]]:
 
 def _known(word: str, names: Collection[str]) -> str:
     return f"{nearest(word, names)}Known: {', '.join(sorted(names)[:_MOST_LISTED]) or 'nothing'}."
-
-
-def _flaw_of_undo(name: str) -> str:
-    """Say why a subtask cannot be undone by this code, or nothing."""
-    try:
-        found = pkgutil.resolve_name(name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
-        return f"cannot be imported ({type(error).__name__})"
-    signature = signature_of(found) if callable(found) else None
-    fits = callable(found) and (signature is None or binds(signature, None, None, None))
-    return "" if fits else "cannot be called with (task, result, context)"
 
 
 def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:
@@ -195,71 +177,35 @@ def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:
 # -- estimates ---------------------------------------------------------------------------------------------------
 
 
-def _costs(at: str, subtasks: list[Subtask], crew: _Crew, budget: Budget | None) -> Iterator[Problem]:
+def _costs(subtasks: list[Subtask], facts: PlanCheck) -> Iterator[Problem]:
     """Yield estimates that are over the budget of a subtask, or together over that of the task."""
-    estimates = []
+    whole = NO_USAGE
     for subtask in subtasks:
         try:
-            estimate = _estimate_of(subtask, crew)
+            estimate = _estimate_of(subtask, facts)
         except BaseException as error:  # noqa: BLE001 - it is code of the user's
             what = f"the estimate of its worker could not be made: {text_of(error)}"
             hint = "Give a number of tokens, a Budget, or a function of the subtask that returns one of them."
-            yield Problem(f"{at}/{subtask.id}.estimate", what, hint)
+            yield Problem(f"{facts.at}/{subtask.id}.estimate", what, hint)
             continue
-        if estimate is None:
-            continue
-        estimates.append(estimate)
-        for what in _over([estimate], subtask.budget):
-            yield Problem(f"{at}/{subtask.id}.budget", what, "Give it more, or less to do.")
-    for what in _over(estimates, budget):
+        whole += estimate
+        if subtask.budget is not None and (over := subtask.budget.exceeded_by(estimate)):
+            yield Problem(f"{facts.at}/{subtask.id}.budget", f"estimated {over}", "Give it more, or less to do.")
+    if facts.budget is not None and (over := facts.budget.exceeded_by(whole)):
         hint = "Plan fewer or cheaper subtasks, or give the task a larger budget."
-        yield Problem(f"{at}.budget", f"all subtasks together: {what}", hint)
+        yield Problem(f"{facts.at}.budget", f"all subtasks together: estimated {over}", hint)
 
 
-def _estimate_of(subtask: Subtask, crew: _Crew) -> Budget | None:
+def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Usage:
     """Return what one attempt will probably use: as the subtask says, else its worker, for which user code may run."""
-    rows = [row for row in crew.candidates(subtask) if row.estimate is not None]
+    rows = [row for row in facts.candidates(subtask) if row.estimate is not None]
     said: Any = subtask.estimate
     if said is None and rows:
         said = next((row for row in rows if row.is_available), rows[0]).estimate
     if callable(said):
-        said = said(instructed(subtask, crew.goal))
-    if isinstance(said, Usage):
-        said = said.model_dump()
-    if said is None:
-        return None
-    if isinstance(said, Mapping):
-        said = Budget(**said)
-    return said if isinstance(said, Budget) else Budget(tokens=math.ceil(said))
-
-
-def _over(estimates: list[Budget], budget: Budget | None) -> list[str]:
-    """Return everything of which more is estimated than there is: ``estimated tokens 1200, budget 1000``."""
-    found: list[str] = []
-    for unit in Budget.model_fields if budget is not None else ():
-        wanted, limit = sum(getattr(each, unit) or 0 for each in estimates), getattr(budget, unit)
-        if limit is not None and wanted > limit:
-            found.append(f"estimated {unit} {wanted:.15g}, budget {limit:.15g}")
-    return found
-
-
-# -- warnings ----------------------------------------------------------------------------------------------------
-
-
-def _warnings(subtasks: list[Subtask], rows: Catalogue) -> list[str]:
-    only = {row.id for row in rows if row.is_only}
-    return [
-        f"{count} subtasks that do not need each other wait in line for {worker}, which takes one at a time. "
-        f"It is async: with pool={count} they overlap"
-        for worker, count in waiting_in_line(subtasks, rows)
-        if worker in only
-    ]
-
-
-def waiting_in_line(subtasks: list[Subtask], rows: Catalogue) -> list[tuple[str, int]]:
-    """Return the async workers that have several subtasks at the same time and take one, with how many."""
-    having = Counter(capability for row in rows for capability in row.capabilities)
-    only = {capability: row.id for row in rows for capability in row.capabilities if having[capability] == 1}
-    alone = {row.id for row in rows if row.is_async and row.size == 1}
-    at_once = Counter(one.worker or only.get(one.capability or "", "") for one in subtasks if not one.depends_on)
-    return [(worker, count) for worker, count in at_once.items() if worker in alone and count > 1]
+        said = said(instructed(subtask, facts.goal))
+    if said is None or isinstance(said, Usage):
+        return said or NO_USAGE
+    if isinstance(said, Budget):
+        said = said.model_dump(exclude_none=True)
+    return Usage(**said) if isinstance(said, Mapping) else Usage(tokens=math.ceil(said))

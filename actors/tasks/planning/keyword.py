@@ -383,7 +383,6 @@ def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
 # -- the planner -------------------------------------------------------------------------------------------------
 
 _MOST_LISTED: Final = 20
-_MOST_CHARS: Final = 80
 _REMEDY: Final = (
     "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
     "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
@@ -435,9 +434,9 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             return Plan(_subtasks(task.goal, parts), notes)
         if parts and not any(one.is_work for one in parts):
             hint = "The goal says only what is not to be done. Say what is to be done"
-            raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=hint)
+            raise NoCapableWorkerError(task=task.id or "?", hint=hint)
         if (worker := self.default or only) is None:
-            raise NoCapableWorkerError((), known_of(catalogue), task=task.id or "?", hint=_advice(catalogue))
+            raise NoCapableWorkerError(task=task.id or "?", hint=_REMEDY)
         return Plan(
             [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
         )
@@ -520,30 +519,3 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
 def _has_choice(row: ExecutableInfo) -> bool:
     """Whether a subtask for the worker has to name one of its tools."""
     return len(row.tools or ()) > 1
-
-
-def _advice(catalogue: Catalogue) -> str:
-    """Return what to do about a goal that matches no worker."""
-    if not catalogue:
-        return ""
-    said = [
-        f"{known}: {row.description[:_MOST_CHARS]!r}" for known, row in zip(known_of(catalogue), catalogue, strict=True)
-    ]
-    more = f"; {len(said) - _MOST_LISTED} more" if len(said) > _MOST_LISTED else ""
-    return f"Its words are compared with those of {'; '.join(said[:_MOST_LISTED])}{more}. {_REMEDY}"
-
-
-def known_of(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the ids of the workers, each with its capabilities."""
-    return tuple(
-        f"{row.id} ({', '.join(sorted(row.capabilities))})" if row.capabilities else row.id for row in catalogue
-    )
-
-
-def left_out(rows: Sequence[ExecutableInfo]) -> str:
-    """Return which workers take no work for now, and how they are brought back."""
-    said = [f"{row.id} ({'not up yet' if row.is_missing else row.state})" for row in rows[:_MOST_LISTED]]
-    more = f" and {len(rows) - _MOST_LISTED} more" if len(rows) > _MOST_LISTED else ""
-    paths = [row.path for row in rows if row.state in {"parked", "stopped"}]
-    hint = f" tree.restart_child({paths[0]!r}) brings it back." if paths else ""
-    return f"Not counted: {', '.join(said)}{more}.{hint}"

@@ -8,15 +8,17 @@ no id twice and no cycle, whatever is filled in. Every string and every list of 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack, shown_here
+from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack
+from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call, recognised_model
-from actors.tasks.model.task import Budget, Plan, Task
+from actors.tasks.model.model_call import as_call, ask, recognised_model
+from actors.tasks.model.task import Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, refuse_code
+from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan
 from actors.validation.validation_messages import value_phrase
 
 _INSTRUCTION_CHARS: Final = 300
@@ -46,16 +48,12 @@ class ModelPlanner:
         self.call = as_call(call)
         self.slots = slots
 
-    def __repr__(self) -> str:
-        more = "" if self.slots is None else f", slots={self.slots}"
-        return f"ModelPlanner({name_of_call(self.call)}{more})"
-
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
-        return self.read(await answer_of(self.ask(task, catalogue, feedback)))
+        return await asked(partial(self._ask, task, catalogue, feedback), as_plan)
 
-    def ask(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Any:
-        """Call the model, and return its answer or an awaitable of it: the first half of ``plan``.
+    def _ask(self, task: Task, catalogue: Catalogue, feedback: str) -> Any:
+        """Call the model, and return its answer or an awaitable of it.
 
         Raises:
             NoCapableWorkerError: there are slots, and no worker to fill in.
@@ -67,18 +65,10 @@ class ModelPlanner:
                 rules = f"JSON schema of the plan:\n{json.dumps(schema)}\n\n{_RULES}"
         else:
             if not (fit := _fit_for_slots(catalogue)):
-                raise NoCapableWorkerError((), (), task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
+                raise NoCapableWorkerError(task=task.id or "?", hint=_TOOLS_ONLY if catalogue else "")
             catalogue, names = fit, _slot_names(self.slots, feedback)
             rules = _SLOT_RULES.format(names=", ".join(names), example=_example(task, catalogue, names))
         return ask(self.call, _prompt(task, catalogue, feedback, rules), schema)
-
-    @staticmethod
-    def read(answer: object) -> Plan:
-        """Return the answer as a plan: the second half of ``plan``."""
-        plan = as_plan(answer)
-        for subtask in plan.subtasks:
-            refuse_code(subtask)
-        return plan
 
 
 def plan_schema(catalogue: Catalogue, slots: int | None = None, feedback: str = "") -> dict[str, Any]:
@@ -163,14 +153,14 @@ def _prompt(task: Task, catalogue: Catalogue, feedback: str, rules: str) -> str:
     if feedback and not isinstance(feedback, ReplanFeedback):
         feedback = f"Your last plan was refused. Correct all of this:\n{feedback}"
     inputs = "\n".join(f"{json.dumps(name)}: {_beginning(value)}" for name, value in task.inputs.items())
-    rows = json.dumps([_described(row) for row in catalogue], ensure_ascii=False, indent=1)
+    rows = json.dumps([_described(row) for row in catalogue], ensure_ascii=False, indent=1, default=_as_json)
     known = [
         Part("Goal:", task.goal, GOAL),
         Part("Inputs, which every subtask sees:", inputs, REST),
         Part("Catalogue:", rows, PLAN),
     ]
     told = Part("", feedback, PLAN)
-    pack([*known, told], shown_here().tokens)
+    pack([*known, told], shown_here()[0])
     parts = [
         "Plan how this goal is reached by the workers of the catalogue.",
         *(f"{part.title}\n{part.text}" for part in known if part.text),
@@ -197,15 +187,19 @@ def _beginning(value: object) -> str:
     return said if len(said) <= _VALUE_CHARS else f"{said[:_VALUE_CHARS]} ... ({len(said):,} characters)"
 
 
+_SHOWN: Final = (
+    "id", "type", "description", "capabilities", "consumes", "produces", "input_schema", "output_schema", "estimate"
+)  # fmt: skip
+"""Fields of a worker's row that a model is shown."""
+
+
 def _described(row: ExecutableInfo) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        **{name: getattr(row, name) for name in ("id", "type", "description", "input_schema", "output_schema")},
-        **{name: sorted(getattr(row, name)) for name in ("capabilities", "consumes", "produces")},
-        "tools": [{"name": one.name, "description": one.description} for one in row.tools or ()],
-        "members": [{"id": one.id, "description": one.description} for one in row.members],
-    }
-    if isinstance(row.estimate, Budget):
-        said["estimate"] = row.estimate.model_dump(exclude_none=True)
-    elif not callable(row.estimate):  # a function is asked about a subtask, and there is none yet
-        said["estimated_tokens"] = row.estimate
-    return {name: value for name, value in said.items() if value}
+    said = {name: getattr(row, name) for name in _SHOWN}
+    said["tools"] = [{"name": one.name, "description": one.description} for one in row.tools or ()]
+    said["members"] = [{"id": one.id, "description": one.description} for one in row.members]
+    # An estimate that is a function is asked about a subtask, and there is none yet.
+    return {name: value for name, value in said.items() if value and not callable(value)}
+
+
+def _as_json(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value.model_dump(exclude_none=True)

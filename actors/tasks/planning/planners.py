@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -33,8 +33,7 @@ def as_plan(value: object) -> Plan:
 
     It may be a ``Plan``; a list of subtasks (``Subtask`` or dict) and of names of workers; ``{"subtasks": [...]}``;
     ``{"executors": [names], "parallel": false}``; slots (``plan_schema``); or the JSON of one of these. A worker that
-    is only named gets the goal. Names run side by side, or one after the other if ``parallel`` is false. A dict may
-    not name code that would be imported (``undo="module:attr"``).
+    is only named gets the goal. Names run side by side, or one after the other if ``parallel`` is false.
 
     Raises:
         InvalidAnswerError: with the problems of it, at most 50.
@@ -88,20 +87,7 @@ def _of_data(entry: object) -> Subtask:
     for name in ("budget", "estimate"):
         if isinstance(data.get(name), Mapping):
             data[name] = Budget(**data[name])
-    subtask = Subtask(**data)
-    refuse_code(subtask)
-    return subtask
-
-
-def refuse_code(subtask: Subtask) -> None:
-    """Refuse an import string in data, which may come from a model: a model must not choose what is called.
-
-    Raises:
-        InvalidAnswerError: ``undo`` names code.
-    """
-    if subtask.undo is not None and ":" in subtask.undo:
-        hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
-        raise InvalidAnswerError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
+    return Subtask(**data)
 
 
 def _is_slots(value: object) -> bool:
@@ -141,9 +127,6 @@ class StaticPlan:
     def __init__(self, subtasks: Iterable[Subtask | str] | Mapping[str, Any] | Plan) -> None:
         self.fixed = as_plan(subtasks)
 
-    def __repr__(self) -> str:
-        return f"StaticPlan({', '.join(subtask.id for subtask in self.fixed.subtasks)})"
-
     def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it is fixed
         """Return the plan."""
         return self.fixed
@@ -157,13 +140,12 @@ _MOST_CHECKED: Final = 500
 """Subtasks: a few milliseconds."""
 
 
-def is_inline(planner: object, task: Task, rows: Catalogue) -> bool:
+def is_quick(planner: object, task: Task, rows: Catalogue) -> bool:
     """Whether planning and the check of the plan run no code of users and take no time: a loop may run both."""
     if any(callable(row.estimate) for row in rows):
         return False
     if type(planner) is StaticPlan:
-        subtasks = planner.fixed.subtasks
-        return len(subtasks) <= _MOST_CHECKED and not any(":" in (one.undo or "") for one in subtasks)
+        return len(planner.fixed.subtasks) <= _MOST_CHECKED
     is_ours = type(planner) is KeywordPlanner or (type(planner) is CapabilityPlanner and planner.needs is None)
     return is_ours and len(task.goal) * (len(rows) + 1) <= _MOST_MATCHED
 
@@ -195,22 +177,3 @@ def replan_feedback(
     feedback = ReplanFeedback("\n".join(lines))
     feedback.done, feedback.failed, feedback.skipped = dict(done), dict(failed), dict(skipped)
     return feedback
-
-
-def new_of(plan: Plan, done: Collection[str]) -> Plan:
-    """Return the subtasks of a plan that are not done by now."""
-    return Plan([subtask for subtask in plan.subtasks if subtask.id not in done])
-
-
-def merged(done: Mapping[str, Subtask], plan: Plan) -> Plan:
-    """Return the whole plan: what is done, and what is left."""
-    return Plan([*done.values(), *plan.subtasks])
-
-
-def taken_ids(plan: Plan, taken: Collection[str]) -> list[Problem]:
-    """Find ids that subtasks have already which others had asked for."""
-    return [
-        Problem(f"{subtask.id}.id", f"{subtask.id!r} is the id of what a subtask had asked for", "Take another id.")
-        for subtask in plan.subtasks
-        if subtask.id in taken
-    ]

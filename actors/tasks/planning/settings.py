@@ -102,8 +102,8 @@ class Tasks(SpecModel, frozen=True):
     max_abandoned: Annotated[int, Field(ge=1)] = 8
     """Stuck threads that one worker may leave behind at a time. One more parks it."""
     step_timeout_s: field_types.StartTimeout = 300.0
-    """Seconds that one call of a planner, reviewer, synthesizer or undo may take, and of ``prompt=``, the validators of
-    ``output=`` and the serializers of a result. ``None``: no limit."""
+    """Seconds that one call of a planner, reviewer, synthesizer or undo may take. ``None``: no limit. ``prompt=``, the
+    validators of ``output=`` and the serializers of a result count as running of their attempt."""
 
 
 def ladder_of_teams(settings: Tasks) -> Ladder:

@@ -12,13 +12,15 @@ is asked again: as ``Tasks(step_retry=...)`` says, or at once with what was wron
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide.verdict import HINT, as_fields, as_verdict
-from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, shown_here, summarized
+from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, summarized
+from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
-from actors.tasks.model.model_call import answer_of, as_call, ask, name_of_call
+from actors.tasks.model.model_call import as_call, ask
 from actors.tasks.model.policy import Check, Verdict
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.planning.model_planner import object_schema
@@ -48,35 +50,27 @@ class ModelReviewer:
         self.call = as_call(call)
         self.criteria = _checked_criteria(criteria)
 
-    def __repr__(self) -> str:
-        return f"ModelReviewer({name_of_call(self.call)}, {len(self.criteria)} criteria)"
-
     async def review(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Verdict:
         """Return the model's verdict; raises ``InvalidAnswerError`` where it is none."""
-        return self.read(await answer_of(self.ask(task, plan, results, feedback)), tuple(results))
 
-    def ask(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Any:
-        """The first half of ``review``: the model's answer, or an awaitable of that."""
-        prompt = self.prompt(task, plan, results, feedback)
-        return ask(self.call, prompt, review_schema(results, self.criteria))
+        def read(answer: object) -> Verdict:
+            answer = answer_data(answer, "verdict", HINT)
+            if isinstance(answer, Mapping) and answer and all(str(name) in results for name in answer):
+                return _verdict(answer, results, self.criteria)
+            return as_verdict(answer, results)
 
-    def read(self, answer: object, subtasks: Collection[str] = ()) -> Verdict:
-        """The second half: the answer as a verdict, of these subtasks."""
-        answer = answer_data(answer, "verdict", HINT)
-        if isinstance(answer, Mapping) and answer and all(str(name) in subtasks for name in answer):
-            return _verdict(answer, subtasks, self.criteria)
-        return as_verdict(answer, subtasks)
+        return await asked(partial(self._ask, task, plan, results, feedback), read)
 
-    def prompt(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> str:
-        """Return the text that the model is given."""
+    def _ask(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str) -> Any:
+        """Call the model, and return its answer or an awaitable of it."""
         said = {subtask.id: subtask.instruction or task.goal for subtask in plan.subtasks}
-        shown, goal = shown_here(), Part("Goal", task.goal, GOAL)
+        (tokens, notes), goal = shown_here(), Part("Goal", task.goal, GOAL)
         told = {id_: Part(id_, said.get(id_, ""), PLAN) for id_ in results}
-        found = parts_of(results, shown.notes)
+        found = parts_of(results, notes)
         for part in found:
-            if shown.notes.get(part.title, NO_NOTE).passed:
+            if notes.get(part.title, NO_NOTE).passed:
                 summarized(part)
-        pack([goal, *told.values(), *found], shown.tokens)
+        pack([goal, *told.values(), *found], tokens)
         parts = [
             f"Goal:\n{goal.text}",
             "Criteria:\n" + "\n".join(f"{name}: {text}" for name, text in _named(self.criteria).items()),
@@ -84,7 +78,8 @@ class ModelReviewer:
             *(f"## Subtask {part.title}\nInstruction: {told[part.title].text}\nResult:\n{part.text}" for part in found),
             f"Your last answer was refused. Correct all of this:\n{feedback}" if feedback else "",
         ]
-        return "\n\n".join(part for part in parts if part)
+        prompt = "\n\n".join(part for part in parts if part)
+        return ask(self.call, prompt, review_schema(results, self.criteria))
 
 
 def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CRITERION,)) -> dict[str, Any]:

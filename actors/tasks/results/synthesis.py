@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from actors.model.errors import Failed
-from actors.tasks.execution.packing import GOAL, Part, pack, parts_of, shown_here
-from actors.tasks.model.model_call import answer_of, as_call, ask_for_words, name_of_call
+from actors.tasks.execution.packing import GOAL, Part, pack, parts_of
+from actors.tasks.execution.role_call import asked, shown_here
+from actors.tasks.model.model_call import as_call, ask_for_words
 from actors.tasks.model.task import Task
 
 
@@ -17,9 +19,6 @@ class Verbatim:
         """The results."""
         return dict(results)
 
-    def __repr__(self) -> str:
-        return "Verbatim()"
-
 
 class Last:
     """The result of the last subtask of the plan that has one."""
@@ -27,9 +26,6 @@ class Last:
     def combine(self, task: Task, results: dict[str, Any]) -> Any:  # noqa: ARG002 - as every synthesizer
         """The last result; None where there is none."""
         return next(reversed(results.values()), None)
-
-    def __repr__(self) -> str:
-        return "Last()"
 
 
 class NoAnswerError(Failed):
@@ -48,34 +44,21 @@ class ModelSynthesizer:
     def __init__(self, call: Any) -> None:
         self.call = as_call(call)
 
-    def __repr__(self) -> str:
-        return f"ModelSynthesizer({name_of_call(self.call)})"
-
     async def combine(self, task: Task, results: dict[str, Any]) -> Any:
         """Return what the model made of the results."""
-        return self.read(await answer_of(self.ask(task, results)))
+        return await asked(partial(self._ask, task, results), _read)
 
-    def ask(self, task: Task, results: dict[str, Any]) -> Any:
-        """The first half of ``combine``: the model's answer, or an awaitable of that."""
-        return ask_for_words(self.call, self.prompt(task, results))
-
-    @staticmethod
-    def read(answer: Any) -> Any:
-        """The second half: the answer as it is; raises ``NoAnswerError`` where it is nothing."""
-        if answer is None or (isinstance(answer, (str, bytes)) and not answer.strip()):
-            raise NoAnswerError("the model has answered nothing")
-        return answer
-
-    @staticmethod
-    def prompt(task: Task, results: dict[str, Any]) -> str:
-        """Return the text that the model is given."""
-        shown, goal = shown_here(), Part("Goal", task.goal, GOAL)
-        found = parts_of(results, shown.notes)
-        pack([goal, *found], shown.tokens)
+    def _ask(self, task: Task, results: dict[str, Any]) -> Any:
+        """Call the model, and return its answer or an awaitable of it."""
+        (tokens, notes), goal = shown_here(), Part("Goal", task.goal, GOAL)
+        found = parts_of(results, notes)
+        pack([goal, *found], tokens)
         rule = "Answer the goal from these results. Use all of them; add nothing that is not there."
-        return "\n\n".join([f"Goal: {goal.text}", rule, *(f"## {part.title}\n{part.text}" for part in found)])
+        prompt = "\n\n".join([f"Goal: {goal.text}", rule, *(f"## {part.title}\n{part.text}" for part in found)])
+        return ask_for_words(self.call, prompt)
 
 
-def is_inline(synthesizer: object) -> bool:
-    """True for those that are pure and quick."""
-    return type(synthesizer) in {Verbatim, Last}
+def _read(answer: Any) -> Any:
+    if answer is None or (isinstance(answer, (str, bytes)) and not answer.strip()):
+        raise NoAnswerError("the model has answered nothing")
+    return answer

@@ -8,7 +8,7 @@ up: where nobody admits, the lane waits for the first who does, and no attempt i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -49,7 +49,7 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    home = unit.home if unit.kept is not None or unit.steps is not None else None
+    home = unit.home if unit.kept is not None or unit.steps else None
     is_plain = not standing.rejected and not standing.tried and home is None
     if is_plain and not state.chain and unit.asker is None and (unit.above is None or unit.above.above is None):
         return _lane_of_anybody(unit.scope, spec.worker, capability)
@@ -151,13 +151,13 @@ def no_worker_failure(state: TaskState, unit: Unit, workers: WorkerRegistry) -> 
     known = tuple(name for entry in workers for name in (entry.id, *sorted(entry.executable.capabilities)))
     asked = [entry for entries in _groups(workers, lane) for entry in entries]
     wanted = spec.worker or spec.capability or spec.id
-    nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=_hint(asked))
+    hint = down_hint({entry.path: entry.state for entry in asked if entry.is_gone})
+    nobody = NoCapableWorkerError((wanted,), known, task=state.id, hint=hint)
     return Failure(FailureKind.NOBODY, nobody, retryable=False)
 
 
-def _hint(asked: Iterable[RegistryEntry]) -> str:
-    """Say who of these could do it, if it were not down; nothing where there is nobody."""
-    down = {entry.path: entry.state for entry in asked if entry.is_gone}
+def down_hint(down: Mapping[str, str]) -> str:
+    """Say which workers are down, given their states by path, and how they are started again; nothing for none."""
     said = ", ".join(f"{path} is {state}" for path, state in down.items())
     again = " or ".join(f"tree.restart_child({path!r})" for path in down)
     return f"{said}: {again} starts it again" if down else ""

@@ -12,7 +12,6 @@ from actors import ActorsError, ConfigError, Problem
 from trees import (
     Approve,
     AttemptTimeoutError,
-    BreakerOpenError,
     Budget,
     BudgetExceededError,
     EscalationError,
@@ -84,7 +83,6 @@ ERRORS = [
     TaskCancelledError("t", "not wanted"),
     TaskTimeoutError("t", 1.0),
     SubtaskFailedError("t", "a", "why"),
-    BreakerOpenError("a", ("w",), 3.0),
     AttemptTimeoutError("a", 1, "running", 2.0),
     EscalationError("e", "closed"),
     UnknownTaskError("t"),

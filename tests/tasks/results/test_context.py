@@ -44,7 +44,6 @@ SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempote
     "step",
     "step_key",
     "step_sync",
-    "used_before",
     "stream",
     "task_id",
     "token",

@@ -47,9 +47,6 @@ async def work_async(task: Any, context: Any) -> str:
     return "ok"
 
 
-def undo(task: Any, result: Any) -> None: ...
-
-
 def shop(*children: Any, **tasks: Any) -> SupervisorSpec:
     workers = children or (WorkerSpec(id="w", execute=work, capabilities={"it"}), WorkerSpec(id="v", execute=work))
     return SupervisorSpec(id="shop", tasks=Tasks(**tasks), children=workers)
@@ -89,10 +86,6 @@ def told(spec: SupervisorSpec) -> list[str]:
             ["shop.tasks.planner/a.depends_on: there is no subtask 'x'"],
         ),
         ([Subtask("a", worker="w", undo="x")], ["shop.tasks.planner/a.undo: there is no worker 'x'"]),
-        (
-            [Subtask("a", worker="w", undo=f"{HERE}:undo")],
-            ["shop.tasks.planner/a.undo: a str of 45 characters cannot be called with (task, result, context)"],
-        ),
         (
             [Subtask(f"s{n}", worker="w") for n in range(51)],
             ["shop.tasks.planner: the plan has 51 subtasks, at most 50 are accepted"],
@@ -173,20 +166,6 @@ def test_an_executable_that_is_added_to_a_tree_without_tasks_is_refused() -> Non
         for path in ("shop", "shop/below"):
             with pytest.raises(ConfigError, match="nobody gives it work"):
                 tree.start_child(path, WorkerSpec(id="w", execute=work))
-
-
-def test_one_async_worker_with_a_pool_of_one_for_independent_subtasks_is_a_hint() -> None:
-    plan = StaticPlan([Subtask("a", worker="w"), Subtask("b", worker="w"), Subtask("c", worker="w", depends_on=["a"])])
-    spec = shop(WorkerSpec(id="w", execute=work_async), planner=plan)
-
-    assert told(spec) == []
-    (hint,) = hints(spec)
-    assert str(hint) == (
-        "shop/w.pool: 2 independent subtasks of the plan run one after the other: it takes one at a time. "
-        "It is async: with pool=2 they overlap."
-    )
-    with start(spec) as tree:
-        assert any("pool=2" in note for note in tree.run("go", timeout=60).notes)
 
 
 # -- what is started ---------------------------------------------------------------------------------------------
