@@ -36,7 +36,7 @@ from typing import IO, Any, Final
 from actors.concurrency.thread_state import after_fork, blocking, start_thread
 from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError
-from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
+from trees.observe.source import METRICS_ELSEWHERE, VERSION, Shape, Source, SourceError
 
 PROTOCOL: Final = 1
 CALLS: Final = (
@@ -350,8 +350,6 @@ class ConsoleSource:
     Of an act the tree is told which process asks; ``by`` is told beside it.
     """
 
-    kind: SourceKind = "console"
-
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
         self.name = root_of(path)
         self._path = path
@@ -379,9 +377,9 @@ class ConsoleSource:
         with _asked(self._path, do, given, self._timeout_s) as (answer, _, _):
             return answer
 
-    def metrics(self) -> str | None:
-        """None: a program tells its metrics itself."""
-        return None
+    def metrics(self) -> str:
+        """Refused: a program tells its metrics itself."""
+        raise SourceError(404, METRICS_ELSEWHERE)
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have ``callback(event)`` called, on a thread of its own, for all that happens from now on.
