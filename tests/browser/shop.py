@@ -228,8 +228,8 @@ class Shop:
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback)
 
-    def metrics(self) -> str | None:
-        return None
+    def metrics(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Nothing is held."""

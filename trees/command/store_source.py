@@ -22,7 +22,7 @@ from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
-from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceError, SourceKind, Status
+from trees.observe.source import METRICS_ELSEWHERE, ROWS, TASKS, VERSION, Shape, SourceError, Status
 from trees.observe.task_search import require_status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import BLANK_ROW, found_by
@@ -42,8 +42,6 @@ _ELSEWHERE: Final = "children live in the process of their tree: look there, wit
 
 class StoreSource:
     """The trees of one store, looked at from outside."""
-
-    kind: SourceKind = "store"
 
     def __init__(self, url: str, root: str | None = None) -> None:
         self._client = StoreClient(url)
@@ -173,9 +171,9 @@ class StoreSource:
         in_background(f"{self.name}-store-looks", look)
         return lambda: self._end(over)
 
-    def metrics(self) -> str | None:
-        """None: a program tells its metrics itself."""
-        return None
+    def metrics(self) -> str:
+        """Refused: a program tells its metrics itself."""
+        raise SourceError(404, METRICS_ELSEWHERE)
 
     # -- operating -----------------------------------------------------------------------------------------
 

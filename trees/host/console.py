@@ -31,14 +31,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
-from typing import IO, Any, Concatenate, Final, ParamSpec
+from typing import IO, Any, Final
 
 from actors.concurrency.thread_state import after_fork, blocking, start_thread
 from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError
-from trees.observe.source import VERSION, Shape, Source, SourceError, SourceKind
+from trees.observe.source import METRICS_ELSEWHERE, VERSION, Shape, Source, SourceError
 
-Given = ParamSpec("Given")
 PROTOCOL: Final = 1
 CALLS: Final = (
     "dump", "snapshot", "child", "stack", "tasks", "task", "questions", "subscribe", "cancel", "answer", "act",
@@ -327,12 +326,12 @@ def _asked(path: Path, do: str, given: Shape, timeout_s: float) -> Iterator[tupl
         yield reply["answer"], caller, lines
 
 
-def _carried_out_there(call: Callable[Concatenate[Any, Given], Shape]) -> Callable[Concatenate[Any, Given], Shape]:
+def _carried_out_there(call: Callable[..., Shape]) -> Callable[..., Shape]:
     """Return a method that has the console of its object carry out this call of a source."""
     signature = inspect.signature(call)
 
     @wraps(call)
-    def carried_out(self: ConsoleSource, /, *args: Given.args, **kwargs: Given.kwargs) -> Shape:
+    def carried_out(self: ConsoleSource, /, *args: object, **kwargs: object) -> Shape:
         given = signature.bind(self, *args, **kwargs).arguments
         del given["self"]
         if "by" in signature.parameters:
@@ -350,8 +349,6 @@ class ConsoleSource:
 
     Of an act the tree is told which process asks; ``by`` is told beside it.
     """
-
-    kind: SourceKind = "console"
 
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
         self.name = root_of(path)
@@ -380,9 +377,9 @@ class ConsoleSource:
         with _asked(self._path, do, given, self._timeout_s) as (answer, _, _):
             return answer
 
-    def metrics(self) -> str | None:
-        """None: a program tells its metrics itself."""
-        return None
+    def metrics(self) -> str:
+        """Refused: a program tells its metrics itself."""
+        raise SourceError(404, METRICS_ELSEWHERE)
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have ``callback(event)`` called, on a thread of its own, for all that happens from now on.

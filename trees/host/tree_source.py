@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.message_errors import TreeDownError
 from actors.model.errors import ActorsError, ChildError, ConfigError, UnknownPathError
@@ -31,7 +31,7 @@ from actors.tasks.model.policy import ANSWERS
 from actors.tasks.model.task import SubtaskStatus
 from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
 from actors.tasks.model.task_events import TaskFinished
-from trees.agents.packages import package_flaw
+from trees.agents.packages import install, package_flaw
 from trees.agents.tree_gauges import busy_workers
 from trees.host.answers import open_question, open_questions
 from trees.observe.child_history import ChildHistory
@@ -59,8 +59,6 @@ _LATELY_S: Final = 60.0
 
 class TreeSource:
     """A tree of this process."""
-
-    kind: Literal["tree", "console", "store"] = "tree"
 
     def __init__(self, tree: Tree, *, content: bool = False) -> None:
         self._tree, self._system, self._leadership = tree, tree._system, tree._leadership  # noqa: SLF001 - of this room
@@ -162,10 +160,12 @@ class TreeSource:
 
         return self._system.bus.subscribe(tell)
 
-    def metrics(self) -> str | None:
-        """Metrics, counted from the first look on; None: prometheus-client is not installed."""
+    def metrics(self) -> str:
+        """Metrics, counted from the first look on; refused without prometheus-client."""
         if package_flaw(*PROMETHEUS) is not None:
-            return None
+            raise SourceError(
+                404, f"There are no metrics here: prometheus-client is not installed. {install('metrics')}"
+            )
         self._collector.watch(self._system)
         return text_of(self._collector)
 

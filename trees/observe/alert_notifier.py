@@ -18,11 +18,10 @@ predicate of a user          raises: an ``AlertFailed`` event, and the alert doe
 target (``to``)              raises: an ``AlertFailed`` event, and the next notice is told. Hangs: its own courier
                              waits with it, and keeps the newest notices
 condition that hears events  raises: an ``AlertFailed`` event for each time that it begins to; it hears the next event
-the notifier, a judge, a     crashes: an ``AlertFailed`` event with no name, and it begins again after a pause. What
-courier                      each alert has seen and told, and what waits to be told, is not a part of the crash
+a look at the tree           raises: an ``AlertFailed`` event with no name, and the next look follows
 ===========================  =====================================================================================
 
-Why these are threads with a guard, and not workers of a supervisor of the tree:
+Why these are threads, and not workers of a supervisor of the tree:
 
 * They must outlive the tree. ``gave_up()`` and ``lease_lost()`` are about its end: they are told after the root, and
   every worker, has ended.
@@ -38,17 +37,19 @@ notifier's. The page reads one attribute of it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
 from actors.tasks.journal.view import tasks_of
 from actors.tasks.model.event_base import TaskEvent
 from trees.observe.alert_conditions import Condition, Look, Seen
 from trees.observe.alert_state import AlertState
-from trees.observe.alert_threads import Courier, GuardedThread, Judge
+from trees.observe.alert_threads import Courier, Judge
 from trees.observe.alerts import Alert, AlertNotice
 from trees.observe.operator_events import AlertChanged, AlertFailed
 
@@ -92,7 +93,8 @@ class AlertNotifier:
         self._pause_s = 0.0
         self._wake, self._ending = Flag(), Flag()
         self._unsubscribe = system.bus.subscribe(self._hear, lasting=True, wants=self._concerns)
-        self._thread = GuardedThread(f"{system.root_path}-alerts", self._main, partial(self._failed, ""), self._ending)
+        self._thread = threading.Thread(target=self._main, name=f"{system.root_path}-alerts", daemon=True)
+        start_thread(self._thread)
 
     def _watch(self, alert: Alert) -> _Watched:
         watched = _Watched(alert)
@@ -101,11 +103,6 @@ class AlertNotifier:
             watched.judge = Judge(name, partial(self._decide, watched), failed)
             self._judges.append(watched.judge)
         return watched
-
-    @property
-    def restarts(self) -> int:
-        """Crashes of the thread that looks, after each of which it has begun again."""
-        return self._thread.restarts
 
     def firing(self) -> list[Shape]:
         """Alerts that fire now, in the order of their declaration: ``name``, and ``since`` in seconds since 1970."""
@@ -120,7 +117,7 @@ class AlertNotifier:
     def stop(self) -> None:
         """Do this, and wait for it."""
         self.end()
-        self._thread.join(2 * END_S)
+        join_thread(self._thread, 2 * END_S)
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -171,14 +168,13 @@ class AlertNotifier:
         """Look at the tree, and have whoever must know told; of the predicates of users by their judges."""
         try:
             look = self._look()
+            for watched in self._watched:
+                if watched.judge is not None:
+                    watched.judge.give(look)
+                else:
+                    self._decide(watched, look)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the next look may be better
             self._failed("", error)
-            return
-        for watched in self._watched:
-            if watched.judge is not None:
-                watched.judge.give(look)
-            else:
-                self._decide(watched, look)
 
     def _decide(self, watched: _Watched, look: Look) -> None:
         """Find out whether an alert holds now, and have told what follows."""

@@ -1,7 +1,6 @@
-"""Threads of the alerts: one that comes back when it has crashed, and what runs on it for the code of users.
+"""Threads of the alerts, on which the code of users runs: predicates and targets.
 
-A crash of such a thread is told, and its work begins again after a pause that grows up to ``LONGEST_PAUSE_S``. It never
-gives up before the end of the tree. All that it must not forget belongs to its owner, and not to a frame of the work.
+Whatever that code raises is told, and the thread goes on with the next thing.
 
 Locking: each thread sleeps at an ``Event``. What others hand it is in a deque: one appends, another takes away, and
 each is one step of C.
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from trees.observe.alerts import AlertNotice
 
 Item = TypeVar("Item")
-FIRST_PAUSE_S: Final = 0.1
-"""Pause after the first crash in a row; each next one is twice as long."""
-LONGEST_PAUSE_S: Final = 5.0
 HANGS_S: Final = 30.0
 """Seconds after which a predicate is said to hang."""
 TRIES: Final = 5
@@ -40,65 +36,19 @@ _FINAL_STATUS: Final = range(300, 500)
 _PASSING_STATUS: Final = frozenset({408, 425, 429})
 
 
-class GuardedThread:
-    """Runs ``work`` on a daemon thread until that returns; where it raises, it is run again.
-
-    Args:
-        name: of the thread.
-        work: returns when ``ending`` is set.
-        failed: is told what it raised.
-        ending: set: the work is run no more than once again.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        work: Callable[[], object],
-        failed: Callable[[BaseException], object],
-        ending: Flag,
-    ) -> None:
-        self._work, self._failed, self._ending = work, failed, ending
-        self.restarts = 0
-        """Crashes so far."""
-        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
-        start_thread(self._thread)
-
-    def join(self, within_s: float) -> None:
-        """Wait for its end, unless this is that thread."""
-        join_thread(self._thread, within_s)
-
-    def _main(self) -> None:
-        untold: BaseException | None = None
-        pause_s = FIRST_PAUSE_S
-        while True:
-            is_last, began = self._ending.is_set(), monotonic()
-            try:
-                if untold is not None:
-                    error, untold = untold, None
-                    self._failed(error)
-                self._work()
-            except BaseException as error:  # noqa: BLE001 - whatever it dies of, it comes back
-                self.restarts += 1
-                untold = error
-            else:
-                return
-            if is_last:
-                return
-            pause_s = FIRST_PAUSE_S if monotonic() - began > LONGEST_PAUSE_S else min(2 * pause_s, LONGEST_PAUSE_S)
-            self._ending.wait(pause_s)
-
-
 class TakingThread(Generic[Item]):
-    """Does something with whatever it is given, one after the other, on a guarded thread.
+    """Does something with whatever it is given, one after the other, on a daemon thread.
 
-    A crash loses what it has in hand. What a subclass needs is there before it calls this ``__init__``.
+    What a subclass needs is there before it calls this ``__init__``.
     """
 
-    def __init__(self, name: str, failed: Callable[[BaseException], object], most: int) -> None:
+    def __init__(self, name: str, raised: Callable[[BaseException], object], most: int) -> None:
+        self._raised = raised
         self._waiting: deque[Item] = deque(maxlen=most)
         """Things that wait, the newest ones."""
         self._wake, self._ending = Flag(), Flag()
-        self._thread = GuardedThread(name, self._main, failed, self._ending)
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        start_thread(self._thread)
 
     def give(self, item: Item) -> None:
         """Have it taken."""
@@ -112,12 +62,15 @@ class TakingThread(Generic[Item]):
 
     def join(self, within_s: float) -> None:
         """Wait for that."""
-        self._thread.join(within_s)
+        join_thread(self._thread, within_s)
 
     def _main(self) -> None:
         while True:
-            while self._waiting:  # first: a crash may have left some
-                self._take(self._waiting.popleft())
+            while self._waiting:
+                try:
+                    self._take(self._waiting.popleft())
+                except BaseException as error:  # noqa: BLE001 - code of a user has no part in the tree
+                    self._raised(error)
             if self._ending.is_set() and not self._waiting:
                 return
             self._wake.wait()

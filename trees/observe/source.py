@@ -23,11 +23,15 @@ TASKS: Final = 200
 """Tasks of a list, likewise."""
 
 Shape: TypeAlias = dict[str, Any]
-SourceKind: TypeAlias = Literal["tree", "console", "store"]
 Act: TypeAlias = Literal["restart", "terminate", "unpark"]
 ACTS: Final[tuple[Act, ...]] = get_args(Act)
 ANSWERS: Final = ("approve", "edit", "respond", "reject")
 Status: TypeAlias = Literal[400, 404, 409, 503]
+
+
+METRICS_ELSEWHERE: Final = (
+    "The program of a tree tells its metrics itself: its own page has /metrics, or it calls metrics()."
+)
 
 
 class SourceError(ActorsError):
@@ -47,11 +51,10 @@ class SourceError(ActorsError):
 
 
 class Source(Protocol):
-    """Something that can be looked at and operated."""
+    """Something that can be looked at and operated.
 
-    @property
-    def kind(self) -> SourceKind:
-        """A store has no children that live, and no stacks: what needs them is refused with 409."""
+    A store has no children that live, and no stacks: what needs them is refused with 409.
+    """
 
     @property
     def name(self) -> str:
@@ -96,8 +99,8 @@ class Source(Protocol):
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have ``callback(event.as_dict())`` called for all that happens from now on; returns how to end that."""
 
-    def metrics(self) -> str | None:
-        """Metrics as Prometheus reads them; None: this source has none."""
+    def metrics(self) -> str:
+        """Metrics as Prometheus reads them; a source that has none refuses with 404."""
 
     def close(self) -> None:
         """Let go of what it has open; a tree goes on."""

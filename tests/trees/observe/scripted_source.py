@@ -6,15 +6,13 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from trees.observe.source import ROWS, TASKS, VERSION, Shape, SourceKind
+from trees.observe.source import METRICS_ELSEWHERE, ROWS, TASKS, VERSION, Shape, SourceError
 
 Told = Callable[[Shape], object]
 
 
 class ScriptedSource:
     """A ``Source`` of plain answers."""
-
-    kind: SourceKind = "tree"
 
     def __init__(self, name: str = "shop", **answers: Any) -> None:
         self.name = name
@@ -83,8 +81,8 @@ class ScriptedSource:
         for each in list(self.subscribers):
             each({"version": VERSION, **event})
 
-    def metrics(self) -> str | None:
-        return None
+    def metrics(self) -> str:
+        raise SourceError(404, METRICS_ELSEWHERE)
 
     def close(self) -> None:
         self.closed = True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from trees.agents.packages import install
-
 
 class Refusal(Exception):  # noqa: N818 - it is raised to end a request, and never leaves this room
     """End of a request that is not carried out."""
@@ -25,10 +23,6 @@ WRONG_TOKEN: Final = (
 FOREIGN_HOST: Final = "The Host header names another host than this server; open the link that the program has printed."
 FOREIGN_SITE: Final = "Another site has sent this request; only the page itself, or a program, may do so."
 NOT_HERE: Final = "There is nothing at this address; /docs lists what there is."
-NOT_INSTALLED: Final = f"There are no metrics here: prometheus-client is not installed. {install('metrics')}"
-METRICS_ELSEWHERE: Final = (
-    "The program of a tree tells its metrics itself: its own page has /metrics, or it calls metrics()."
-)
 OTHER_METHOD: Final = "This address takes another method; /docs lists what there is."
 LONG_HEAD: Final = "The head of the request is longer than 16 KiB."
 TOO_LARGE: Final = "The body of the request is longer than 64 KiB."

@@ -165,8 +165,6 @@ class Handlers:
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002 - as all handlers
         """Metrics for Prometheus."""
         text = await self._call(self._source.metrics)
-        if text is None:
-            raise Refusal(404, refusals.NOT_INSTALLED if self._source.kind == "tree" else refusals.METRICS_ELSEWHERE)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def healthz(self, request: Request) -> Response:  # noqa: ARG002 - as all handlers

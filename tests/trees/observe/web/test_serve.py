@@ -23,7 +23,6 @@ from tests.support.programs import ran
 from tests.trees.observe.scripted_source import ScriptedSource
 from trees import Operated, PageFailed, SupervisorSpec, Tree, Web, WebError, WorkerSpec, start
 from trees.agents.packages import package_flaw
-from trees.observe.source import SourceKind
 from trees.observe.web.web_app import MOST_ACTS
 from trees.observe.web.web_server import WebServer
 
@@ -269,18 +268,17 @@ def test_wrong_settings_are_a_config_error(tree: Tree, wrong: dict[str, Any]) ->
         tree.serve(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("tree", "the extra 'metrics'"), ("console", "program of a tree"), ("store", "program of a tree")],
-)
-def test_where_there_are_no_metrics_the_page_says_where_they_are(kind: SourceKind, said: str) -> None:
-    source = ScriptedSource()
-    source.kind = kind
-    page = WebServer(source, Web(port=0), lambda *_: None)
-    with _client(page) as client:
-        found = client.get("/metrics")
-    page.stop()
-    assert (found.status_code, said in found.json()["error"]) == (404, True)
+def test_where_there_are_no_metrics_the_page_says_where_they_are(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trees.host.tree_source.package_flaw", lambda *_: "it is not installed")
+    pages = {
+        "the extra 'metrics'": tree.serve(port=0),
+        "program of a tree": WebServer(ScriptedSource(), Web(port=0), print),
+    }
+    for said, page in pages.items():
+        with _client(page) as client:
+            found = client.get("/metrics")
+        page.stop()
+        assert (found.status_code, said in found.json()["error"]) == (404, True)
 
 
 def test_a_page_is_reached_by_the_names_that_it_was_given(tree: Tree) -> None:
