@@ -49,14 +49,15 @@ from actors.messaging.mailbox import Mailbox
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import enter, leave
 from actors.model.clock import monotonic
-from actors.model.errors import ConfigError, RecursionDetectedError, UnknownPathError
+from actors.model.errors import ConfigError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
-from actors.tasks.engine.task_waits import join_task, waiting
+from actors.tasks.engine.task_waits import wait_for_task
 from actors.tasks.model.task import MARK, Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
 from actors.validation.spec_model import copy_with
@@ -245,30 +246,19 @@ class TaskTarget:
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
-        submission = Submission(self._scope, [prepared], joined=True)
-        with waiting(submission.across):
-            return self._given(item, prepared, submission.run())
+        return self._given(item, prepared, Submission(self._scope, [prepared], joined=True).run())
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
-        submission = Submission(self._scope, [prepared], joined=True)
-        with waiting(submission.across):
-            return self._given(item, prepared, await submission.arun())
+        return self._given(item, prepared, await Submission(self._scope, [prepared], joined=True).arun())
 
     def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
         id_, scope = str(task.id), self._scope
         if id_ in submission.known and self._key is not None:
             _require_same_aims(task, submission.known[id_], self.path)
         done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
-        if submission.across is not None:
-            done.when_done(submission.across.enter())
-
-        try:
-            wait, leave_wait = join_task(scope, id_, done)
-        except RecursionDetectedError:
-            if id_ in submission.new:
-                self._drop(id_, done)
-            raise
+        wait = wait_for_task(scope, id_, done)
+        entered = enter(wait) if wait is not None else None
 
         def result() -> Any:
             if wait is not None:
@@ -278,15 +268,14 @@ class TaskTarget:
                 raise own_error(report.error.with_traceback(None))
             return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
 
-        def leave() -> None:
-            leave_wait()
-            self._drop(id_, done)
+        def let_go() -> None:
+            if wait is not None:
+                leave(wait, entered)
+                wait.complete()
+            if not done.done and self._key is None:
+                scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
 
-        return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
-
-    def _drop(self, id_: str, done: Reply) -> None:
-        if not done.done and self._key is None:
-            self._scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
+        return GivenItem(item, done if wait is None else wait, result, let_go)
 
 
 def _id_of(key: object, item: object) -> str:
@@ -311,13 +300,6 @@ def _require_same_aims(task: Task, known: Task, path: str) -> None:
 def _aims_of(task: Task) -> tuple[str, ...]:
     """Return the workers and capabilities that its plan names; nothing if a planner makes the plan."""
     return tuple(each.worker or each.capability or "" for each in task.plan.subtasks) if task.plan is not None else ()
-
-
-def _joined(wait: Reply, done: Reply) -> Reply:
-    """Return what is completed at the end of a task, or when the worker that waits for it cannot wait any more."""
-    ended = Reply()
-    wait.when_done(lambda: done.when_done(ended.complete) if wait.succeeded else ended.complete())
-    return ended
 
 
 def _words(item: Any) -> str:

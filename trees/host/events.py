@@ -20,9 +20,10 @@ from typing import Generic, Self, TypeVar, cast
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT
+from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
-from actors.tasks.engine.task_waits import WaitOfTask
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError
@@ -85,7 +86,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         self._is_closed = False
         self._is_read = False
         """True once all has been found that there will be."""
-        self._signal = WaitOfTask(scope, id_)
+        self._signal = self._new_signal()
         """Completed with the next news."""
         self._done = self._service.waiting(id_)
         """Completed with the task's report."""
@@ -164,16 +165,20 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             with suppress(UnknownTaskError):  # the store has let go of it
                 self._done.get()
 
-    def _news(self) -> WaitOfTask:
+    def _new_signal(self) -> Reply:
+        return Reply(self._scope.system.boxes.get(self._scope.port.address))
+
+    def _news(self) -> Reply:
         """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
-        current = CURRENT.get()
-        return self._signal if current is None else self._signal.listed(current.incarnation.mailbox.path)
+        if CURRENT.get() is not None:
+            list_wait(self._signal)
+        return self._signal
 
     # -- finding -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what has come since the last look. Where that fails nothing has changed."""
-        self._signal = WaitOfTask(self._scope, self._id)
+        self._signal = self._new_signal()
         is_down = self._scope.system.is_down or (self._done.done and not self._done.succeeded)
         is_last = is_down or self._has_heard_all
         records = self._kept()

@@ -192,27 +192,29 @@ class Engine(ManagedActor):
 
     def _hear_port(self) -> None:
         port = self.port
+        for _ in range(MAX_ORDERS):
+            if not self.begun or not port.orders:
+                break
+            order = port.orders[0]
+            self._carry_out(order)
+            if port.orders and port.orders[0] is order:
+                port.orders.popleft()
+        else:
+            port.call()  # the rest, and the facts, after what has ended meanwhile
+            return
         for _ in range(len(port.facts)):  # what these lead to is heard in the next turn
             fact = port.facts.popleft()
             try:
                 fact(self)
             except Exception as error:  # noqa: BLE001 - a bug of ours: one fact is lost, and nothing else
                 self.system.reports.internal_error(error)
-        for _ in range(MAX_ORDERS):
-            if not self.begun or not port.orders:
-                return
-            order = port.orders[0]
-            self._carry_out(order)
-            if port.orders and port.orders[0] is order:
-                port.orders.popleft()
-        port.call()  # the rest after what has ended meanwhile
 
     def turn_over(self) -> None:
         """Settle what was touched, start what can start, keep that, and act on what is kept."""
         if self.incarnation.is_over:
             return
         self._settle_all()
-        if self.begun and self.is_open and not self.closing and not self.port.orders:
+        if self.begun and self.is_open and not self.closing:
             while self.dispatch.pump():
                 self._settle_all()
         self.commit()
@@ -413,7 +415,7 @@ class Engine(ManagedActor):
             self.dispatch.team_ended(run, unit, succeeded=has_succeeded)
         if run.state.has_asks:
             self.asks.tell(run, unit)
-            self.asks.end_unclaimed(run, unit)
+            self.asks.end_unwanted(run, unit)
         if unit.course is not None:
             self._cut_short(run, unit)  # its team is gone, or has had it before
 
@@ -448,7 +450,6 @@ class Engine(ManagedActor):
     def _is_finished(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
         run.is_over()
         self.dispatch.forget(run)
-        self.asks.forget(run)
         run.act(self._is_over, run)
 
     def _is_over(self, run: Run) -> None:

@@ -27,7 +27,6 @@ from actors.tasks.engine.feed import Feed
 from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
-from actors.tasks.engine.task_waits import WaitTable
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from contextvars import Context as Variables
 
     from actors.execution.incarnation import Incarnation
+    from actors.messaging.envelope import Address
     from actors.runtime.system import System
     from actors.tasks.engine.asks import OpenAsk
     from actors.tasks.engine.engine import Engine
@@ -78,10 +78,10 @@ class TaskService:
         """By the path of the outermost supervisor with ``tasks=``."""
         self.attempts: dict[str, Attempt] = {}
         """Attempts whose outcome is not recorded yet, by key."""
-        self.asks: set[OpenAsk] = set()
-        """Attempts that wait in ``context.ask``, or for a task."""
-        self.waits = WaitTable(self)
-        """Waits of workers for tasks."""
+        self.asks: dict[tuple[str, int, int], OpenAsk] = {}
+        """Attempts that wait in ``context.ask``, or for a task, by ``OpenAsk.key``."""
+        self.waiting_for: dict[str, tuple[Address, ...]] = {}
+        """Who has waited for a task in this process, by its id, as long as it has not ended."""
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""
@@ -283,6 +283,7 @@ class TaskService:
             tracer.end_task(report)
         task = report.task_id
         self.variables.pop((task, ""), None)
+        self.waiting_for.pop(task, None)
         try:
             self.store.finish(task)
         finally:  # the store may break down: the task has ended nevertheless
@@ -318,6 +319,7 @@ class TaskService:
         self.before.pop(task, None)
         self.aside.discard(task)
         self.reports.pop(task, None)
+        self.waiting_for.pop(task, None)
         self.streams.forget(task)
 
     def goes_on_again(self, task: str) -> None:
@@ -444,7 +446,7 @@ class TaskService:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
         for record in list(self.records):
             record.fail(down)
-        for ask in self.asks.copy():
+        for ask in list(self.asks.values()):
             ask.reply.fail(down)
 
     def end(self) -> None:
@@ -466,6 +468,8 @@ class EnginePort:
         """What is to be decided about. Each stays here until an engine hears it."""
         self.orders: deque[Order] = deque()
         """What users want, and other processes: carried out before anything new begins, whatever engine does it."""
+        self.returning: deque[tuple[OpenAsk, Any, BaseException | None]] = deque()
+        """Answers of asks whose asker has yet to get its slot back."""
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
