@@ -69,7 +69,7 @@ from actors.validation.validation_messages import (
     type_phrase,
     value_phrase,
 )
-from trees.host.submission import Submission, came, own_task, scope_at
+from trees.host.submission import Submission, own_task, scope_at
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -101,10 +101,6 @@ class GivenItem:
     """Return the item's result, or raise its error. Call this when it has ended."""
     leave: Callable[[], object] = lambda: None
     """Note that the batch does not want the item any more."""
-    expires: float | None = None
-    """When to call ``give_up``, as ``monotonic`` counts. Items of one batch expire in the order they were given."""
-    give_up: Callable[[], None] = lambda: None
-    """End the item as an error, because its time is up."""
 
 
 def failed_item(item: Any, error: Exception) -> GivenItem:
@@ -198,10 +194,16 @@ class MessageTarget:
         return self._given(item, *await give_item_async(self._ref, prepared))
 
     def _given(self, item: Any, reply: Reply, leave: Callable[[], None]) -> GivenItem:
-        until = math.inf if reply.expires is None else reply.expires  # the end of the request that the batch is part of
-        expires = min(until, monotonic() + self._timeout_s)
-        give_up = partial(_give_up, reply, self._timeout_s)
-        return GivenItem(item, reply, reply.outcome, leave, None if expires == math.inf else expires, give_up)
+        # With the time of the request that the batch is part of.
+        limit = self._timeout_s if reply.expires is None else min(self._timeout_s, reply.expires - monotonic())
+        due = self.system.now() + limit
+        timer = self.system.timers.call_at(due, partial(_give_up, reply, self._timeout_s))
+
+        def let_go() -> None:
+            timer.cancel()
+            leave()
+
+        return GivenItem(item, reply, reply.outcome, let_go)
 
 
 def _give_up(reply: Reply, limit_s: float) -> None:
@@ -364,7 +366,7 @@ class Batch(Generic[ItemT, ResultT]):
                 if not self._has_room:
                     signal = self._renewed_signal()
                     if not self._ended:
-                        signal.wait(self._left())
+                        signal.wait(None)
                 elif self._pending is None:
                     self._taken(partial(next, source, _END))
                 else:
@@ -405,7 +407,7 @@ class Batch(Generic[ItemT, ResultT]):
         elif pull is not None or not self._has_room:
             signal = self._renewed_signal()
             if not self._ended and (pull is None or not pull.done()):
-                await came(signal, self._left())
+                await signal
         elif self._pending is not None:
             item, prepared = self._pending
             try:
@@ -449,18 +451,6 @@ class Batch(Generic[ItemT, ResultT]):
         if self._signal.done:
             self._signal = Reply()
         return self._signal
-
-    def _left(self) -> float | None:
-        """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
-        for given in self._given:
-            if not given.reply.done:
-                if given.expires is None:
-                    return None
-                left = given.expires - monotonic()
-                if left > 0:
-                    return left
-                given.give_up()
-        return None
 
     def _first_ended(self) -> GivenItem | None:
         """Return an item that has ended, None if none has yet. Raises the error of the end if all is handed out."""

@@ -92,7 +92,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Completed with the task's report."""
         self._has_heard_all = self._done.succeeded
         is_recalled = recall or not (after or self._has_heard_all)
-        self._leave = self._service.feed.follow(id_, self, self._done)
+        self._service.feed.follow(id_, self, self._done)
         self._recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
 
     @abstractmethod
@@ -127,7 +127,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def close(self) -> None:
         """Read no more; a consumer that waits for the next one hears that it is over. May be called on any thread."""
         self._is_closed = True
-        self._leave()
         self.wake()
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ thread; ``await handle`` from any event loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -181,9 +182,9 @@ class TaskHandle:
 
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
-        if self._waits is None:
-            self._waits = self._port.service.fetched(self.id)
-        if not self._waits.done:
+        if self._waits is None:  # its report may have to be read from the store
+            self._waits = yield from asyncio.to_thread(self._port.service.waiting, self.id).__await__()
+        if not self._done.done:
             with self._waiting() as waits:
                 yield from waits.__await__()
         return self._outcome()

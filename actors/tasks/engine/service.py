@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.concurrency.disposal import UserCallback
 from actors.concurrency.look_lock import LookLock
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
@@ -254,19 +253,6 @@ class TaskService:
     def _is_known(self, task: str) -> bool:
         """True where the store has such a task. Of a tree that is down nobody needs to know."""
         return self.system.is_down or self.store.standing(task) is not None
-
-    def fetched(self, task: str) -> Reply:
-        """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
-        if self.reports.get(task) is not None:
-            return self.waiting(task)
-        fetched = Reply()
-
-        def read() -> None:
-            waits = self.waiting(task)
-            waits.when_done(lambda: _hand_on(waits, fetched))
-
-        self.system.run_apart(UserCallback(read, fetched.fail))
-        return fetched
 
     def begin_all(self, tasks: Sequence[str]) -> dict[str, Reply]:
         """With ``removing`` held: return the Replies for those who wait for tasks that the store has just got."""
@@ -522,14 +508,6 @@ class Call(SystemMessage):
 
 
 CALL: Final = Call()
-
-
-def _hand_on(source: Reply, to: Reply) -> None:
-    """Complete one reply with the outcome of another."""
-    try:
-        to.complete(source.get())
-    except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that
-        to.fail(error)
 
 
 def _failed(error: Exception) -> Reply:

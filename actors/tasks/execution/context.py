@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actors.messaging.blocking import require_thread
-from actors.messaging.envelope import own_error
-from actors.messaging.message_errors import ReplyTimeoutError
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.model.event_base import NO_METADATA
@@ -415,8 +413,6 @@ class Context(Mapping[str, Any]):
         reply = self._delegate(to, *asked)
         try:
             return copied(await reply)
-        except ReplyTimeoutError as error:
-            raise self._too_late(to, error) from error
         finally:
             self._ends(to, reply)
 
@@ -434,8 +430,6 @@ class Context(Mapping[str, Any]):
         reply = self._delegate(to, instruction, inputs, tool, timeout)
         try:
             return copied(reply.get())
-        except ReplyTimeoutError as error:
-            raise self._too_late(to, error) from error
         finally:
             self._ends(to, reply)
 
@@ -463,9 +457,6 @@ class Context(Mapping[str, Any]):
         """If its asker was cancelled, end what was asked for, and take the slot of the asker again."""
         if not reply.done:
             reply.fail(SubtaskFailedError(self.task_id, to, "nobody waits for it"))
-
-    def _too_late(self, to: str, error: ReplyTimeoutError) -> SubtaskFailedError:
-        return own_error(SubtaskFailedError(self.task_id, to, f"no result in {error.timeout_s:.3g} s"))
 
     def _regrow_unpack(self) -> None:
         """Make the copies for the worker's code now, on this thread."""
