@@ -18,7 +18,7 @@ from actors.messaging.reply import Reply
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RETRY, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
-from actors.tasks.engine.task_waits import listed, wait_for_task
+from actors.tasks.engine.task_waits import order_reply, wait_for_task
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.unit import Escalation, Unit
 from actors.tasks.journal.view import TaskView
@@ -225,7 +225,7 @@ class TaskHandle:
             TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
         words = require_text(f"task {self.id}: cancel: reason:", reason, "Say it in words")
-        recorded = listed(self._port)
+        recorded = order_reply(self._port)
         if self.report is not None:
             recorded.complete()
         else:
@@ -254,7 +254,7 @@ class TaskHandle:
                 f"task {self.id}: cannot be tried again: it is {status}. Only what failed or was cancelled can"
             )
         require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
-        recorded = listed(self._port)
+        recorded = order_reply(self._port)
         self._port.port.order(Order(self.id, RETRY, recorded=recorded))
         if not recorded.wait(STORE_WAIT_S):
             raise StoreError(self._port.service.store_name, f"task {self.id}: the retry was not written in time")

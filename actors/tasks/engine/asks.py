@@ -154,15 +154,16 @@ def keep_step(own: Scope, attempt: Attempt, step: StepCall, value: Any) -> Reply
     Raises:
         AttemptEnded: the attempt is over.
     """
-    engine, kept = own.port.at_work, Reply()
-    own.service.expect(kept)
+    engine, kept = own.port.at_work, own.answer_of_engine()
+
+    def record(engine: Engine) -> None:
+        engine.asks.record_step(attempt, step, value, kept)
+
     if engine is not None and own.system.loop.is_here and not own.port.facts:
-        engine.hear_at_once(lambda engine: engine.asks.record_step(attempt, step, value, kept))
-        if kept.succeeded:
-            return None
+        engine.hear_at_once(record)
     else:
-        own.port.post(lambda engine: engine.asks.record_step(attempt, step, value, kept))
-    return kept
+        own.port.post(record)
+    return None if kept.succeeded else kept
 
 
 # -- the engine's side -----------------------------------------------------------------------------------------

@@ -84,8 +84,6 @@ class TaskService:
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""
-        self.records: set[Reply] = set()
-        """Records that a worker's code waits for: those of its steps."""
         self.feed = Feed(system.bus)
         """Tells those who follow a task of its events."""
         self.streams = StreamRelay(self)
@@ -403,13 +401,6 @@ class TaskService:
         is_hearing = bool(self.hearing) and not self.system.is_down
         return bool(self.detached_calls) or is_hearing or any(not run.is_kept for run in self.runs())
 
-    def expect(self, kept: Reply) -> None:
-        """See to it that whoever waits for a record hears of it in every case, at the latest when the tree is down."""
-        self.records.add(kept)
-        kept.when_done(partial(self.records.discard, kept))
-        if self.system.is_down:
-            kept.fail(self.down())  # nobody else will
-
     # -- the end of the tree -------------------------------------------------------------------------------
 
     def down(self) -> TreeDownError:
@@ -430,8 +421,6 @@ class TaskService:
             run = self.run_of(task)
             if run is None or run.state.final is None:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
-        for record in list(self.records):
-            record.fail(down)
         for ask in list(self.asks.values()):
             ask.reply.fail(down)
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.messaging.envelope import CURRENT, Address, own_error
-from actors.messaging.mailbox import Refusal
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.model.errors import RecursionDetectedError
@@ -71,7 +70,7 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> Reply | None:
     waiting, current = waiting_here(scope), CURRENT.get()
     if current is None or not waiting.addresses:
         return None
-    reply = listed(scope, Reply)
+    reply = scope.answer_of_engine()
     ended: Callable[[], object] = reply.complete
     attempt = current.reply
     if isinstance(attempt, Attempt) and attempt.owner.system is scope.system:
@@ -83,9 +82,6 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> Reply | None:
     scope.port.post(partial(_joins, task, waiting))
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
-    target = reply.target
-    if scope.system.is_down or (target is not None and target.refusal is Refusal.DOWN):
-        reply.fail(scope.system.down_error(scope.path))  # nobody else will: it was closed before the wait was listed
     return reply
 
 
@@ -108,8 +104,8 @@ class OrderReply(Reply):
     outlives_target = True
 
 
-def listed(scope: Scope, made: type[Reply] = OrderReply) -> Reply:
-    """Return a reply that an engine completes. It fails where that cannot be before a worker that waits ends."""
-    reply = made(scope.system.boxes.get(scope.port.address))
+def order_reply(scope: Scope) -> Reply:
+    """Return a reply for an order. It fails if that cannot be recorded before a worker that waits for it has ended."""
+    reply = OrderReply(scope.system.boxes.get(scope.port.address))
     list_wait(reply)
     return reply
