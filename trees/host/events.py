@@ -92,8 +92,11 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Completed with the task's report."""
         self._has_heard_all = self._done.succeeded
         is_recalled = recall or not (after or self._has_heard_all)
-        self._service.feed.follow(id_, self, self._done)
-        self._recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
+        with self._lock:  # what is heard comes behind what is recalled
+            self._service.feed.follow(id_, self, self._done)
+            recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
+            for event in filter(self._is_mine, recalled):
+                self._unkept.put(event)
 
     @abstractmethod
     def _read(self, event: TaskEvent) -> ReadT | None:
@@ -183,7 +186,9 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         records = self._kept()
         if records and isinstance(records[-1], TaskFinished) and not is_last:
             records.pop()  # handed out once the report is there, and all was heard that came before
-        for event in sorted((*records, *self._unkept_heard()), key=_place):
+        with self._lock:
+            heard, self._unkept = self._unkept.held(), UnkeptEvents()
+        for event in sorted((*records, *heard), key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
@@ -202,13 +207,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._records)))
         return records if run is None else [each for each in records if each.seq <= run.kept]
 
-    def _unkept_heard(self) -> list[TaskEvent]:
-        """Take what was heard since the last look and is in no journal."""
-        with self._lock:
-            heard, self._unkept = self._unkept.held(), UnkeptEvents()
-        recalled, self._recalled = self._recalled, []
-        return [*filter(self._is_mine, recalled), *(each for each in heard if each.number > self._heard_before)]
-
     def _is_mine(self, event: TaskEvent) -> bool:
         return self._deep or not getattr(event, "is_deep", False)
 
@@ -218,7 +216,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Something happened to the task."""
         if isinstance(event, UNKEPT) and self._is_mine(event):
             with self._lock:
-                self._unkept.put(event)
+                if event.number > self._heard_before:
+                    self._unkept.put(event)
         self.wake()
 
     def wake(self) -> None:

@@ -154,7 +154,7 @@ class Submission:
         steps = self._steps()
         try:
             for reply in steps:
-                await came(reply, max(0.0, self._until - monotonic()))
+                await _came(reply, max(0.0, self._until - monotonic()))
         finally:
             steps.close()
         if len(self.new) < len(self._tasks):
@@ -276,12 +276,9 @@ class Submission:
         return error
 
 
-async def came(reply: Reply, wait_s: float | None) -> bool:
-    """Wait on an event loop until a reply is completed; False: it is not after ``wait_s`` seconds."""
+async def _came(reply: Reply, wait_s: float) -> None:
+    """Wait on an event loop until a reply is completed, for at most so long; raise none of its errors."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)
-    try:
+    with suppress(ReplyTimeoutError):
         await timed
-    except ReplyTimeoutError:
-        return reply.done
-    return True

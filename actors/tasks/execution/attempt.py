@@ -94,7 +94,7 @@ class Attempt(Reply, SystemMessage):
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
         self.asks: set[Any] = set()
-        """Keys of the asks that it waits in (``context.ask``)."""
+        """The asks that it waits in (``context.ask``), and its waits for tasks."""
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"
