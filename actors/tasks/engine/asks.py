@@ -311,7 +311,7 @@ class Asks:
         if row is not None and not row.has_slot and not attempt.asks:
             self._takes_slot(row)
         found = self._asked_in(ask)
-        if found is not None and not self._engine.closing and not self.is_wanted(*found):
+        if found is not None and not (found[1].is_done or self._engine.closing or self.is_wanted(*found)):
             self._engine.decide(found[0], self._engine.dispatch.withdraw, *found)
 
     def attempt_ended(self, attempt: Attempt) -> None:
@@ -327,7 +327,7 @@ class Asks:
     def end_unwanted(self, run: Run, asker: Unit) -> None:
         """End what a unit had asked for and nobody waits for any more."""
         for unit in asker.asked or ():
-            if not self.is_wanted(run, unit):
+            if not unit.is_done and not self.is_wanted(run, unit):
                 self._engine.dispatch.withdraw(run, unit)
 
     # -- waits that end in themselves ----------------------------------------------------------------------

@@ -106,7 +106,7 @@ class Attempts:
             engine.service.forget(attempt)
         else:
             engine.decide(run, self._has_ended, run, row)
-        if row.is_work:
+        if row.is_work and (attempt.asks or (run is not None and run.state.has_asks)):
             engine.asks.attempt_ended(attempt)
         self._release(row)
         if run is not None and "/" in row.path:

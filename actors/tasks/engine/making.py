@@ -37,7 +37,7 @@ def idempotency_key(state: TaskState, unit: Unit) -> str:
 def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: RegistryEntry) -> AttemptSpec:
     """Specify the attempt of a subtask whose start was recorded last."""
     state, spec, executable, epoch = run.state, unit.spec, entry.executable, engine.service.epoch
-    ask = engine.asks.of(run, unit)
+    ask = engine.asks.of(run, unit) if unit.asker is not None else None
     due = None if state.deadline is None else state.deadline - epoch
     for each in unit.over:
         if each.due is not None and (due is None or each.due - epoch < due):
