@@ -222,7 +222,7 @@ class CurrentMessage:
             if origin is not None and origin.chain:
                 found.extend(reversed(origin.chain))
             if reply is not None:
-                above = reply.above() - seen
+                above = set(reply.waiters) - seen
                 seen |= above
                 todo.extend(above)
         return tuple(reversed(dict.fromkeys(found)))  # whoever waits for an attempt may be in its chain, too

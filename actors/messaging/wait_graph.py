@@ -7,8 +7,8 @@
 
 A node is a request (``actors.messaging.envelope.CurrentMessage``) or the answer that it waits for, or will give
 (``Awaited``). An edge exists exactly as long as the wait. So a request that nobody waits for (``block=False``) is in
-nobody's way, and a circle is refused at the moment at which the last one of it begins to wait. An attempt is an answer,
-too: whoever waits for its task waits for it, also where he began to wait after it had begun.
+nobody's way, and a circle is refused at the moment at which the last one of it begins to wait. Who waits for a task is
+no part of this graph: attempts carry that in their chain (``actors.tasks.engine.task_waits``).
 
 The race: two requests may close one circle at the same moment. Each first enters its edge and then looks. So at least
 one of the two sees the other and is refused; if both are, none of them hangs. An edge is looked at once, when it is
@@ -34,7 +34,7 @@ from actors.messaging.envelope import CURRENT, own_error
 from actors.model.errors import RecursionDetectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from actors.messaging.envelope import Address, CurrentMessage
     from actors.messaging.reply import Reply
@@ -48,29 +48,12 @@ class Awaited:
 
     __slots__ = ("handled_by", "target", "waiters")
 
-    is_named = True  # False where its target is not one of those who wait for each other, in the words of an error
-
     target: Address | None
     """Address that answers, where that is known."""
     waiters: set[CurrentMessage]
     """The requests that wait for it now."""
     handled_by: CurrentMessage | None
     """The request that it will be the answer of, while that is being handled."""
-
-    @property
-    def blocked_by(self) -> Address | None:
-        """The address that cannot bring it while a worker there waits for it."""
-        return None if self.target is None else self.target.address
-
-    def above(self) -> set[CurrentMessage]:
-        """Return the requests that cannot go on before it is there. A copy in one step of C: others enter and leave."""
-        return set(self.waiters)
-
-    def below(self) -> Collection[Reply]:
-        """Return the answers that must be there before it, as far as somebody waits for them now."""
-        handler = self.handled_by
-        waits = handler.waits if handler is not None and handler.in_request else None
-        return waits.copy() if waits else ()
 
 
 def enter(reply: Reply) -> CurrentMessage | None:
@@ -192,21 +175,14 @@ def redirect(reply: Reply, target: Address) -> None:
 
 
 def _check(reply: Reply, current: CurrentMessage) -> None:
-    error = circle_error(reply, current)
-    if error is not None:
-        leave(reply, current)
-        raise own_error(error)
-
-
-def circle_error(reply: Reply, current: CurrentMessage) -> RecursionDetectedError | None:
-    """Return why code of this request cannot wait for this reply: it would wait for itself, which is reported."""
+    """Refuse a wait of this request that would be one for itself: that is reported."""
     circle = find_circle(current, reply)
-    if circle is None:
-        return None
-    current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
-    # A call aside has the path of its caller.
-    paths = (path for path, _ in groupby(address.path for address in circle[:-1]))
-    return RecursionDetectedError((*paths, circle[-1].path))
+    if circle is not None:
+        leave(reply, current)
+        current.incarnation.system.recursion_refused(circle[-1].path, circle[:-1])
+        # A call aside has the path of its caller.
+        paths = (path for path, _ in groupby(address.path for address in circle[:-1]))
+        raise own_error(RecursionDetectedError((*paths, circle[-1].path)))
 
 
 def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | None:
@@ -227,9 +203,11 @@ def find_circle(current: CurrentMessage, reply: Reply) -> tuple[Address, ...] | 
             continue
         seen.add(each)
         target = each.target
-        if target is not None and each.blocked_by in in_vain:
+        if target is not None and target.address in in_vain:
             return (*trail, target)
-        if below := each.below():
-            trail = (*trail, target) if target is not None and each.is_named else trail
-            todo.extend((further, trail) for further in below)
+        handler = each.handled_by
+        waits = handler.waits if handler is not None and handler.in_request else None
+        if waits:
+            trail = trail if target is None else (*trail, target)
+            todo.extend((further, trail) for further in waits.copy())
     return None

@@ -82,7 +82,7 @@ class Stuck:
 
 def assert_nothing_left(tree: Tree) -> None:
     ground = tree._system.services["tasks"]
-    assert (ground.asks, ground.attempts) == (set(), {})
+    assert (ground.asks, ground.attempts, ground.waiting_for) == ({}, {}, {})
     assert all(not entry.attempts for scope in ground.scopes.values() for entry in scope.workers)
     settle(tree)  # the end of an ask is told once more after that of its attempt
     assert all(scope.running == 0 for scope in ground.scopes.values())

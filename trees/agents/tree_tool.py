@@ -3,8 +3,7 @@
 The function is a plain one, so each framework takes it as it is: ``Agent(tools=[as_tool(tree)])`` of pydantic-ai,
 ``tool(as_tool(tree))`` of LangChain, ``function_tool(as_tool(tree))`` of OpenAI Agents.
 
-* **No circle.** Who waits for whom rides along with the call into the task, and with the task into the attempts of its
-  workers, also those of another tree, as with every wait for a task
+* **No circle.** Attempts of the task know who waits for it, also in another tree, as with every wait for a task
   (``actors.tasks.engine.task_waits``). An agent that would wait for itself gets a
   ``RecursionDetectedError`` that names the chain, before anything is submitted.
 * **An end for each end.** A task that fails raises what ``tree.run`` raises; its text says what failed and why, in

@@ -48,14 +48,15 @@ from actors.messaging.mailbox import Mailbox
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
 from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import enter, leave
 from actors.model.clock import monotonic
-from actors.model.errors import ConfigError, RecursionDetectedError, UnknownPathError
+from actors.model.errors import ConfigError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
-from actors.tasks.engine.task_waits import join_task, waiting
+from actors.tasks.engine.task_waits import wait_for_task
 from actors.tasks.model.task import MARK, Plan, Subtask, Task
 from actors.tasks.model.task_errors import TaskError
 from actors.validation.spec_model import copy_with
@@ -67,7 +68,7 @@ from actors.validation.validation_messages import (
     type_phrase,
     value_phrase,
 )
-from trees.host.submission import Submission, came, own_task, scope_at
+from trees.host.submission import Submission, own_task, scope_at
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -99,10 +100,6 @@ class GivenItem:
     """Return the item's result, or raise its error. Call this when it has ended."""
     leave: Callable[[], object] = lambda: None
     """Note that the batch does not want the item any more."""
-    expires: float | None = None
-    """When to call ``give_up``, as ``monotonic`` counts. Items of one batch expire in the order they were given."""
-    give_up: Callable[[], None] = lambda: None
-    """End the item as an error, because its time is up."""
 
 
 def failed_item(item: Any, error: Exception) -> GivenItem:
@@ -217,10 +214,16 @@ class MessageTarget:
         return self._given(item, *await give_item_async(self._ref, prepared))
 
     def _given(self, item: Any, reply: Reply, leave: Callable[[], None]) -> GivenItem:
-        until = math.inf if reply.expires is None else reply.expires  # the end of the request that the batch is part of
-        expires = min(until, monotonic() + self._timeout_s)
-        give_up = partial(_give_up, reply, self._timeout_s)
-        return GivenItem(item, reply, reply.outcome, leave, None if expires == math.inf else expires, give_up)
+        # With the time of the request that the batch is part of.
+        limit = self._timeout_s if reply.expires is None else min(self._timeout_s, reply.expires - monotonic())
+        due = self.system.now() + limit
+        timer = self.system.timers.call_at(due, partial(_give_up, reply, self._timeout_s))
+
+        def let_go() -> None:
+            timer.cancel()
+            leave()
+
+        return GivenItem(item, reply, reply.outcome, let_go)
 
 
 def _give_up(reply: Reply, limit_s: float) -> None:
@@ -265,30 +268,19 @@ class TaskTarget:
 
     def give(self, item: Any, prepared: Any) -> GivenItem:
         """Submit its task."""
-        submission = Submission(self._scope, [prepared], joined=True)
-        with waiting(submission.across):
-            return self._given(item, prepared, submission.run())
+        return self._given(item, prepared, Submission(self._scope, [prepared], joined=True).run())
 
     async def give_async(self, item: Any, prepared: Any) -> GivenItem:
         """Do this on an event loop, without holding it up."""
-        submission = Submission(self._scope, [prepared], joined=True)
-        with waiting(submission.across):
-            return self._given(item, prepared, await submission.arun())
+        return self._given(item, prepared, await Submission(self._scope, [prepared], joined=True).arun())
 
     def _given(self, item: Any, task: Task, submission: Submission) -> GivenItem:
         id_, scope = str(task.id), self._scope
         if id_ in submission.known and self._key is not None:
             _require_same_aims(task, submission.known[id_], self.path)
         done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
-        if submission.across is not None:
-            done.when_done(submission.across.enter())
-
-        try:
-            wait, leave_wait = join_task(scope, id_, done)
-        except RecursionDetectedError:
-            if id_ in submission.new:
-                self._drop(id_, done)
-            raise
+        wait = wait_for_task(scope, id_, done)
+        entered = enter(wait) if wait is not None else None
 
         def result() -> Any:
             if wait is not None:
@@ -298,15 +290,14 @@ class TaskTarget:
                 raise own_error(report.error.with_traceback(None))
             return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
 
-        def leave() -> None:
-            leave_wait()
-            self._drop(id_, done)
+        def let_go() -> None:
+            if wait is not None:
+                leave(wait, entered)
+                wait.complete()
+            if not done.done and self._key is None:
+                scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
 
-        return GivenItem(item, done if wait is None else _joined(wait, done), result, leave)
-
-    def _drop(self, id_: str, done: Reply) -> None:
-        if not done.done and self._key is None:
-            self._scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
+        return GivenItem(item, done if wait is None else wait, result, let_go)
 
 
 def _id_of(key: object, item: object) -> str:
@@ -331,13 +322,6 @@ def _require_same_aims(task: Task, known: Task, path: str) -> None:
 def _aims_of(task: Task) -> tuple[str, ...]:
     """Return the workers and capabilities that its plan names; nothing if a planner makes the plan."""
     return tuple(each.worker or each.capability or "" for each in task.plan.subtasks) if task.plan is not None else ()
-
-
-def _joined(wait: Reply, done: Reply) -> Reply:
-    """Return what is completed at the end of a task, or when the worker that waits for it cannot wait any more."""
-    ended = Reply()
-    wait.when_done(lambda: done.when_done(ended.complete) if wait.succeeded else ended.complete())
-    return ended
 
 
 def _words(item: Any) -> str:
@@ -404,7 +388,7 @@ class Batch(Generic[ItemT, ResultT]):
                         given = failed_item(self._pending[0], error)
                     self._is_given(given)
                 elif not self._takes_one():
-                    self._ended.news().wait(self._left())
+                    self._ended.news().wait(None)
             return self._handed_out(found)
         except BaseException:
             self.close()
@@ -423,7 +407,7 @@ class Batch(Generic[ItemT, ResultT]):
                         given = failed_item(self._pending[0], error)
                     self._is_given(given)
                 elif not self._takes_one():
-                    await came(self._ended.news(), self._left())
+                    await self._ended.news()
             return self._handed_out(found)
         except asyncio.CancelledError:
             raise  # nothing is lost: the next call goes on, and gives the item that was not given yet
@@ -465,18 +449,6 @@ class Batch(Generic[ItemT, ResultT]):
     def _is_given(self, given: GivenItem) -> None:
         self._given[given] = self._pending = None
         given.reply.when_done(partial(self._ended.put, given))
-
-    def _left(self) -> float | None:
-        """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
-        for given in self._given:
-            if not given.reply.done:
-                if given.expires is None:
-                    return None
-                left = given.expires - monotonic()
-                if left > 0:
-                    return left
-                given.give_up()
-        return None
 
     def _first_ended(self) -> GivenItem | None:
         """Return an item that has ended, None if none has yet. Raises the error of the end if all is handed out."""

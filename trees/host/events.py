@@ -20,9 +20,10 @@ from typing import Generic, Self, TypeVar, cast
 
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import CURRENT
+from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
-from actors.tasks.engine.task_waits import WaitOfTask
 from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError
@@ -85,14 +86,17 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         self._is_closed = False
         self._is_read = False
         """True once all has been found that there will be."""
-        self._signal = WaitOfTask(scope, id_)
+        self._signal = self._new_signal()
         """Completed with the next news."""
         self._done = self._service.waiting(id_)
         """Completed with the task's report."""
         self._has_heard_all = self._done.succeeded
         is_recalled = recall or not (after or self._has_heard_all)
-        self._leave = self._service.feed.follow(id_, self, self._done)
-        self._recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
+        with self._lock:  # what is heard comes behind what is recalled
+            self._service.feed.follow(id_, self, self._done)
+            recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
+            for event in filter(self._is_mine, recalled):
+                self._unkept.put(event)
 
     @abstractmethod
     def _read(self, event: TaskEvent) -> ReadT | None:
@@ -126,7 +130,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def close(self) -> None:
         """Read no more; a consumer that waits for the next one hears that it is over. May be called on any thread."""
         self._is_closed = True
-        self._leave()
         self.wake()
 
     async def aclose(self) -> None:
@@ -164,22 +167,28 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             with suppress(UnknownTaskError):  # the store has let go of it
                 self._done.get()
 
-    def _news(self) -> WaitOfTask:
+    def _new_signal(self) -> Reply:
+        return Reply(self._scope.system.boxes.get(self._scope.port.address))
+
+    def _news(self) -> Reply:
         """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
-        current = CURRENT.get()
-        return self._signal if current is None else self._signal.listed(current.incarnation.mailbox.path)
+        if CURRENT.get() is not None:
+            list_wait(self._signal)
+        return self._signal
 
     # -- finding -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what has come since the last look. Where that fails nothing has changed."""
-        self._signal = WaitOfTask(self._scope, self._id)
+        self._signal = self._new_signal()
         is_down = self._scope.system.is_down or (self._done.done and not self._done.succeeded)
         is_last = is_down or self._has_heard_all
         records = self._kept()
         if records and isinstance(records[-1], TaskFinished) and not is_last:
             records.pop()  # handed out once the report is there, and all was heard that came before
-        for event in sorted((*records, *self._unkept_heard()), key=_place):
+        with self._lock:
+            heard, self._unkept = self._unkept.held(), UnkeptEvents()
+        for event in sorted((*records, *heard), key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
@@ -198,13 +207,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._records)))
         return records if run is None else [each for each in records if each.seq <= run.kept]
 
-    def _unkept_heard(self) -> list[TaskEvent]:
-        """Take what was heard since the last look and is in no journal."""
-        with self._lock:
-            heard, self._unkept = self._unkept.held(), UnkeptEvents()
-        recalled, self._recalled = self._recalled, []
-        return [*filter(self._is_mine, recalled), *(each for each in heard if each.number > self._heard_before)]
-
     def _is_mine(self, event: TaskEvent) -> bool:
         return self._deep or not getattr(event, "is_deep", False)
 
@@ -214,7 +216,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Something happened to the task."""
         if isinstance(event, UNKEPT) and self._is_mine(event):
             with self._lock:
-                self._unkept.put(event)
+                if event.number > self._heard_before:
+                    self._unkept.put(event)
         self.wake()
 
     def wake(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -25,7 +24,7 @@ from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.system import System
-from actors.tasks.engine.service import attach, hand_on, service_of
+from actors.tasks.engine.service import attach, service_of
 from actors.tasks.journal.store import Store
 from actors.tasks.model.task_errors import StoreError
 from actors.validation import field_types
@@ -206,6 +205,7 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(self._opened.get())
             self.begin().get()
+            self._goes_on(tree).get()
         except BaseException as error:
             self._opened.wait(OPEN_S)
             self._undo(error).wait(None)
@@ -218,6 +218,7 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(await self._opened)
             await self.begin()
+            await self._goes_on(tree)
         except BaseException as error:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.
@@ -282,6 +283,13 @@ class Starting:
         self._has_begun = True
         return tree
 
+    @staticmethod
+    def _goes_on(tree: Tree) -> Reply:
+        """Completed when a tree goes on with what earlier processes have left, orders included, or is down."""
+        goes_on = Reply()
+        service_of(tree._system).resumed().when_done(goes_on.complete)  # noqa: SLF001 - of the same room
+        return goes_on
+
     def _undo(self, error: BaseException) -> Reply:
         """Leave nothing of a start that has failed, or was interrupted; completed when nothing of it runs any more."""
         undone, system = Reply(), self._system
@@ -310,7 +318,7 @@ class Starting:
         """Bring system and store together: at once, or once this process leads."""
         options = self._options
         if options.ha is None:
-            self.begin = partial(_begun, system)
+            self.begin = system.start
             bind(system, store, self._spec, close=self._owns_store)
             return Leadership(system, None)
 
@@ -320,20 +328,6 @@ class Starting:
         keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
         self.begin = keeper.start
         return Leadership(system, keeper)
-
-
-def _begun(system: System) -> Reply:
-    """Start a tree; completed when it is up and goes on with what earlier processes have left, orders included."""
-    begun, started = Reply(), system.start()
-
-    def goes_on() -> None:
-        if started.succeeded:
-            service_of(system).resumed().when_done(begun.complete)
-        else:
-            hand_on(started, begun)
-
-    started.when_done(goes_on)
-    return begun
 
 
 def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:

@@ -18,6 +18,8 @@ from secrets import token_hex
 from typing import Final, Self
 
 from actors.messaging.blocking import require_thread
+from actors.messaging.caller_variables import caller_variables
+from actors.messaging.envelope import CURRENT
 from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
@@ -25,7 +27,7 @@ from actors.model.errors import ConfigError, Problem
 from actors.runtime.system import System
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
-from actors.tasks.engine.task_waits import variables_with, waiting_chain, waits_from_here
+from actors.tasks.engine.task_waits import Waiting, waiting_here
 from actors.tasks.model.live_events import TaskKnownOtherwise
 from actors.tasks.model.shared_values import copied
 from actors.tasks.model.task import Task, require_own
@@ -115,11 +117,9 @@ class Submission:
         self.scope = scope
         self._service, self._store = scope.service, scope.service.store
         self._tasks = {task.id or "": task for task in tasks}
-        self._chain, self._lineage = waiting_chain(scope) if joined else ((), ())
+        self._waiting = waiting_here(scope) if joined else Waiting()
         self._hops = system.hops_of_here()
-        self.across = waits_from_here(scope)
-        """Waits for the tasks from other trees."""
-        self._variables = variables_with(self.across)
+        self._variables = caller_variables(CURRENT)
         self._until = monotonic() + STORE_WAIT_S
         self._new_ids: list[str] = []
         self._events: dict[str, TaskSubmitted] = {}
@@ -154,7 +154,7 @@ class Submission:
         steps = self._steps()
         try:
             for reply in steps:
-                await came(reply, max(0.0, self._until - monotonic()))
+                await _came(reply, max(0.0, self._until - monotonic()))
         finally:
             steps.close()
         if len(self.new) < len(self._tasks):
@@ -213,7 +213,7 @@ class Submission:
             task = self._tasks[id_]
             deadline = None if task.deadline_s is None else now + task.deadline_s
             trace = "" if tracer is None else tracer.submit(id_, path)
-            ancestry = self._chain, self._lineage, self._hops
+            ancestry = self._waiting.chain, self._waiting.lineage, self._hops
             self._events[id_] = TaskSubmitted(
                 path, id_, now, task, deadline, *ancestry, trace, seq=1, metadata=task.metadata
             )
@@ -227,6 +227,8 @@ class Submission:
         self.new = service.removing.look(partial(service.begin_all, ids))
         for id_, event in self._events.items():
             service.carry(id_, self.scope.path, self._variables, event.trace)
+            if self._waiting.addresses:
+                service.waiting_for[id_] = self._waiting.addresses
             del service.unkept[id_]
             self.scope.system.publish(event)
         self._kept.complete()
@@ -274,12 +276,9 @@ class Submission:
         return error
 
 
-async def came(reply: Reply, wait_s: float | None) -> bool:
-    """Wait on an event loop until a reply is completed; False: it is not after ``wait_s`` seconds."""
+async def _came(reply: Reply, wait_s: float) -> None:
+    """Wait on an event loop until a reply is completed, for at most so long; raise none of its errors."""
     timed = Reply(timeout_s=wait_s)
     reply.when_done(timed.complete)
-    try:
+    with suppress(ReplyTimeoutError):
         await timed
-    except ReplyTimeoutError:
-        return reply.done
-    return True

@@ -7,7 +7,7 @@ thread; ``await handle`` from any event loop.
 
 from __future__ import annotations
 
-import math
+import asyncio
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from actors.messaging.blocking import require_thread
 from actors.messaging.envelope import own_error
 from actors.messaging.reply import Reply
-from actors.model.clock import monotonic
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RETRY, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
-from actors.tasks.engine.task_waits import TaskWaits, leave_task, reply_of, wait_for_task, waiting
+from actors.tasks.engine.task_waits import order_reply, wait_for_task
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.unit import Escalation, Unit
 from actors.tasks.journal.view import TaskView
@@ -46,20 +45,12 @@ class TaskHandle:
     """One task of a tree. Two handles of one task are equal."""
 
     def __init__(
-        self,
-        port: Scope,
-        id_: str,
-        waits: Reply | None = None,
-        *,
-        found: bool = False,
-        across: TaskWaits | None = None,
-        is_known: bool = True,
+        self, port: Scope, id_: str, waits: Reply | None = None, *, found: bool = False, is_known: bool = True
     ) -> None:
         self.id = id_
         self.is_known = is_known
         """False: this handle was returned by the submission that began the task. True: the task was there before."""
         self._port = port
-        self._across = across
         # A handle that was found in the store reads nothing before somebody asks: it may be one of ten thousand.
         self._waits = port.service.waiting(id_) if waits is None and not found else waits
 
@@ -172,12 +163,11 @@ class TaskHandle:
         require_seconds(f"task {self.id}: result", timeout)
         if not self._done.done:
             require_thread(self._port.path, "await handle")
-            until = monotonic() + (math.inf if timeout is None else timeout)
             with self._waiting() as waits:
                 if waits.wait(timeout):
                     waits.outcome()
-            if not self._done.wait(None if timeout is None else max(0.0, until - monotonic())):
-                raise own_error(TaskTimeoutError(self.id, timeout or 0.0, self._waits_for()))
+                elif not self._done.done:
+                    raise own_error(TaskTimeoutError(self.id, timeout or 0.0, self._waits_for()))
         return self._outcome()
 
     def _waits_for(self) -> str:
@@ -193,12 +183,11 @@ class TaskHandle:
 
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
-        if self._waits is None:
-            self._waits = self._port.service.fetched(self.id)
-        if not self._waits.done:
+        if self._waits is None:  # its report may have to be read from the store
+            self._waits = yield from asyncio.to_thread(self._port.service.waiting, self.id).__await__()
+        if not self._done.done:
             with self._waiting() as waits:
                 yield from waits.__await__()
-            yield from self._waits.__await__()
         return self._outcome()
 
     def _outcome(self) -> Report:
@@ -209,14 +198,13 @@ class TaskHandle:
 
     @contextmanager
     def _waiting(self) -> Iterator[Reply]:
-        """Yield what to wait for first. An attempt waits as in an ask, without its slot, until the attempt ends."""
+        """Yield what to wait for: the end of the task, and for an attempt also until it has its slot again."""
         joined = wait_for_task(self._port, self.id, self._done)
         try:
-            with waiting(self._across):
-                yield self._done if joined is None else joined
+            yield self._done if joined is None else joined
         finally:
             if joined is not None:
-                leave_task(joined)
+                joined.complete()
 
     # -- changing ------------------------------------------------------------------------------------------
 
@@ -238,7 +226,7 @@ class TaskHandle:
             TreeDownError: the tree has ended, and the task goes on in another process: cancel it there.
         """
         words = require_text(f"task {self.id}: cancel: reason:", reason, "Say it in words")
-        recorded = reply_of(self._port)
+        recorded = order_reply(self._port)
         if self.report is not None:
             recorded.complete()
         else:
@@ -267,7 +255,7 @@ class TaskHandle:
                 f"task {self.id}: cannot be tried again: it is {status}. Only what failed or was cancelled can"
             )
         require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
-        recorded = reply_of(self._port)
+        recorded = order_reply(self._port)
         self._port.port.order(Order(self.id, RETRY, recorded=recorded))
         if not recorded.wait(STORE_WAIT_S):
             raise StoreError(self._port.service.store_name, f"task {self.id}: the retry was not written in time")

@@ -8,7 +8,6 @@ from typing import Any, Literal, overload
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
-from actors.tasks.engine.task_waits import waiting
 from actors.tasks.journal.metadata import has_metadata
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.executable import ExecutableInfo
@@ -40,7 +39,7 @@ class TreeTasks:
         id_ = task.id or ""
         if id_ not in submission.new:
             return self.task(id_)
-        return TaskHandle(submission.scope, id_, submission.new[id_], across=submission.across, is_known=False)
+        return TaskHandle(submission.scope, id_, submission.new[id_], is_known=False)
 
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
@@ -92,15 +91,13 @@ class TreeTasks:
         require_seconds("run", timeout)  # before anything of it is begun
         own = own_task(task)
         submission = self._submission([own], path, joined=True)
-        with waiting(submission.across):
-            return self._submitted(submission.run(), own).result(timeout)
+        return self._submitted(submission.run(), own).result(timeout)
 
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """Do this on an event loop, without holding it up."""
         own = own_task(task)
         submission = self._submission([own], path, joined=True)
-        with waiting(submission.across):
-            return await self._submitted(await submission.arun(), own)
+        return await self._submitted(await submission.arun(), own)
 
     def task(self, id: str) -> TaskHandle:
         """The handle of a task that was submitted before. Never waits, and reads nothing.

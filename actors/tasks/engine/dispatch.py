@@ -99,8 +99,7 @@ class Dispatch:
 
     def pump(self) -> bool:
         """Start what can start now; True where something could not, and its task is to be looked at."""
-        if self._engine.asks.returning:
-            self._engine.asks.let_return()
+        self._engine.asks.let_return()
         while (taken := self.queue.take_next(self._serve)) is not None:
             ticket, (run, unit), served = taken
             self._tickets.pop(unit, None)

@@ -127,7 +127,8 @@ class Engine(ManagedActor):
         for run in sorted(self.runs.values(), key=lambda each: each.state.born):
             self.decide(run, self.resume, run)
         self.attempts.drop_stale()
-        self.port.post(lambda engine: engine.port.resumed.complete())  # the orders are carried out before that
+        self._carry_out_orders()
+        self.port.post(lambda engine: engine.port.resumed.complete())  # after all orders, should they be many
 
     def composites(self, run: Run) -> list[str]:
         """Paths of the task and of the teams that have a part of it, as far as these go on."""
@@ -178,21 +179,27 @@ class Engine(ManagedActor):
         self.turn_over()
 
     def _hear_port(self) -> None:
-        port = self.port
-        for _ in range(len(port.facts)):  # what these lead to is heard in the next turn
-            fact = port.facts.popleft()
+        if not self._carry_out_orders():
+            return
+        for _ in range(len(self.port.facts)):  # what these lead to is heard in the next turn
+            fact = self.port.facts.popleft()
             try:
                 fact(self)
             except Exception as error:  # noqa: BLE001 - a bug of ours: one fact is lost, and nothing else
                 self.system.reports.internal_error(error)
+
+    def _carry_out_orders(self) -> bool:
+        """Do what users want; False if there is more than fits into a turn: the facts wait for that, too."""
+        port = self.port
         for _ in range(MAX_ORDERS):
             if not self.begun or not port.orders:
-                return
+                return True
             order = port.orders[0]
             self._carry_out(order)
             if port.orders and port.orders[0] is order:
                 port.orders.popleft()
-        port.call()  # the rest after what has ended meanwhile
+        port.call()  # after what has ended meanwhile
+        return False
 
     def turn_over(self) -> None:
         """Settle what was touched, start what can start, keep that, and act on what is kept."""
@@ -401,7 +408,7 @@ class Engine(ManagedActor):
             self.dispatch.team_ended(run, unit, succeeded=has_succeeded)
         if run.state.has_asks:
             self.asks.tell(run, unit)
-            self.asks.end_unclaimed(run, unit)
+            self.asks.end_unwanted(run, unit)
         if unit.course is not None:
             self._cut_short(run, unit)  # its team is gone, or has had it before
 
@@ -434,7 +441,6 @@ class Engine(ManagedActor):
     def _is_finished(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
         run.is_over()
         self.dispatch.forget(run)
-        self.asks.forget(run)
         run.act(self._is_over, run)
 
     def _is_over(self, run: Run) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
-LOOK_AGAIN_S: Final = 1.0
-"""How soon an answer that is on its way is looked for again, should it not come."""
 GRACE_S: Final = 1.0
 """How long code that was cancelled may take to end, or a thread to come back by itself, before it is replaced."""
 
@@ -59,22 +57,13 @@ class Limits:
 
     def watch_question(self, run: Run, question: str, due: float | None) -> None:
         """End an open question when its time is up. An answer that was given in time counts, also if it comes later."""
+        hear = self._engine.service.when_heard  # what lies in the store comes to the port first, and is carried out
         if due is not None:
-            run.at(due, self._look_at_question, run, question)
-
-    def _look_at_question(self, run: Run, question: str) -> None:
-        """An answer that was given in time, and lies at the port or in the store, counts first."""
-        service = self._engine.service
-        service.when_heard(lambda: run.at(0.0, self._question_is_late, run, question))
+            run.at(due, hear, lambda: run.at(0.0, self._question_is_late, run, question))
 
     def _question_is_late(self, run: Run, question: str) -> None:
-        engine, asked = self._engine, run.state.questions.get(question)
-        if asked is None:
-            return
-        given = [order.body.get("escalation") for order in engine.port.orders]
-        if question in engine.service.answers or question in given:
-            run.at(engine.now + LOOK_AGAIN_S, self._look_at_question, run, question)  # should it not come
-        else:
+        asked = run.state.questions.get(question)
+        if asked is not None and question not in self._engine.service.answers:  # else an order with the answer comes
             run.emit(run.state.find(asked.about, asked.role), task_events.EscalationExpired, question)
 
     # -- teams ---------------------------------------------------------------------------------------------

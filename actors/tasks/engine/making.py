@@ -15,6 +15,7 @@ from actors.tasks.model.task import SUCCEEDED, Subtask, instructed
 from actors.tasks.scheduling.selection import chain_of, lineage_of
 
 if TYPE_CHECKING:
+    from actors.messaging.envelope import Address
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
@@ -53,7 +54,7 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         entry.id,
         f"{unit.scope}/{entry.id}",
         context_values(state, unit),
-        scope.addresses(chain_of(state, unit)),
+        _who_waits(scope, state, unit),
         lineage_of(state, unit),
         due,
         spec.timeout_s if spec.timeout_s is not None else executable.timeout_s,
@@ -102,7 +103,7 @@ def attempt_beside(
         worker,
         f"{scope.path}/{worker}",
         values,
-        scope.addresses(chain_of(state, of)),
+        _who_waits(scope, state, of),
         lineage_of(state, of),
         timeout_s=scope.settings.step_timeout_s,
         start_number=unit.seq,
@@ -111,6 +112,13 @@ def attempt_beside(
         variables=engine.service.variables_of(state, above),
         **more,
     )
+
+
+def _who_waits(scope: Scope, state: TaskState, unit: Unit) -> tuple[Address, ...]:
+    """Return the addresses of those who wait for a unit, the first asker first, those in other trees too."""
+    own = scope.addresses(chain_of(state, unit))
+    others = scope.service.waiting_for.get(state.id)
+    return own if others is None else tuple(dict.fromkeys((*others, *own)))
 
 
 def seen_by(state: TaskState, unit: Unit) -> tuple[dict[str, Any], dict[str, Any], Notes]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actors.messaging.mailbox import Refusal
+from actors.messaging.reply import Reply
+from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine import asks
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerChanged, WorkerRegistry
 
 if TYPE_CHECKING:
-    from actors.messaging.reply import Reply
     from actors.tasks.engine.service import EnginePort, TaskService
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
@@ -48,6 +50,15 @@ class Scope:
         self.lanes.clear()
         for entry in self.workers:
             entry.holds_nothing()
+
+    def answer_of_engine(self) -> Reply:
+        """Return a reply that the engine completes. It fails if that cannot be before a worker that waits has ended."""
+        box = self.system.boxes.get(self.port.address)
+        reply = Reply(box)
+        list_wait(reply)
+        if self.system.is_down or (box is not None and box.refusal is Refusal.DOWN):
+            reply.fail(self.service.down())  # nobody else will: the engine was closed before the reply was listed
+        return reply
 
     # -- of its attempts -----------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from actors.concurrency.disposal import UserCallback
 from actors.concurrency.look_lock import LookLock
 from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
@@ -27,7 +26,6 @@ from actors.tasks.engine.feed import Feed
 from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
-from actors.tasks.engine.task_waits import WaitTable
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from contextvars import Context as Variables
 
     from actors.execution.incarnation import Incarnation
+    from actors.messaging.envelope import Address
     from actors.runtime.system import System
     from actors.tasks.engine.asks import OpenAsk
     from actors.tasks.engine.engine import Engine
@@ -78,15 +77,13 @@ class TaskService:
         """By the path of the outermost supervisor with ``tasks=``."""
         self.attempts: dict[str, Attempt] = {}
         """Attempts whose outcome is not recorded yet, by key."""
-        self.asks: set[OpenAsk] = set()
-        """Attempts that wait in ``context.ask``, or for a task."""
-        self.waits = WaitTable(self)
-        """Waits of workers for tasks."""
+        self.asks: dict[tuple[str, int, int], OpenAsk] = {}
+        """Attempts that wait in ``context.ask``, or for a task, by ``OpenAsk.key``."""
+        self.waiting_for: dict[str, tuple[Address, ...]] = {}
+        """Who has waited for a task in this process, by its id, as long as it has not ended."""
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""
-        self.records: set[Reply] = set()
-        """Records that a worker's code waits for: those of its steps."""
         self.feed = Feed(system.bus)
         """Tells those who follow a task of its events."""
         self.streams = StreamRelay(self)
@@ -251,19 +248,6 @@ class TaskService:
         """True where the store has such a task. Of a tree that is down nobody needs to know."""
         return self.system.is_down or self.store.standing(task) is not None
 
-    def fetched(self, task: str) -> Reply:
-        """The report of a task that has ended, for somebody on a loop: where it has to be read, that is done apart."""
-        if self.reports.get(task) is not None:
-            return self.waiting(task)
-        fetched = Reply()
-
-        def read() -> None:
-            waits = self.waiting(task)
-            waits.when_done(lambda: hand_on(waits, fetched))
-
-        self.system.run_apart(UserCallback(read, fetched.fail))
-        return fetched
-
     def begin_all(self, tasks: Sequence[str]) -> dict[str, Reply]:
         """With ``removing`` held: return the Replies for those who wait for tasks that the store has just got."""
         waits = {task: self.done.setdefault(task, Reply()) for task in tasks}
@@ -279,6 +263,7 @@ class TaskService:
             tracer.end_task(report)
         task = report.task_id
         self.variables.pop((task, ""), None)
+        self.waiting_for.pop(task, None)
         try:
             self.store.finish(task)
         finally:  # the store may break down: the task has ended nevertheless
@@ -314,6 +299,7 @@ class TaskService:
         self.before.pop(task, None)
         self.aside.discard(task)
         self.reports.pop(task, None)
+        self.waiting_for.pop(task, None)
         self.streams.forget(task)
 
     def goes_on_again(self, task: str) -> None:
@@ -411,13 +397,6 @@ class TaskService:
         is_hearing = bool(self.hearing) and not self.system.is_down
         return bool(self.detached_calls) or is_hearing or any(not run.is_kept for run in self.runs())
 
-    def expect(self, kept: Reply) -> None:
-        """See to it that whoever waits for a record hears of it in every case, at the latest when the tree is down."""
-        self.records.add(kept)
-        kept.when_done(partial(self.records.discard, kept))
-        if self.system.is_down:
-            kept.fail(self.down())  # nobody else will
-
     # -- the end of the tree -------------------------------------------------------------------------------
 
     def down(self) -> TreeDownError:
@@ -438,9 +417,7 @@ class TaskService:
             run = self.run_of(task)
             if run is None or run.state.final is None:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
-        for record in list(self.records):
-            record.fail(down)
-        for ask in self.asks.copy():
+        for ask in list(self.asks.values()):
             ask.reply.fail(down)
 
     def end(self) -> None:
@@ -462,6 +439,8 @@ class EnginePort:
         """What is to be decided about. Each stays here until an engine hears it."""
         self.orders: deque[Order] = deque()
         """What users want, and other processes: carried out before anything new begins, whatever engine does it."""
+        self.returning: deque[tuple[OpenAsk, Any, BaseException | None]] = deque()
+        """Answers of asks whose asker has yet to get its slot back."""
         self.resumed = Reply()
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
@@ -512,14 +491,6 @@ class Call(SystemMessage):
 
 
 CALL: Final = Call()
-
-
-def hand_on(source: Reply, to: Reply) -> None:
-    """Complete one reply with the outcome of another."""
-    try:
-        to.complete(source.get())
-    except BaseException as error:  # noqa: BLE001 - whatever it failed with, its waiters get that
-        to.fail(error)
 
 
 def _failed(error: Exception) -> Reply:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from actors.tasks.model.event_base import TaskEvent
 from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStreamed
 
 if TYPE_CHECKING:
@@ -66,14 +65,14 @@ class StreamRelay:
         owner.system.publish(event)
         return event
 
-    def recall(self, task: str) -> tuple[list[TaskEvent], int]:
+    def recall(self, task: str) -> tuple[list[UnkeptEvent], int]:
         """Return what is held of a task, in order, and the number of the last event of all."""
         with self._lock:
             held, attempts = self._held.get(task), self._service.attempts.copy().values()
             progress = [each.progress for each in attempts if each.task == task and not each.done]
-            found: list[TaskEvent] = [*(held.held() if held is not None else ())]
+            found: list[UnkeptEvent] = held.held() if held is not None else []
             found += [each for each in progress if each is not None]
-            return sorted(found, key=lambda each: (each.seq, getattr(each, "number", 0))), self._number
+            return sorted(found, key=lambda each: (each.seq, each.number)), self._number
 
     def forget(self, task: str) -> None:
         """Let go of what a task has streamed."""

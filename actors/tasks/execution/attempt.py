@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from actors.execution.incarnation import Incarnation
     from actors.execution.timers import Timer
-    from actors.messaging.envelope import Address, CurrentMessage
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
@@ -101,19 +100,10 @@ class Attempt(Reply, SystemMessage):
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
         self.asks: set[Any] = set()
-        """Keys of the asks that it waits in (``context.ask``)."""
+        """The asks that it waits in (``context.ask``), and its waits for tasks."""
 
     def __repr__(self) -> str:
         return f"<Attempt {self.key} on {self.spec.path}>"
-
-    @property
-    def blocked_by(self) -> Address | None:
-        """The mailbox where it waits to be begun; another member of the same pool is in nobody's way."""
-        return self.target if self.started is None else None
-
-    def above(self) -> set[CurrentMessage]:
-        """Return the requests that wait for it now: for its task, or for what it is asked for."""
-        return super().above() | self.owner.service.waits.above(self)
 
     # -- its end -------------------------------------------------------------------------------------------
 

@@ -16,8 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actors.messaging.blocking import require_thread
-from actors.messaging.envelope import own_error
-from actors.messaging.message_errors import ReplyTimeoutError
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.model.event_base import NO_METADATA
@@ -443,9 +441,6 @@ class Context(Mapping[str, Any]):
         reply = self._attempt.delegate(AskedWork(to, instruction, dict(inputs or {}), tool), limit)
         try:
             yield reply
-        except ReplyTimeoutError as error:
-            what = f"no result in {error.timeout_s:.3g} s"
-            raise own_error(SubtaskFailedError(self.task_id, to, what)) from error
         finally:
             if not reply.done:
                 reply.fail(SubtaskFailedError(self.task_id, to, "nobody waits for it"))  # the asker has its slot again

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import pickle
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,9 @@ from trees import (
     Subtask,
     SubtaskRetrying,
     SupervisorSpec,
+    Task,
     TaskFailedError,
+    TaskJoined,
     Tasks,
     Tree,
     WorkerSpec,
@@ -245,6 +248,59 @@ def test_a_worker_may_wait_for_a_task_of_a_team_that_does_not_wait_for_it() -> N
         report = tree.run("the goal", timeout=LONG_S)
 
     assert report.results == {"only": {"part": "did a part of it"}}
+
+
+def test_what_begins_after_a_worker_has_begun_to_wait_for_its_task_is_refused_what_it_asks_of_that_worker() -> None:
+    caught, joined = Caught(), threading.Event()
+
+    def waits(_: Any) -> Any:
+        return caught.there.submit("go").result(LONG_S).results
+
+    def first(*_: Any) -> None:
+        assert joined.wait(LONG_S)
+
+    def second(*_: Any) -> Any:
+        return caught.there.ref("p/w").ask("again", timeout=LONG_S)
+
+    plan = StaticPlan([Subtask("one", worker="first"), Subtask("two", worker="second", depends_on=["one"])])
+    workers = [WorkerSpec(id=code.__name__, execute=code) for code in (first, second)]
+    spec = SupervisorSpec(
+        id="p", tasks=Tasks(planner=plan, on_failure=[PATIENT]), children=[*workers, WorkerSpec(id="w", handle=waits)]
+    )
+    with start(spec) as tree:
+        caught.tree = tree
+        tree.subscribe(lambda event: joined.set() if isinstance(event, TaskJoined) else None)
+        with pytest.raises(TaskFailedError, match="p/w > p > p/second > p/w"):
+            tree.ref("p/w").ask("go", timeout=LONG_S)
+
+
+def test_members_of_two_teams_that_wait_for_each_others_tasks_crosswise_are_refused() -> None:
+    caught, both = Caught(), threading.Barrier(2)
+
+    def waits(_: Any, context: Any) -> Any:
+        both.wait(LONG_S)
+        return caught.there.task("y" if context.task_id == "x" else "x").result(LONG_S).results
+
+    plan = StaticPlan([Subtask("only", worker="member")])
+    teams = [
+        SupervisorSpec(id=f"team_{id_}", tasks=Tasks(planner=plan, on_failure=[]), children=[member])
+        for id_, member in (
+            ("x", WorkerSpec(id="member", execute=waits)),
+            ("y", WorkerSpec(id="member", execute=waits)),
+        )
+    ]
+    with start(SupervisorSpec(id="p", tasks=Tasks(), children=teams)) as tree:
+        caught.tree = tree
+        handles = [tree.submit(Task("wait", id=id_), path=f"p/team_{id_}") for id_ in "xy"]
+        errors = []
+        for handle in handles:
+            with pytest.raises(TaskFailedError) as info:
+                handle.result(LONG_S)
+            errors.append(str(info.value))
+
+    assert any("p/team_x/member > p/team_y/member > p/team_x/member" in each for each in errors) or any(
+        "p/team_y/member > p/team_x/member > p/team_y/member" in each for each in errors
+    )
 
 
 # -- the same instruction ------------------------------------------------------------------------------------

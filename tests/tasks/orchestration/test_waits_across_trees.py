@@ -12,7 +12,7 @@ import pytest
 
 from actors import Context, RecursionDetectedError
 from tests.support.asking import LONG_S
-from trees import Plan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
+from trees import Plan, Retry, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
 
 Code: TypeAlias = Callable[[Subtask, Context], Any]
 Ask: TypeAlias = Callable[..., Awaitable[Any]]
@@ -32,6 +32,9 @@ def trees_of(trees: Trees, **workers: Code) -> Iterator[None]:
             spec = SupervisorSpec(id=name, tasks=Tasks(on_failure=[]), children=own)
             trees[name] = stack.enter_context(start(spec))
         yield
+
+
+AGAIN = Retry(200, initial_s=0.0, max_s=0.0, jitter=0.0)
 
 
 def does(*_: Any) -> str:
@@ -66,11 +69,12 @@ async def mapped(tree: Tree, task: Task, begins: Callable[[], object] = nothing)
     return [result async for _, result in tree.map([task], to=tree.spec.id, on_error="raise")]
 
 
-WAYS = [arun, run, submitted, mapped]
+TOGETHER = [arun, run, mapped]
+"""Ways that submit and wait at once, so that no attempt begins before the wait is known."""
 
 
-@pytest.mark.parametrize("back", WAYS)
-@pytest.mark.parametrize("there", WAYS)
+@pytest.mark.parametrize("back", [*TOGETHER, submitted])
+@pytest.mark.parametrize("there", TOGETHER)
 def test_a_circle_over_two_trees_is_refused_however_its_tasks_are_waited_for(there: Ask, back: Ask) -> None:
     trees: Trees = {}
     waits, refused = threading.Event(), threading.Event()
@@ -90,6 +94,61 @@ def test_a_circle_over_two_trees_is_refused_however_its_tasks_are_waited_for(the
 
     with trees_of(trees, a1=a1, a2=a2, b1=b1), pytest.raises(TaskFailedError, match="a > a/a1 > b > b/b1 > a"):
         trees["a"].run(task_of("a1"), LONG_S)
+
+
+def test_a_message_to_a_worker_of_another_tree_that_waits_for_this_one_is_refused() -> None:
+    trees: Trees = {}
+
+    def waits(_: Any) -> Any:
+        return trees["b"].run(task_of("b1"), LONG_S).results
+
+    def b1(*_: Any) -> Any:
+        return trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+
+    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=waits)])
+    with (
+        trees_of(trees, b1=b1),
+        start(spec) as trees["a"],
+        pytest.raises(TaskFailedError, match="a/w > b > b/b1 > a/w"),
+    ):
+        trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+
+
+def test_an_attempt_that_begins_after_the_wait_for_its_task_is_refused_what_it_asks_of_who_waits() -> None:
+    trees: Trees = {}
+
+    def waits(_: Any) -> Any:
+        return trees["b"].submit(Task("again", plan=Plan([Subtask("b1", on_failure=[AGAIN])]))).result(LONG_S)
+
+    def b1(*_: Any) -> Any:
+        return trees["a"].ref("a/w").ask("go", timeout=0.05)  # the first attempts may begin before the wait
+
+    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=waits)])
+    with (
+        trees_of(trees, b1=b1),
+        start(spec) as trees["a"],
+        pytest.raises(TaskFailedError, match="a/w > b > b/b1 > a/w"),
+    ):
+        trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+
+
+def test_whoever_has_waited_for_a_task_may_be_asked_once_it_has_ended() -> None:
+    trees: Trees = {}
+
+    def waits(message: Any) -> Any:
+        return trees["b"].run(copy_of_b1, LONG_S).results if message == "run" else "asked"
+
+    def b1(*_: Any) -> Any:
+        return trees["a"].ref("a/w").ask("say", timeout=LONG_S) if was_run.is_set() else "ran"
+
+    copy_of_b1, was_run = task_of("b1"), threading.Event()
+    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=waits)])
+    with trees_of(trees, b1=b1), start(spec) as trees["a"]:
+        copy_of_b1 = Task("for b1", plan=copy_of_b1.plan, id="t")
+        assert trees["a"].ref("a/w").ask("run", timeout=LONG_S) == {"b1": "ran"}
+        was_run.set()
+        trees["b"].remove_task("t")
+        assert trees["b"].run(copy_of_b1, LONG_S).results == {"b1": "asked"}
 
 
 def test_a_planner_that_closes_a_circle_is_refused() -> None:
