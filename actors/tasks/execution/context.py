@@ -21,13 +21,20 @@ from actors.messaging.message_errors import ReplyTimeoutError
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.model.event_base import NO_METADATA
-from actors.tasks.model.live_events import StreamKind, require_kind
+from actors.tasks.model.live_events import STREAM_KINDS, StreamKind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Subtask, Usage, same_instruction
 from actors.tasks.model.task_errors import SubtaskFailedError
-from actors.validation.validation_messages import fraction_of, listed, nearest, require_seconds, type_phrase
+from actors.validation.validation_messages import (
+    fraction_of,
+    listed,
+    nearest,
+    require_seconds,
+    type_phrase,
+    value_phrase,
+)
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -179,10 +186,10 @@ class Context(Mapping[str, Any]):
 
     def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, Attempt]:
         """Return the work as it crosses to a worker in another process, and its attempt."""
-        from actors.tasks.execution.work_elsewhere import WorkElsewhere, crossing  # noqa: PLC0415 - it needs Context
+        from actors.tasks.execution.work_elsewhere import crossing  # noqa: PLC0415 - it needs Context
 
         attempt = cast("Attempt", self._attempt)
-        return WorkElsewhere(task, crossing(attempt)), attempt
+        return crossing(task, attempt), attempt
 
     @property
     def part(self) -> str:
@@ -307,8 +314,9 @@ class Context(Mapping[str, Any]):
             TypeError: this is no text.
             ValueError: there is no such kind.
         """
-        if kind != "text":
-            require_kind(kind)
+        if kind not in STREAM_KINDS:
+            what = f"context.stream: kind={value_phrase(kind)} is not a kind"
+            raise ValueError(f"{what}. Use 'text', 'tool_call' or 'tool_result'")
         if not isinstance(text, str):
             raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
         self._attempt.tell_stream(str(text), kind)

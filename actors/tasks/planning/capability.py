@@ -43,9 +43,7 @@ class CapabilityPlanner:
         Raises:
             NoCapableWorkerError: names what no worker can do.
         """
-        if self.needs is None:
-            return _planned(task, _mentioned(task.goal, catalogue), catalogue)
-        said = self.needs(task)
+        said = _mentioned(task.goal, catalogue) if self.needs is None else self.needs(task)
         return _later(said, task, catalogue) if inspect.isawaitable(said) else _planned(task, said, catalogue)
 
 
