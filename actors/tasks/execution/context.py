@@ -165,6 +165,28 @@ class Context(Mapping[str, Any]):
         """1 is the first."""
         self.idempotency_key = values.idempotency_key
         """Key of one effect: it stays the same however often that has to be tried."""
+        self.task_id = attempt.task
+        """Id of the task, as its events have it."""
+        self.path = attempt.spec.path
+        """Path of the worker, such as ``office/research``."""
+        self.part = values.part
+        """Goal of the part of the task that its team has; empty where it is in no team."""
+        self.context_tokens = attempt.context_tokens
+        """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
+        said = values.revision
+        self.revision = said.number
+        """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
+        self.feedback = said.feedback
+        """Feedback: what is to be better than last time; empty the first time. In a team that of the team counts."""
+        self.history = list(said.history)
+        """Feedbacks before the present one, the oldest first."""
+        self.answers = list(said.answers)
+        """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
+        self.answer = said.answer
+        """Answer to the question that ``state`` came with; None: nobody has answered that one.
+
+        What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
+        """
 
     def __repr__(self) -> str:
         return f"<Context of {self.idempotency_key}>"
@@ -192,23 +214,8 @@ class Context(Mapping[str, Any]):
         return crossing(task, attempt), attempt
 
     @property
-    def part(self) -> str:
-        """Goal of the part of the task that its team has; empty where it is in no team."""
-        return self._values.part
-
-    @property
     def _regrow_notes(self) -> Notes:
         return self._values.notes
-
-    @property
-    def task_id(self) -> str:
-        """Id of the task, as its events have it. In a team that of the team's part: ``TASK@...``."""
-        return self._attempt.task
-
-    @property
-    def path(self) -> str:
-        """Path of the worker, such as ``office/research``."""
-        return self._attempt.spec.path
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
@@ -225,11 +232,6 @@ class Context(Mapping[str, Any]):
         """Metadata of the task, and over it that of the subtask: small JSON, also in teams."""
         return copied(dict(self._values.metadata))  # type: ignore[no-any-return]
 
-    @property
-    def revision(self) -> int:
-        """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
-        return self._values.revision.number
-
     @cached_property
     def previous(self) -> Any:
         """Last result of this subtask, as JSON: the work that is to be revised. None where it has had none."""
@@ -243,34 +245,6 @@ class Context(Mapping[str, Any]):
         where it is tried again. A revision begins without.
         """
         return copied(self._values.revision.state)
-
-    @property
-    def feedback(self) -> str:
-        """Feedback: what is to be better than last time; empty the first time. In a team that of the team counts."""
-        return self._values.revision.feedback
-
-    @property
-    def history(self) -> list[str]:
-        """Feedbacks before the present one, the oldest first."""
-        return list(self._values.revision.history)
-
-    @property
-    def answers(self) -> list[Answer]:
-        """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
-        return list(self._values.revision.answers)
-
-    @property
-    def answer(self) -> Answer | None:
-        """Answer to the question that ``state`` came with; None: nobody has answered that one.
-
-        What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
-        """
-        return self._values.revision.answer
-
-    @property
-    def context_tokens(self) -> int:
-        """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
-        return self._attempt.context_tokens
 
     @property
     def is_light(self) -> bool:
