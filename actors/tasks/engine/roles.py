@@ -201,7 +201,7 @@ class Roles:
         rows = scope.rows()
         there = [name for row in counted_on(rows, waiting=True) for name in (row.id, *sorted(row.capabilities))]
         known, down = error.known or tuple(there), {row.path: row.state for row in rows if not row.is_there}
-        hint = " ".join(filter(None, (NoCapableWorkerError.advice(known), error.hint, down_hint(down))))
+        hint = f"{error.hint or NoCapableWorkerError.advice(known)} {down_hint(down)}".strip()
         told = NoCapableWorkerError(error.needed, known, task=run.id, hint=hint)
         return replace(failure, error=told)
 
