@@ -41,8 +41,7 @@ OF_THE_LIBRARY = {
     "actors.runtime.system.CLOSE_S": 5.0,
     "actors.dispatch.host.forked_handle.CODE_S": 20.0,
     "actors.dispatch.host.ray_handle.CALLS_S": 20.0,
-    "trees.host.console.server.PATIENCE_S": PATIENT_S,
-    "trees.host.console.server.LEAVE_S": 20.0,
+    "trees.host.console.PATIENCE_S": PATIENT_S,
     "trees.host.tree_health.WITHIN_S": 20.0,
     "trees.ha.leader.FIRST_ANSWER_S": PATIENT_S,
 }

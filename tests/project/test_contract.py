@@ -67,8 +67,7 @@ TESTED = {
     "9.2": "tasks/scheduling/test_breakers_count_subtasks::"
     "while_it_is_half_open_the_first_attempt_of_the_probe_decides",
     "9.3": "tasks/scheduling/test_breakers_count_subtasks::what_waits_for_an_open_breaker_loses_no_attempt",
-    "9.4": "tasks/orchestration/test_reports_of_teams::"
-    "a_team_that_fails_because_of_something_in_it_counts_for_its_breaker",
+    "9.4": "tasks/orchestration/test_reports_of_teams::a_team_that_fails_because_of_a_member_counts_for_its_breaker",
     "10.1": "tasks/recovery/test_escalations::a_question_survives_its_orchestrator_and_is_answered_to_the_next_one",
     "10.2": "trees/host/test_questions::an_equal_second_answer_is_no_error_and_another_one_is",
     "10.3": "tasks/recovery/test_escalations::edit_is_its_result_and_nothing_runs",

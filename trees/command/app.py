@@ -20,7 +20,7 @@ from actors.messaging.reply import Reply
 from actors.model.errors import ActorsError, ConfigError
 from actors.runtime.event_log import ErrorsInLog
 from trees.command import task_commands
-from trees.command.consoles import only_process, open_here, sockets_of
+from trees.command.consoles import open_here, sockets_of
 from trees.command.dump_watch import EMPTIED, EVERY_S, watch
 from trees.command.resume import DEFAULT, MEMORY, NothingToResumeError, store_choice
 from trees.command.run import Runner
@@ -29,12 +29,12 @@ from trees.command.target import Program, TargetError, load, require_inputs
 from trees.command.top_command import TARGET, observe, top
 from trees.declaration.check import require_valid
 from trees.declaration.hints import hints
-from trees.host.console import ConsoleError, ConsoleRequest, ask
+from trees.host.console import ConsoleSource
 from trees.host.start import DURABILITIES
+from trees.observe.source import Shape, SourceError
 from trees.observe.web.web_settings import PORT, Web
 from trees.views.declaration_text import draw
-from trees.views.snapshot import Only
-from trees.views.tree_text import FORMATS, Format
+from trees.views.tree_text import FORMATS
 
 app = typer.Typer(
     add_completion=False,
@@ -203,21 +203,19 @@ def dump(
         raise typer.BadParameter(f"give either --pid PID or --socket PATH. {open_here()}")
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is none of {', '.join(FORMATS)}", param_hint="--format")
-    chosen: Format = next(each for each in FORMATS if each == format)
     if only not in {None, "troubled"}:
         raise typer.BadParameter(f"{only!r} is not troubled", param_hint="--only")
-    part: Only | None = "troubled" if only is not None else None
-    request = ConsoleRequest(format=chosen, path=path, stacks=stacks, verbose=verbose, only=part, depth=depth)
+    shown = {"format": format, "path": path, "stacks": stacks, "verbose": verbose, "only": only, "depth": depth}
 
     def look() -> list[str]:
-        return [ask(socket, request)] if socket is not None else _of_process(pid, request)
+        return [ConsoleSource(socket).dump(**shown)] if socket is not None else _of_process(pid, shown)
 
     try:
         if watching:
             watch(look, _show_anew, lambda: Reply().wait(every))
         else:
             typer.echo("\n\n".join(look()))
-    except ConsoleError as error:
+    except SourceError as error:
         raise _end(str(error)) from error
 
 
@@ -226,13 +224,13 @@ def _show_anew(picture: str) -> None:
     typer.echo(f"{EMPTIED}{picture}" if sys.stdout.isatty() else f"{picture}\n")
 
 
-def _of_process(pid: int | None, request: ConsoleRequest) -> list[str]:
+def _of_process(pid: int | None, shown: Shape) -> list[str]:
     """Return what every tree of a process shows; with a path only those that have it."""
     dumps, refused = [], None
-    for socket in sockets_of(only_process() if pid is None else pid):
+    for socket in sockets_of(pid):
         try:
-            dumps.append(ask(socket, request))
-        except ConsoleError as error:
+            dumps.append(ConsoleSource(socket).dump(**shown))
+        except SourceError as error:
             refused = error
     if not dumps and refused is not None:
         raise refused

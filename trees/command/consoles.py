@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from trees.host.console import ConsoleError, ConsoleGoneError, ConsoleSource, find, open_consoles
-from trees.host.console.protocol import LONGEST_ID, root_of
+from trees.host.console import LONGEST_ID, ConsoleError, ConsoleGoneError, ConsoleSource, find, pid_of, root_of
 from trees.observe.source import SourceError
 
 _RUNS_SO: Final = (
@@ -16,29 +15,23 @@ _RUNS_SO: Final = (
 
 def open_here() -> str:
     """Say whose trees can be looked at."""
-    return f"Open here: {', '.join(open_consoles()) or 'none'}."
+    found = sorted({f"{pid_of(path)} ({root_of(path)})" for path in find()})
+    return f"Open here: {', '.join(found) or 'none'}."
 
 
-def only_process() -> int:
-    """The process whose trees can be looked at, where there is one.
-
-    Raises:
-        ConsoleError: there is none, or several.
-    """
-    found = {int(each.partition(" ")[0]) for each in open_consoles()}
-    if len(found) == 1:
-        return found.pop()
-    what = "has several programs with an open console" if found else "has no program with an open console"
-    raise ConsoleError("this machine", what, f"Say which with --pid PID. {open_here()}" if found else _RUNS_SO)
-
-
-def sockets_of(pid: int) -> list[Path]:
-    """The sockets of a process, one for each of its trees.
+def sockets_of(pid: int | None) -> list[Path]:
+    """The sockets of a process, one for each of its trees; None: of the only process that has any.
 
     Raises:
-        ConsoleGoneError: it has none.
+        ConsoleError: there are several processes.
+        ConsoleGoneError: there are no sockets.
     """
     sockets = find(pid)
+    if len({pid_of(path) for path in sockets}) > 1:
+        what = "has several programs with an open console"
+        raise ConsoleError("this machine", what, f"Say which with --pid PID. {open_here()}")
+    if not sockets and pid is None:
+        raise ConsoleGoneError("this machine", "has no program with an open console", _RUNS_SO)
     if not sockets:
         raise ConsoleGoneError(f"process {pid}", "has no open console", f"{_RUNS_SO} {open_here()}")
     return sockets
@@ -50,7 +43,6 @@ def the_socket(pid: int | None, root: str | None) -> Path:
     Raises:
         ConsoleError: it has none, or several and the name of the root does not say which.
     """
-    pid = only_process() if pid is None else pid
     sockets = sockets_of(pid)
     roots = {each: _root(each) for each in sockets} if len(sockets) > 1 or root is not None else {}
     found = [each for each in sockets if root is None or roots[each] == root]
@@ -58,7 +50,7 @@ def the_socket(pid: int | None, root: str | None) -> Path:
         return found[0]
     names = ", ".join(roots.values())
     what = f"has no tree {root!r}" if root is not None and not found else "has several trees"
-    raise ConsoleError(f"process {pid}", what, f"Say which with --root: {names}.")
+    raise ConsoleError(f"process {pid_of(sockets[0])}", what, f"Say which with --root: {names}.")
 
 
 def _root(socket: Path) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from trees.host.console import ConsoleError, ConsoleGoneError
+from trees.host.console import ConsoleGoneError
+from trees.observe.source import SourceError
 
 EVERY_S: Final = 1.0
 EMPTIED: Final = "\x1b[2J\x1b[H"
@@ -18,7 +19,7 @@ def watch(look: Callable[[], Sequence[str]], show: Callable[[str], object], paus
     What cannot be had just now (its process is stopped or busy, a part of the tree is not there) is said in its place.
 
     Raises:
-        ConsoleError: there is nothing to show from the start.
+        SourceError: there is nothing to show from the start.
     """
     show("\n\n".join(look()))
     try:
@@ -36,5 +37,5 @@ def _found(look: Callable[[], Sequence[str]]) -> str:
         return "\n\n".join(look())
     except ConsoleGoneError:
         raise
-    except ConsoleError as error:
+    except SourceError as error:
         return str(error)

@@ -7,24 +7,22 @@ started again. Whether a command was carried out is read from the store as well.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
-from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, has_metadata
+from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, fold, has_metadata
 from actors.tasks.model.task import TaskStatus
 from actors.tasks.model.task_errors import StoreError
 from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, TaskFinished
 from actors.validation.validation_messages import PlacedError, nearest
-from trees.host.answers import problem_of_verdict, storable
+from trees.host.answers import fitting
 from trees.host.store_binding import REMOVE
-from trees.observe.task_search import AT_ONCE, MOST_LOOKS, matching
+from trees.observe.task_search import MOST_LOOKS, goal_of
 
 if TYPE_CHECKING:
     from actors.tasks.journal.view import RemoteCommand
@@ -114,9 +112,8 @@ class StoreClient:
         """Count the finished tasks by status; with the time at which the last one ended, 0 if there is none."""
         ended = _newest_ended(self._store.all_tasks(root))
         unknown = [row for row in ended if row not in self._statuses]
-        for at in range(0, len(unknown), AT_ONCE):
-            ends = self._store.ends(unknown[at : at + AT_ONCE])
-            self._statuses.update((row, str(end.status)) for row, end in ends if isinstance(end, TaskFinished))
+        ends = self._store.ends(unknown)
+        self._statuses.update((row, str(end.status)) for row, end in ends if isinstance(end, TaskFinished))
         counts = Counter(self._statuses.get(row, "damaged") for row in ended)
         return counts, max((row.finished_at or 0.0 for row in ended), default=0.0)
 
@@ -126,9 +123,14 @@ class StoreClient:
         ``left_out`` is 1 where there may be more.
         """
         rows = self._store.all_tasks(root)
-        newest = _newest_ended(rows)
-        found = matching(newest, status, text, attrgetter("id"), self._store.ends, self._store.firsts)
-        shown = list(itertools.islice(found, limit + 1))
+        newest, wanted = _newest_ended(rows), text.casefold()
+        shown = newest[:MOST_LOOKS]
+        if status is not None:
+            ends = self._store.ends(shown)
+            shown = [row for row, end in ends if isinstance(end, TaskFinished) and end.status == status]
+        if wanted:
+            goals = {row: goal_of(first) for row, first in self._store.firsts(shown)}
+            shown = [row for row in shown if wanted in f"{row.id} {goals.get(row, '')}".casefold()]
         is_cut = len(shown) > limit or len(newest) > MOST_LOOKS
         return self._listing(rows, shown[:limit], int(is_cut), _shared(rows))
 
@@ -187,7 +189,10 @@ class StoreClient:
         """Each of these tasks as it is now; of one whose journal cannot be read, or makes no sense, what is wrong."""
         for row, records in self._store.journals(rows):
             try:
-                yield row, records if isinstance(records, StoreError) else TaskView.of(row.root, row.id, records)
+                yield (
+                    row,
+                    records if isinstance(records, StoreError) else TaskView(row.root, fold(row.id, records), records),
+                )
             except StoreError as error:
                 yield row, error
 
@@ -200,7 +205,7 @@ class StoreClient:
         if not records:
             what = "is not in this store any more: it was finished, and its time there was over"
             raise StoreClientError(f"task {id_}", what, "start(keep=...) says how long finished tasks stay.")
-        return TaskView.of(root, id_, records)
+        return TaskView(root, fold(id_, records), records)
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -239,7 +244,7 @@ class StoreClient:
             raise StoreClientError(f"task {task.id}", f"has ended: {task.ended}", "Nothing of it waits any more.")
         if not self._carried_out(task, PRIORITY, {"priority": priority}, wait_s):
             return f"task {task.id}: {_waits(task)}"
-        return f"task {task.id}: priority {self._again(task).task.priority}"
+        return f"task {task.id}: priority {self._again(task).state.task.priority}"
 
     def respond(self, task: TaskView, asked: Escalation, word: str, value: Any, wait_s: float, by: str = "") -> str:
         """Have a question answered; what came of it. ``by``: who answers, as far as this process knows.
@@ -247,10 +252,8 @@ class StoreClient:
         Raises:
             StoreClientError: it is no answer to this question, somebody else was faster, or its time was up.
         """
-        if word == "edit" and asked.step == "review" and (problem := problem_of_verdict(task.state, asked, value)):
-            raise UnfitAnswerError(f"escalation {asked.id}", "an edit of a review takes a verdict", problem)
         try:
-            value = storable(value)
+            value = fitting(word, value, asked, task.state)
         except ValueError as error:
             raise UnfitAnswerError(f"escalation {asked.id}", str(error), "Give another value.") from None
         body = {"escalation": asked.id, "answer": word, "value": value}

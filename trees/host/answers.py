@@ -6,9 +6,10 @@ the orchestrator, or an error that says why this is no answer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-from actors.model.errors import ActorsError, ConfigError
+from actors.model.errors import ActorsError, ConfigError, Problem
 from actors.tasks.decide.task import looked_at
 from actors.tasks.decide.verdict import as_verdict, problems_of_person
 from actors.tasks.engine.orders import RESPOND, Order
@@ -74,18 +75,17 @@ def respond_to(
         what = f"{type_phrase(answer)} is not an answer. Use Approve(), Edit(value), Respond(text) or Reject(reason)"
         raise EscalationError(id_, what, is_unfit=True)
     word, field = _ANSWERS[type(answer)]
-    found, port, now = open_question(service, id_), service.port_of(_task_of(id_)), service.time()
+    found, run, now = open_question(service, id_), service.run_of(_task_of(id_)), service.time()
+    value = getattr(answer, field) if field is not None else None
     try:
-        said = word, storable(getattr(answer, field) if field is not None else None)
-        if word == "edit" and found is not None:
-            _require_fit(service, found, said[1])
+        said = word, fitting(word, value, found, run.state if run is not None else None)
     except ValueError as error:
         raise EscalationError(id_, str(error), is_unfit=True) from None
     is_late = given is None and found is not None and found.due is not None and now >= found.due
-    if found is not None and port is not None and not is_late and service.answers.setdefault(id_, said) is said:
+    if found is not None and run is not None and not is_late and service.answers.setdefault(id_, said) is said:
         body = {"escalation": id_, "answer": word, "value": said[1]}
         try:
-            port.order(Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given))
+            run.engine.port.order(Order(found.task, RESPOND, body, given_by=by, given=now if given is None else given))
         except ActorsError:  # the tree is down
             service.answers.pop(id_, None)
             raise
@@ -111,44 +111,36 @@ def _task_of(id_: str) -> str:
     return id_.rpartition(":")[0].rpartition(":")[0]
 
 
-def storable(value: object) -> Any:
+def fitting(word: str, value: object, question: Escalation | None = None, state: TaskState | None = None) -> Any:
     """Return the value of an answer as a journal keeps it.
 
+    Args:
+        word: of the answer, as in a record.
+        value: of the answer.
+        question: that it answers, if it is known: an edit of a plan is a plan, one of a review is a verdict.
+        state: of the task that asks.
+
     Raises:
-        ValueError: it cannot be kept; the text says why.
+        ValueError: it cannot be kept, or does not fit; the text says why.
     """
     try:
-        return json_form(value)
+        kept = json_form(value)
     except Exception as error:  # noqa: BLE001 - a serializer of the user's, or an iterator within it, may raise anything
-        what = (
-            f"{not_json_phrase(value, error)} cannot be stored: answers are JSON (dicts, lists, str, numbers, models)"
-        )
-        raise ValueError(what) from None
-
-
-def _require_fit(service: TaskService, question: Escalation, value: object) -> None:
-    """Refuse what is no plan, or no verdict, as the edit of a question about one.
-
-    Raises:
-        ValueError: it is none.
-    """
-    run, wrong = service.run_of(question.task), ""
-    if question.step == "plan":
-        try:
-            as_plan(value)
-        except ConfigError as error:
-            wrong = f"an Edit of a plan takes a plan: {error}"
-    elif question.step == "review" and run is not None and (problem := problem_of_verdict(run.state, question, value)):
-        wrong = f"an Edit of a review takes a verdict: {problem}"
-    if wrong:
-        raise ValueError(wrong)
-
-
-def problem_of_verdict(state: TaskState, question: Escalation, value: object) -> str:
-    """Say what is wrong with what a person gives for a verdict, or nothing."""
-    course = state.units[question.about].course if question.about in state.units else state.root.course
-    seen = looked_at(course, question.subtasks) if course is not None else question.subtasks
+        what = f"{not_json_phrase(value, error)} cannot be stored"
+        raise ValueError(f"{what}: answers are JSON (dicts, lists, str, numbers, models)") from None
+    problems: Iterable[Problem] = ()
+    step = question.step if question is not None and word == "edit" else ""
     try:
-        return "; ".join(map(str, problems_of_person(as_verdict(value, seen), seen)))
+        if step == "plan":
+            as_plan(kept)
+        elif step == "review" and question is not None and state is not None:
+            unit = state.units.get(question.about)
+            course = unit.course if unit is not None else state.root.course
+            seen = looked_at(course, question.subtasks) if course is not None else question.subtasks
+            problems = problems_of_person(as_verdict(kept, seen), seen)
     except ConfigError as error:
-        return str(error)
+        problems = error.problems
+    if problems:
+        what = "an Edit of a plan takes a plan" if step == "plan" else "an Edit of a review takes a verdict"
+        raise ValueError(f"{what}: {'; '.join(map(str, problems))}")
+    return kept

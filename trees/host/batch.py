@@ -4,8 +4,8 @@ A batch has no thread of its own. Everything is done when its consumer asks for 
 is handed out, the first that ended first; else, if there is room, the next item is taken and given; else the consumer
 waits. So at most as many items as the limit are in memory, and the source may have no end.
 
-A batch has one consumer at a time. Other threads only append to ``_ended`` and then complete ``_signal``. The consumer
-renews the signal before it looks at ``_ended``, so it misses nothing.
+A batch has one consumer at a time. Other threads only put into ``_ended``, which does not know the batch: a batch that
+nobody holds any more is closed at once.
 
 A worker that takes messages gets each item as the message of an ask. What takes tasks (a worker with ``execute=``, a
 team, a capability) gets a task of one subtask, with the ladder, the breaker and the journal that every task has.
@@ -28,7 +28,6 @@ import asyncio
 import json
 import math
 import re
-import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import suppress
@@ -111,6 +110,27 @@ def failed_item(item: Any, error: Exception) -> GivenItem:
     reply = Reply()
     reply.fail(error)
     return GivenItem(item, reply, reply.outcome)
+
+
+class EndedItems(deque["GivenItem | asyncio.Future[Any]"]):
+    """Items that have ended, the first that ended first, and the future of one that was taken from an async source."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._signal = Reply()
+
+    def put(self, ended: GivenItem | asyncio.Future[Any]) -> None:
+        """Add one, on any thread."""
+        self.append(ended)
+        self._signal.complete()
+
+    def news(self) -> Reply:
+        """Return what is completed as soon as there are any."""
+        if self._signal.done:
+            self._signal = Reply()
+        if self:  # looked at behind that, so nothing is missed
+            self._signal.complete()
+        return self._signal
 
 
 def target_of(
@@ -353,8 +373,7 @@ class Batch(Generic[ItemT, ResultT]):
         self._progress = progress
         self._total = len(items) if isinstance(items, Sized) else None
         self._target = target
-        self._ended: deque[GivenItem] = deque()
-        self._signal = Reply()
+        self._ended = EndedItems()
         self._pending: tuple[Any, Any] | None = None
         """An item that was taken and is yet to be given, with what is given for it."""
         self._end: BaseException | None = None
@@ -373,25 +392,19 @@ class Batch(Generic[ItemT, ResultT]):
         return self
 
     def __next__(self) -> tuple[ItemT, ResultT]:
-        source = self._source
-        if not isinstance(source, Iterator):
+        if isinstance(self._source, AsyncIterator):
             raise TypeError("map: these items are async. Write: async for item, result in tree.map(...)")
         require_thread(self._target.path, "async for item, result in tree.map(...)")
         try:
             while (found := self._first_ended()) is None:
-                if not self._has_room:
-                    signal = self._renewed_signal()
-                    if not self._ended:
-                        signal.wait(self._left())
-                elif self._pending is None:
-                    self._taken(partial(next, source, _END))
-                else:
-                    item, prepared = self._pending
-                    self._pending = None
+                if self._pending is not None:
                     try:
-                        self._is_given(self._target.give(item, prepared))
+                        given = self._target.give(*self._pending)
                     except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-                        self._is_given(failed_item(item, error))
+                        given = failed_item(self._pending[0], error)
+                    self._is_given(given)
+                elif not self._takes_one():
+                    self._ended.news().wait(self._left())
             return self._handed_out(found)
         except BaseException:
             self.close()
@@ -403,10 +416,17 @@ class Batch(Generic[ItemT, ResultT]):
     async def __anext__(self) -> tuple[ItemT, ResultT]:
         try:
             while (found := self._first_ended()) is None:
-                await self._goes_on_async()
+                if self._pending is not None:
+                    try:
+                        given = await self._target.give_async(*self._pending)
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
+                        given = failed_item(self._pending[0], error)
+                    self._is_given(given)
+                elif not self._takes_one():
+                    await came(self._ended.news(), self._left())
             return self._handed_out(found)
         except asyncio.CancelledError:
-            raise  # nothing is lost: the next call goes on
+            raise  # nothing is lost: the next call goes on, and gives the item that was not given yet
         except StopIteration:
             self.close()
             raise StopAsyncIteration from None
@@ -414,33 +434,16 @@ class Batch(Generic[ItemT, ResultT]):
             self.close()
             raise
 
-    async def _goes_on_async(self) -> None:
-        """Do what is next: take an item, give an item, or wait."""
-        pull, source = self._pull, self._source
-        if pull is not None and pull.done():
-            self._pull = None
-            self._taken(pull.result)
-        elif pull is not None or not self._has_room:
-            signal = self._renewed_signal()
-            if not self._ended and (pull is None or not pull.done()):
-                await came(signal, self._left())
-        elif self._pending is not None:
-            item, prepared = self._pending
-            try:
-                self._is_given(await self._target.give_async(item, prepared))
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-                self._is_given(failed_item(item, error))
-            self._pending = None  # not if this call was cancelled: then the item is given again
-        elif isinstance(source, AsyncIterator):
-            self._pull = asyncio.ensure_future(anext(source, _END))
-            self._pull.add_done_callback(partial(_bring, weakref.ref(self), None))
+    def _takes_one(self) -> bool:
+        """Take the next item of the source, or begin to; False if it has ended or there is no room."""
+        if self._pull is not None or self._end is not None or len(self._given) >= self._target.limit:
+            return False
+        if isinstance(self._source, AsyncIterator):
+            self._pull = asyncio.ensure_future(anext(self._source, _END))
+            self._pull.add_done_callback(self._ended.put)
         else:
-            self._taken(partial(next, source, _END))
-
-    @property
-    def _has_room(self) -> bool:
-        """True if one more item is to be given, or taken and given."""
-        return self._pending is not None or (self._end is None and len(self._given) < self._target.limit)
+            self._taken(partial(next, self._source, _END))
+        return True
 
     def _taken(self, take: Callable[[], Any]) -> None:
         """Take an item of the source, and make what is given for it."""
@@ -460,13 +463,8 @@ class Batch(Generic[ItemT, ResultT]):
             self._end = error
 
     def _is_given(self, given: GivenItem) -> None:
-        self._given[given] = None
-        given.reply.when_done(partial(_bring, weakref.ref(self), given))
-
-    def _renewed_signal(self) -> Reply:
-        if self._signal.done:
-            self._signal = Reply()
-        return self._signal
+        self._given[given] = self._pending = None
+        given.reply.when_done(partial(self._ended.put, given))
 
     def _left(self) -> float | None:
         """Give up the items whose time is up; return the seconds until the time of the next one is. None: no limit."""
@@ -482,8 +480,12 @@ class Batch(Generic[ItemT, ResultT]):
 
     def _first_ended(self) -> GivenItem | None:
         """Return an item that has ended, None if none has yet. Raises the error of the end if all is handed out."""
-        if self._ended:
-            return self._ended.popleft()
+        while self._ended:
+            found = self._ended.popleft()
+            if isinstance(found, GivenItem):
+                return found
+            self._pull = None
+            self._taken(found.result)
         if self._end is not None and not self._given and self._pending is None:
             raise self._end
         return None
@@ -518,7 +520,7 @@ class Batch(Generic[ItemT, ResultT]):
         if self._pull is not None and not self._pull.done():
             with suppress(RuntimeError):  # its loop is closed, so the pull has ended
                 self._pull.get_loop().call_soon_threadsafe(self._pull.cancel)
-        self._ended, self._pending, self._end = deque(), None, StopIteration()
+        self._ended, self._pending, self._end = EndedItems(), None, StopIteration()
         self._source = iter(())  # a generator that has no other reference is closed by this
 
     async def aclose(self) -> None:
@@ -534,15 +536,6 @@ class Batch(Generic[ItemT, ResultT]):
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _bring(batch: weakref.ref[Batch[Any, Any]], given: GivenItem | None, _pull: object = None) -> None:
-    """Note on any thread that an item has ended (None: that one was pulled). A batch that was dropped is not kept."""
-    found = batch()
-    if found is not None:
-        if given is not None:
-            found._ended.append(given)  # noqa: SLF001 - of the same room
-        found._signal.complete()  # noqa: SLF001
 
 
 def _without_our_frames(error: Exception) -> Exception:

@@ -37,7 +37,7 @@ from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
-from trees.host.store_binding import bind, close_store, require_alone
+from trees.host.store_binding import bind, close_store
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -178,8 +178,8 @@ def start_async(
 class Starting:
     """A tree that is being started: await it for the ``Tree``, or enter it with ``async with``.
 
-    Its console is open from the beginning: it shows what a start waits for. The store is opened on a thread of its own,
-    which neither Ctrl-C nor a cancel interrupts: a store that is half open stays locked.
+    Its console is open before the first child starts: it shows what a start waits for. The store is opened on a thread
+    of its own, which neither Ctrl-C nor a cancel interrupts: a store that is half open stays locked.
     """
 
     begin: Callable[[], Reply]
@@ -194,8 +194,6 @@ class Starting:
         for path in _in_processes(self._built, spec.id):
             refuse_while_importing(path)  # before a store or a port, which the tree of the host has, is asked for
         self._options = options
-        self._store: Store | None = None
-        self._console: Console | None = None
         self._system: System | None = None
         self._tree: Tree | None = None
         self._has_begun = False
@@ -247,18 +245,16 @@ class Starting:
             await self._tree.__aexit__(kind, error, frames)
 
     def _open(self) -> None:
-        """Open the console and the store."""
+        """Open the store."""
         options, root = self._options, self._spec.id
         try:
-            if options.console:
-                self._console = Console(root)
-            self._store = open_store(
+            store = open_store(
                 options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
             )
         except BaseException as error:  # noqa: BLE001 - it is raised to who waits
             self._opened.fail(error)
         else:
-            self._opened.complete(self._store)
+            self._opened.complete(store)
 
     def _make(self, store: Store) -> Tree:
         """Build the tree on an open store; once it has begun its end closes the store."""
@@ -275,8 +271,8 @@ class Starting:
             loop_stall_s=options.loop_stall_s,
         )
         attach(system, store)
-        require_alone(system, store)
-        tree = self._tree = Tree(self._spec, system, self._leadership(system, store), self._console)
+        console = Console(self._spec.id) if options.console else None
+        tree = self._tree = Tree(self._spec, system, self._leadership(system, store), console)
         if options.web is not None:
             page = tree.serve(**dict(options.web))
             print(f"{self._spec.id}: its page is at {page.url}", file=sys.stderr)  # noqa: T201
@@ -300,11 +296,9 @@ class Starting:
         return undone
 
     def _close(self) -> None:
-        """Let go of what is open: there will be no tree."""
-        if self._console is not None:
-            self._console.close()
-        if self._store is not None and self._owns_store:
-            close_store(self._store)
+        """Let go of the store: there will be no tree."""
+        if self._opened.succeeded and self._owns_store:
+            close_store(self._opened.get())
 
     @property
     def _owns_store(self) -> bool:

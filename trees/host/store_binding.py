@@ -16,17 +16,16 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError
 from actors.model.events import Event
-from actors.runtime import living_trees
 from actors.runtime.system import System
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
-from actors.tasks.engine.service import SERVICE, EnginePort, TaskService, service_of
+from actors.tasks.engine.service import service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task_errors import StoreBusyError, StoreError, TaskError
+from actors.tasks.model.task_errors import StoreError, TaskError
 from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
 from trees.declaration.specs import SupervisorSpec
 from trees.host.answers import respond_to
-from trees.host.task_removal import remove
+from trees.host.task_handle import remove
 from trees.observe.operator_events import Operated
 
 REMOVE: Final = "remove"
@@ -45,13 +44,10 @@ class TreeStoreListener:
         self._system.publish(event)
 
     def committed(self, seconds: float) -> None:
-        """Tell whoever measures commits. One that raises is told no more: a meter has no part in the store."""
-        for key, told in self._service.commits.copy().items():
-            try:
+        """Tell whoever measures commits. A meter that raises has no part in the store."""
+        for told in tuple(self._service.commits.values()):
+            with suppress(Exception):
                 told(seconds)
-            except Exception as error:  # noqa: BLE001 - of a user
-                self._service.commits.pop(key, None)
-                self._system.reports.callback_raised(self._system.root_path, error)
 
     def order(self, order: RemoteCommand) -> None:
         """Take an order of another process. One that can be carried out is forgotten once it is."""
@@ -60,23 +56,23 @@ class TreeStoreListener:
 
     def _place(self, order: RemoteCommand) -> None:
         """Have the order done; without an engine for the task it is found at the next start."""
-        last = self._store.last(order.task)
+        last, service = self._store.last(order.task), self._service
         if order.kind == REMOVE:
-            do = partial(self._do, order, self._system.root_path, partial(self._remove, order))
-            if self._service.run_of(order.task) is None:
-                do()
+            remove_it = partial(self._do, order, self._system.root_path)
+            if service.run_of(order.task) is None:
+                remove_it()
             else:  # its end is in the journal, and the engine has yet to finish it
-                self._service.waiting(order.task).when_done(do)
+                service.waiting(order.task).when_done(remove_it)
         elif last is None or isinstance(last, TaskFinished) is not (order.kind == RETRY):
             self._store.order_done(order)
-        elif last.path in self._service.scopes:
-            port = self._service.scopes[last.path].port
-            port.post(lambda _engine: self._do(order, port.path, partial(self._tell, port, order)))
+        elif last.path in service.scopes:
+            path = last.path
+            service.scopes[path].port.post(lambda _engine: self._do(order, path))
 
-    def _do(self, order: RemoteCommand, path: str, act: Callable[[], object]) -> None:
+    def _do(self, order: RemoteCommand, path: str) -> None:
         """Carry an order out, and publish which person has operated the tree."""
         try:
-            act()
+            self._carry_out(order, path)
         except (TaskError, ConfigError, KeyError, TypeError, ValueError) as error:
             # It comes too late, or from another version: who sent it finds in the store that nothing followed.
             self._system.reports.request_failed(path, error, asked=False)
@@ -87,26 +83,27 @@ class TreeStoreListener:
             about = str(body.get("escalation") or order.task)
             self._system.publish(Operated(path, word, str(body.get("by") or "unknown"), about))
 
-    def _remove(self, order: RemoteCommand) -> None:
-        remove(self._service, order.task)
-        self._store.order_done(order)
-
-    def _tell(self, port: EnginePort, order: RemoteCommand) -> None:
-        body, given = order.body, None if self._system.clock.manual else order.at  # that clock is nobody's outside
-        if order.kind == RESPOND:
+    def _carry_out(self, order: RemoteCommand, path: str) -> None:
+        kind, body = order.kind, order.body
+        given = None if self._system.clock.manual else order.at  # that clock is nobody's outside
+        checked: dict[str, Any] = {}
+        if kind == CANCEL:
+            checked["reason"] = str(body["reason"])
+        elif kind == PRIORITY:
+            checked["priority"] = int(body["priority"])
+        elif kind == RESPOND:
             word, value = body["answer"], body["value"]
             answer = answer_of(word, value or "" if word == "reject" else value)
             if not respond_to(self._service, body["escalation"], answer, given=given, by=order):
                 self._store.order_done(order)
             return
-        checked: dict[str, Any] = {}
-        if order.kind == CANCEL:
-            checked["reason"] = str(body["reason"])
-        elif order.kind == PRIORITY:
-            checked["priority"] = int(body["priority"])
-        elif order.kind != RETRY:
-            raise KeyError(order.kind)
-        port.order(Order(order.task, order.kind, checked, given_by=order, given=given))
+        elif kind == REMOVE:
+            remove(self._service, order.task)
+            self._store.order_done(order)
+            return
+        elif kind != RETRY:
+            raise KeyError(kind)
+        self._service.scopes[path].port.order(Order(order.task, kind, checked, given_by=order, given=given))
 
 
 def bind(
@@ -140,21 +137,6 @@ def bind(
                     service.before[stream] = len(records)
     if close:
         system.before_end(partial(close_store, store))
-
-
-def require_alone(system: System, store: Store) -> None:
-    """Refuse a store that another tree of this process works with: both would do its tasks.
-
-    Two trees that start at the same moment are both listed before either looks here: at least one of them is refused.
-
-    Raises:
-        StoreBusyError: another tree has it.
-    """
-    for tree in living_trees.LIVING.snapshot():
-        other = tree.services.get(SERVICE)
-        if tree is not system and not tree.is_down and isinstance(other, TaskService) and other.store is store:
-            holder = "another tree of this process, and a store serves one of them"
-            raise StoreBusyError(other.store_name, tree.root_path, holder)
 
 
 def close_store(store: Store) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.blocking import require_thread
@@ -382,9 +383,9 @@ class TaskHandle:
             DumpFormatError: no such format.
             UnknownTaskError, StoreError: as ``status``.
         """
-        report, service = self.report, self._port.service
-        task = TaskView(service.system.root_path, self.id, None, service.state(self.id), service, report)
-        return draw(view_of(task, self._port.service.time(), deep=deep), format)
+        service = self._port.service
+        task = TaskView(service.system.root_path, service.state(self.id), service=service)
+        return draw(view_of(task, service.time(), deep=deep), format)
 
 
 def find_task(service: TaskService, id_: str) -> TaskHandle:
@@ -400,3 +401,34 @@ def find_task(service: TaskService, id_: str) -> TaskHandle:
     if standing.is_ == "damaged":
         service.store.read(id_)  # says what is wrong
     return TaskHandle(service.scope_at(standing.owner), id_, found=standing.is_ == "finished")
+
+
+def remove(service: TaskService, id_: str) -> Reply | None:
+    """Have a task forgotten: one that has ended, or one that nobody can go on with. None: it is; else it is written.
+
+    A task that goes on is refused: it is cancelled first, so that what it did is undone. A task whose supervisor is not
+    in the tree any more (``TaskStranded``) does not go on, because nobody could cancel it.
+
+    ``TaskService.removing`` is held from the look at a task to its removal. Else a second removal of the id, which had
+    looked before the first one and acts after it, would take out the next task of the id.
+
+    Raises:
+        UnknownTaskError: the store has no task of this id.
+        TaskError: it goes on.
+    """
+    service.removing.look(partial(_remove, service, id_))
+    return service.store.flush()
+
+
+def _remove(service: TaskService, id_: str) -> None:
+    standing = service.store.standing(id_)
+    if standing is None or id_ in service.unkept:
+        raise UnknownTaskError(id_)
+    goes_on = standing.is_ == "unfinished" and not service.is_stranded(standing.owner)
+    if id_ not in service.aside and (goes_on or service.run_of(id_) is not None):
+        raise TaskError(f"task {id_} cannot be removed: it has not ended. Cancel it first")
+    service.store.remove(id_)
+    service.forget_former(id_)
+    waits = service.done.pop(id_, None)
+    if waits is not None:
+        waits.fail(UnknownTaskError(id_))

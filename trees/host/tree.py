@@ -1,25 +1,33 @@
 """``Tree``: the handle that a host program holds of a tree that ``trees.start`` has started.
 
-``trees.host.tree_tasks`` has its methods for tasks, ``trees.host.tree_children`` those that look at children and change
-them, and ``trees.ha.roles`` knows which process leads.
+``trees.host.tree_tasks`` has its methods for tasks, and ``trees.ha.roles`` knows which process leads.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from actors.messaging.blocking import require_thread
+from actors.messaging.ref import Ref, ref_of
+from actors.model.child_state import ChildCounts
 from actors.model.events import Event
+from actors.model.spec import ChildSpec
+from actors.runtime import child_admin
 from actors.runtime.system import System
+from actors.supervision.child import ChildInfo
 from actors.validation.validation_messages import missing_name, require_callback, require_seconds
-from trees.declaration.specs import SupervisorSpec
+from trees.declaration.build import build
+from trees.declaration.check import require_place, require_spec, require_valid
+from trees.declaration.check_tasks import running
+from trees.declaration.shared_recipes import child_spec, known
+from trees.declaration.specs import Spec, SupervisorSpec, WorkerSpec
 from trees.ha.roles import Leadership
 from trees.host.console import Console
 from trees.host.signals import SIGUSR1, on_signal
-from trees.host.tree_children import TreeChildren
 from trees.host.tree_health import health
 from trees.host.tree_source import TreeSource
 from trees.host.tree_tasks import TreeTasks
@@ -27,7 +35,7 @@ from trees.observe.alert_notifier import AlertNotifier
 from trees.observe.alerts import Alert
 from trees.observe.health import Health
 from trees.observe.operator_events import PageFailed
-from trees.observe.web.opening import open_page, require_web
+from trees.observe.web.opening import open_page
 from trees.observe.web.web_settings import HOST, PORT, Web
 from trees.views.capture import capture
 from trees.views.selected import selected
@@ -51,7 +59,7 @@ _KILL_S = 30.0
 does not answer is given up after 20 s."""
 
 
-class Tree(TreeChildren, TreeTasks):
+class Tree(TreeTasks):
     """A running tree: find workers, look at it, change it, end it. May be used from any thread.
 
     As a context manager, sync or async, it is stopped on leaving, and a tree that ended by itself cannot be missed:
@@ -73,8 +81,7 @@ class Tree(TreeChildren, TreeTasks):
         if console is not None:
             self._closing.append(console.close)
             system.ended.when_done(console.close)
-            source = TreeSource(system, leadership, self._notifiers, content=True)  # for its owner
-            console.serve(self.dump, source)
+            console.serve(TreeSource(self, content=True))  # for its owner
 
     def __repr__(self) -> str:
         return f"<Tree {self.spec.id} {'up' if self.is_alive else 'down'}>"
@@ -116,6 +123,90 @@ class Tree(TreeChildren, TreeTasks):
         """
         return self._leadership.wait_for(role, timeout)
 
+    # -- its children --------------------------------------------------------------------------------------
+
+    def ref(self, path: str) -> Ref:
+        """The address of a worker, a pool or a supervisor; it survives every restart.
+
+        Raises:
+            UnknownPathError: no child of this path is listed now.
+        """
+        return ref_of(self._leadership.running, path)
+
+    def child(self, path: str) -> ChildInfo:
+        """One child (or pool, as one) as it stands now; costs the same among ten and a hundred thousand.
+
+        Raises:
+            UnknownPathError: no child of this path is listed now.
+        """
+        return child_admin.child_info(self._leadership.running, path)
+
+    def which_children(self, path: str) -> list[ChildInfo]:
+        """The children of a supervisor in start order (OTP's order is the reverse), pool members each.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+        """
+        return child_admin.which_children(self._leadership.running, path)
+
+    def count_children(self, path: str) -> ChildCounts:
+        """How many children a supervisor has: listed, running now, and listed by kind, dead or alive.
+
+        Raises:
+            UnknownPathError: no supervisor of this path is listed now.
+        """
+        return child_admin.count_children(self._leadership.running, path)
+
+    def start_child(self, path: str, spec: Spec) -> Ref:
+        """Add a child to the supervisor at ``path`` and start it; returns when it is up.
+
+        The spec is checked here, in the caller. A start that fails keeps nothing. What is added is gone when its
+        supervisor is restarted.
+
+        Raises:
+            ConfigError: the spec is wrong (``DepthError``: it would stand too deep).
+            ChildError: refused; ``.code`` is already_started, already_present or max_children.
+            StartError: it did not start.
+            UnknownPathError: no supervisor of this path is listed now.
+            ActorStoppedError: the supervisor is not running: it is down, or being stopped, or waits to be restarted.
+            TreeDownError: the whole tree is down.
+        """
+        require_spec(spec)
+        system = self._leadership.running
+        return child_admin.start_child(system, path, _checked(spec, path, system))
+
+    def terminate_child(self, path: str) -> None:
+        """Stop a child (or all members of a pool) for good; fine if it is down already. A temporary one is forgotten.
+
+        Raises:
+            ChildError: ``.code`` is not_found.
+            RecursionDetectedError: called by the child itself, which would wait for its own end.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
+            TreeDownError: the whole tree is down.
+        """
+        child_admin.terminate_child(self._leadership.running, path)
+
+    def restart_child(self, path: str) -> Ref:
+        """Start a child that is stopped or parked; returns when it is up. Not tried again where it fails.
+
+        Raises:
+            ChildError: ``.code`` is running, restarting or not_found.
+            StartError: it did not start, and stays stopped.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
+            TreeDownError: the whole tree is down.
+        """
+        return child_admin.restart_child(self._leadership.running, path)
+
+    def delete_child(self, path: str) -> None:
+        """Take a child that is stopped or parked off the list.
+
+        Raises:
+            ChildError: ``.code`` is running, restarting or not_found; or owned, for an orchestrator.
+            ActorStoppedError: its supervisor is not running; see ``start_child``.
+            TreeDownError: the whole tree is down.
+        """
+        child_admin.delete_child(self._leadership.running, path)
+
     # -- looking -------------------------------------------------------------------------------------------
 
     def subscribe(self, callback: Callable[[Event], object]) -> Callable[[], None]:
@@ -141,7 +232,11 @@ class Tree(TreeChildren, TreeTasks):
         Raises:
             UnknownPathError: nothing of this path is listed now.
         """
-        return capture(self._system, path, stacks=stacks, leading=self._leadership.facts())
+        return self._capture(path, stacks=stacks)
+
+    def _capture(self, path: str | None = None, **how: Any) -> TreeSnapshot:
+        """Capture it with who leads; ``how`` is what ``capture`` takes."""
+        return capture(self._system, path, leading=self._leadership.facts(), **how)
 
     def dump(
         self,
@@ -172,8 +267,7 @@ class Tree(TreeChildren, TreeTasks):
             UnknownPathError: nothing of this path is listed now.
             ValueError: there is no such format (``DumpFormatError``), part, or depth.
         """
-        fold, facts = format != "json", self._leadership.facts()
-        taken = capture(self._system, path, stacks=stacks, fold=fold, streams=streams, leading=facts)
+        taken = self._capture(path, stacks=stacks, fold=format != "json", streams=streams)
         return render(selected(taken, only=only, depth=depth), format, verbose=verbose)
 
     def dump_on_signal(self, signum: int = SIGUSR1, file: TextIO | None = None) -> Callable[[], None]:
@@ -208,12 +302,9 @@ class Tree(TreeChildren, TreeTasks):
 
     def watch_alerts(self, alerts: Sequence[Alert]) -> AlertNotifier:
         """Watch alerts from now on, until the tree is down; ``start(..., alerts=)`` does it from the beginning."""
-        leadership, system = self._leadership, self._system
-        notifier = AlertNotifier(
-            system, alerts, lambda tasks: capture(system, fold=True, leading=leadership.facts(), tasks=tasks)
-        )
+        notifier = AlertNotifier(self._system, alerts, lambda tasks: self._capture(fold=True, tasks=tasks))
         self._closing.append(notifier.stop)
-        system.ended.when_done(notifier.end)
+        self._system.ended.when_done(notifier.end)
         self._notifiers.append(notifier)
         return notifier
 
@@ -248,12 +339,8 @@ class Tree(TreeChildren, TreeTasks):
         system, settings = self._system, Web(port=port, host=host, token=token, content=content, names=names)
         if system.is_down:
             raise system.down_error(system.root_path)
-        require_web()
-
-        def failed(error: BaseException, again_in_s: float) -> None:
-            system.publish(PageFailed(system.root_path, error, again_in_s))
-
-        source = TreeSource(system, self._leadership, self._notifiers, content=content is not False)
+        source = TreeSource(self, content=content is not False)
+        failed = lambda error, again_in_s: system.publish(PageFailed(system.root_path, error, again_in_s))  # noqa: E731
         try:
             page = open_page(source, settings, failed, source.without_content() if content is None else None)
         except BaseException:
@@ -339,3 +426,16 @@ class Tree(TreeChildren, TreeTasks):
         await asyncio.to_thread(self._close)
         if error is None:
             self._raise_cause()
+
+
+def _checked(spec: Spec, path: str, system: System) -> ChildSpec:
+    """Check a spec in its place, and build it. One that is known, but for its place, costs the same at any time."""
+    parent = child_admin.supervisor_of(system, path).recipe
+    level, has_tasks = path.count("/") + 2, parent.settings is not None
+    kin = partial(running, lambda: child_admin.specs_of(system, path), has_tasks=has_tasks)
+    if isinstance(spec, WorkerSpec) and (recipe := known(spec)) is not None:
+        require_place(spec, path, level, parent.auto_shutdown, kin())
+        return child_spec(spec, recipe) or build(spec, under_tasks=has_tasks)
+    above = any(one.settings is not None for one in child_admin.recipes_up(system, path))
+    require_valid(spec, path, level, parent.auto_shutdown, kin(tasks_above=above), system.boxes)
+    return build(spec, under_tasks=has_tasks)

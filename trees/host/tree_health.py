@@ -7,6 +7,7 @@ that it runs, or the machine gives it no time. A child that hangs holds up no su
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from actors.messaging.reply import Reply
@@ -16,36 +17,45 @@ from actors.supervision.child import ChildState
 from actors.supervision.supervisor_incarnation import Ping
 from actors.tasks.engine.service import service_of
 from trees.ha.roles import Leadership
-from trees.observe.health import Health, HealthFacts, health_of
+from trees.observe.health import Health, HealthProblem
 
 WITHIN_S: Final = 1.0
 """Seconds that all supervisors together have for their answers."""
+MOST_PROBLEMS: Final = 50
+"""Children that are named; of the others it is said how many they are."""
+_UNSETTLED: Final = {"starting", "parked", "restarting"}
 
 
 def health(system: System, leadership: Leadership) -> Health:
     """Return the health of a tree, after ``WITHIN_S`` at the latest. Blocks the caller's thread."""
-    durable, role = service_of(system).durable, leadership.role
-    down = system.is_down and role != "standby"
-    root = system.supervisors.get(system.root_path)
-    unsettled = {}
-    for path, child in system.children.copy().items():
-        if child.standing is not ChildState.UP:  # nearly all are up
-            state = "starting" if child.standing is ChildState.STARTING else child.state
-            if state in {"starting", "parked", "restarting"}:
-                unsettled[path] = str(state)
-    return health_of(
-        HealthFacts(
-            root=system.root_path,
-            down=None if not down else "is down" if system.cause is None else f"is down: {system.cause}",
-            is_ending=root is not None and root.shutdown is not None,
-            silent=_silent(system),
-            within_s=WITHIN_S,
-            unsettled=unsettled,
-            role=role,
-            holder=leadership.holder,
-            store_paused_s=None if durable is None else durable.paused_s,
-        )
-    )
+    root = system.root_path
+    if system.is_down:
+        why = "is down" if system.cause is None else f"is down: {system.cause}"
+        return Health(ok=False, ready=False, problems=(HealthProblem(root, why),))
+    silent = [HealthProblem(path, f"did not answer within {WITHIN_S:g} s") for path in sorted(_silent(system))]
+    hindered = list(_hindrances(system, leadership))
+    return Health(ok=not silent, ready=not (silent or hindered), problems=(*silent, *hindered))
+
+
+def _hindrances(system: System, leadership: Leadership) -> Iterator[HealthProblem]:
+    """Yield the reasons why the tree is not ready."""
+    path, role, holder = system.root_path, leadership.role, leadership.holder
+    if role != "leader":
+        leads = "nobody is known to lead" if holder is None else f"{holder} leads"
+        yield HealthProblem(path, f"{role}: {leads}")
+        return  # none of its children is up, which is as it should be
+    root, durable = system.supervisors.get(path), service_of(system).durable
+    paused_s = None if durable is None else durable.paused_s
+    if root is not None and root.shutdown is not None:
+        yield HealthProblem(path, "is being stopped")
+    if paused_s is not None:
+        yield HealthProblem(path, f"its store has written nothing for {paused_s:.1f} s")
+    down = {at: child for at, child in system.children.copy().items() if child.standing is not ChildState.UP}
+    states = ((at, "starting" if each.standing is ChildState.STARTING else each.state) for at, each in down.items())
+    unsettled = [HealthProblem(at, f"is {state}") for at, state in states if state in _UNSETTLED]
+    yield from unsettled[:MOST_PROBLEMS]
+    if (more := len(unsettled) - MOST_PROBLEMS) > 0:
+        yield HealthProblem(path, f"{more:,} more are parked, restarting or starting")
 
 
 def _silent(system: System) -> list[str]:

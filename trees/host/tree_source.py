@@ -11,17 +11,16 @@ import copy
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.message_errors import TreeDownError
 from actors.model.errors import ActorsError, ChildError, ConfigError, UnknownPathError
 from actors.model.events import Event
 from actors.model.spec import Restart
 from actors.runtime import child_admin
-from actors.runtime.system import System
 from actors.supervision.child import Child
 from actors.tasks.engine.run import Run
 from actors.tasks.engine.service import TaskService, service_of
@@ -34,20 +33,19 @@ from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownT
 from actors.tasks.model.task_events import TaskFinished
 from trees.agents.packages import package_flaw
 from trees.agents.tree_gauges import busy_workers
-from trees.ha.roles import Leadership
-from trees.host.answers import open_question, open_questions, respond_to
-from trees.host.task_handle import find_task
-from trees.host.tree_health import health
-from trees.observe.alert_notifier import AlertNotifier
+from trees.host.answers import open_question, open_questions
 from trees.observe.child_history import ChildHistory
 from trees.observe.metrics import PROMETHEUS, TreeCollector, text_of
 from trees.observe.operator_events import Operated
 from trees.observe.source import ACTS, ROWS, TASKS, VERSION, Shape, SourceError, Status
-from trees.observe.task_search import MOST_LOOKS, matching, require_status
+from trees.observe.task_search import MOST_LOOKS, goal_of, require_status
 from trees.observe.task_shapes import in_a_list, question_row, task_page, task_row
 from trees.observe.tree_shapes import Rooms, found_by, role_of, row_of, rows, settings_of
-from trees.views.capture import capture, children_by_state
-from trees.views.snapshot import PoolSnapshot, TreeSnapshot, WorkerSnapshot
+from trees.views.capture import children_by_state
+from trees.views.snapshot import TreeSnapshot, WorkerSnapshot
+
+if TYPE_CHECKING:
+    from trees.host.tree import Tree
 
 _MOST_ROWS: Final = 2 * MOST_LOOKS
 """Rows of finished tasks that are remembered: a page asks for hundreds every second, and each is a journal."""
@@ -64,24 +62,20 @@ class TreeSource:
 
     kind: Literal["tree", "console", "store"] = "tree"
 
-    def __init__(
-        self, system: System, leadership: Leadership, notifiers: Sequence[AlertNotifier], *, content: bool = False
-    ) -> None:
-        self._system = system
-        self._leadership = leadership
+    def __init__(self, tree: Tree, *, content: bool = False) -> None:
+        self._tree, self._system, self._leadership = tree, tree._system, tree._leadership  # noqa: SLF001 - of this room
         self._content = content
-        self._rows: dict[str, tuple[Event, Shape]] = {}
-        """Rows of finished tasks, each with the last record of its task: another one may have the id of one that was
-        removed. Each change is one step of C; whoever asks at the same time makes one twice."""
-        self._notifiers = notifiers
-        self._history = ChildHistory(system.error_texts)
+        self._rows: dict[tuple[str, float | None], Shape] = {}
+        """Rows of finished tasks by id and end: another one may have the id of one that was removed. Each change is one
+        step of C; whoever asks at the same time makes one twice."""
+        self._history = ChildHistory(self._system.error_texts)
         self._collector = TreeCollector()
-        self.close = system.bus.subscribe(self._history.hear, wants=self._history.wants)
-        """Hear nothing more."""
         # What was before anybody looked is what most come here for: the last end of each child.
-        ends = [(path, child.last_exit) for path, child in system.children.copy().items()]
-        for path, last in sorted(((path, last) for path, last in ends if last is not None), key=lambda end: end[1].at):
-            self._history.recall(path, last.reason, last.detail, system.epoch + last.at)
+        ends = [(path, last) for path, child in self._system.children.copy().items() if (last := child.last_exit)]
+        for path, last in sorted(ends, key=lambda end: end[1].at):
+            self._history.recall(path, last.reason, last.detail, self._system.epoch + last.at)
+        self.close = self._system.bus.subscribe(self._history.hear, wants=self._history.wants)
+        """Hear nothing more."""
 
     def without_content(self) -> TreeSource:
         """Return the same source without goals, questions, inputs and results. It ends with this one."""
@@ -103,8 +97,8 @@ class TreeSource:
         keep, hits = frozenset[str](), None
         if text or troubled:
             keep, hits = found_by(self._in_trouble() if troubled else list(self._system.children), text, limit)
-        taken = self._capture(None, Rooms(unfold, limit, keep), keep)
-        found, total, cut = rows(taken, unfold, limit, keep)
+        taken = self._capture(None, room=Rooms(unfold, limit, keep), keep=keep)
+        found = list(rows(taken.top))
         everything = len({path.partition("#")[0] for path in list(self._system.children)})  # a pool is one row
         restarted, errors = self._history.recent(taken.taken_at - _LATELY_S), self._history.last_errors()
         for row in found:
@@ -115,20 +109,25 @@ class TreeSource:
             "at": taken.taken_at,
             "name": self.name,
             "role": role_of(taken),
-            "health": asdict(health(self._system, self._leadership)),
+            "health": asdict(self._tree.health()),
             "rows": found,
-            "total": max(total, everything),
+            "total": everything,
             "children": children_by_state(self._system),
-            "cut": cut or everything > len(found),
+            "cut": everything > len(found),
             "found": hits,
             "now": {
                 **self.now(),
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
-                "alerts": [alert for notifier in tuple(self._notifiers) for alert in notifier.firing()],
+                "alerts": self._firing(),
                 "busy_threads": busy_workers(self._system),
             },
         }
+
+    def _firing(self) -> list[Shape]:
+        """Return the alerts that hold now."""
+        notifiers = tuple(self._tree._notifiers)  # noqa: SLF001 - of this room
+        return [alert for notifier in notifiers for alert in notifier.firing()]
 
     def child(self, path: str) -> Shape:
         """One child, with what is known of its past."""
@@ -145,15 +144,14 @@ class TreeSource:
     def stack(self, path: str) -> Shape:
         """Where its code stands."""
         top = self._capture(path, stacks=True).top
-        workers = [top] if isinstance(top, WorkerSnapshot) else []
-        if isinstance(top, PoolSnapshot):
-            workers = [each for each in top.members or () if each.stack]
-        frames: list[str] = []
-        for each in workers:
-            if len(workers) > 1:
-                frames.append(f"{each.path}:")
-            frames += _frames("\n".join([each.stack or "", *(each.abandoned_stacks or ())]))
-        return {"version": VERSION, "frames": frames}
+        workers = [top] if isinstance(top, WorkerSnapshot) else getattr(top, "members", None) or ()
+        shown = [(each.path, text) for each in workers for text in (each.stack, *(each.abandoned_stacks or ())) if text]
+        frames = [f"{of}:\n{text}" if len(workers) > 1 else text for of, text in shown]
+        return {"version": VERSION, "frames": "".join(frames).splitlines()}
+
+    def dump(self, **shown: Any) -> Shape:
+        """Render the tree, as ``Tree.dump`` does."""
+        return {"version": VERSION, "dump": self._tree.dump(**shown)}
 
     def subscribe(self, callback: Callable[[Shape], object]) -> Callable[[], None]:
         """Have all that happens told, as plain values."""
@@ -180,20 +178,15 @@ class TreeSource:
         with refusing():
             system = self._leadership.running  # raises on a standby
             children = self._children(path)
-            states = {child.state for child in children}
-            goes_on = not states.isdisjoint({"running", "restarting"})
+            goes_on = not {child.state for child in children}.isdisjoint({"running", "restarting"})
             if system.root in children:
                 raise SourceError(409, "The root is not restarted or terminated from here; end its program instead.")
-            if act == "terminate" and states == {"stopped"}:
-                raise SourceError(409, f"{path} is stopped already.")
-            if act == "unpark" and "parked" not in states:
-                raise SourceError(409, f"{path} is not parked.")
             if act == "restart" and goes_on and any(each.spec.restart is Restart.TEMPORARY for each in children):
                 raise SourceError(409, f"{path} is temporary: it is forgotten once it is terminated.")
             if act == "terminate" or (act == "restart" and goes_on):
-                child_admin.terminate_child(system, path)
+                self._tree.terminate_child(path)
             if act != "terminate":
-                child_admin.restart_child(system, path)
+                self._tree.restart_child(path)
             return self._operated(path, act, by)
 
     @property
@@ -205,47 +198,41 @@ class TreeSource:
     def tasks(self, status: str | None = None, text: str = "", limit: int = TASKS) -> Shape:
         """List the tasks, the newest first."""
         require_status(status)
-        store = self._service.store
+        store, wanted = self._service.store, text.casefold()
         going = store.owners()
         paths = dict.fromkeys([*self._service.scopes, *going.values()])
-        ended = [store.finished(path) for path in paths]
-        newest = heapq.merge(*map(reversed, ended), key=self._ended_at, reverse=True)
-        found = list(itertools.islice(self._matching(reversed(going), newest, status, text), limit + 1))
-        found.sort(key=lambda row: row["created_at"], reverse=True)
-        is_cut = len(found) > limit or len(going) + sum(map(len, ended)) > MOST_LOOKS
+        ended = [id_ for path in paths for id_ in store.finished(path)]
+        ids = [*reversed(going), *sorted(ended, key=self._ended_at, reverse=True)][:MOST_LOOKS]
+        # What is left out here is not read: how a task ended stands in its last record, what it is about in its first.
+        if status is not None:
+            ids = [id_ for id_ in ids if id_ in going or getattr(self._last(id_), "status", None) == status]
+        if wanted:
+            goals = {id_: goal_of(first) for id_, first in store.firsts(ids).items()} if self._content else {}
+            ids = [id_ for id_ in ids if wanted in f"{id_} {goals.get(id_, '')}".casefold()]
+        rows = (row for id_ in ids if (row := self._row(id_)) is not None and status in {None, row["status"]})
+        found = sorted(itertools.islice(rows, limit + 1), key=lambda row: row["created_at"], reverse=True)
+        is_cut = len(found) > limit or len(going) + len(ended) > MOST_LOOKS
         return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": is_cut}
-
-    def _matching(self, going: Iterator[str], ended: Iterator[str], status: str | None, text: str) -> Iterator[Shape]:
-        """Yield the rows of those that are looked for."""
-        wanted = text.casefold()
-        for row in map(self._row, itertools.islice(going, MOST_LOOKS)):
-            is_named = row is not None and wanted in f"{row['id']} {row['goal'] or ''}".casefold()
-            if row is not None and is_named and status in {None, row["status"]}:
-                yield row
-        for id_ in matching(ended, status, text, str, self._ends, self._firsts):
-            if (row := self._row(id_)) is not None:
-                yield row
 
     def _row(self, id_: str) -> Shape | None:
         """Return a task as a line; None: it cannot be read."""
-        last, known = self._last(id_), self._rows.get(id_)
-        if known is not None and known[0] is last:
-            row = known[1]
-        else:
+        last = self._last(id_)
+        end = id_, last.at if isinstance(last, TaskFinished) else None
+        row = self._rows.get(end)
+        if row is None:
             try:
-                view = self._view(id_)
+                row = task_row(self._view(id_), content=True)
             except (StoreError, UnknownTaskError):  # damaged: a page of it says so
                 return None
-            row = task_row(view, content=True)
-            if isinstance(last, TaskFinished) and view.ended is not None:
+            if end[1] is not None and row["finished_at"] is not None:
                 if len(self._rows) >= _MOST_ROWS:
                     self._rows.clear()
-                self._rows[id_] = last, row
+                self._rows[end] = row
         return row if self._content else row | {"goal": None}
 
     def _view(self, id_: str) -> TaskView:
         service = self._service
-        return TaskView(self._system.root_path, id_, service.store.read(id_), service.state(id_), service)
+        return TaskView(self._system.root_path, service.state(id_), service.store.read(id_), service)
 
     def _last(self, id_: str) -> Event | None:
         """Return the last record of a task; None: it is gone, or cannot be read."""
@@ -257,12 +244,6 @@ class TreeSource:
     def _ended_at(self, id_: str) -> float:
         last = self._last(id_)
         return 0.0 if last is None else last.at
-
-    def _ends(self, ids: Sequence[str]) -> list[tuple[str, Event | None]]:
-        return [(id_, self._last(id_)) for id_ in ids]
-
-    def _firsts(self, ids: Sequence[str]) -> list[tuple[str, Event]]:
-        return list(self._service.store.firsts(ids).items()) if self._content else []
 
     def now(self) -> Shape:
         """Count tasks by status, also those that have ended and are kept, and queued subtasks; find the slowest.
@@ -308,7 +289,7 @@ class TreeSource:
     def task(self, id: str) -> Shape:
         """Return one task, also one that has ended."""
         with refusing():
-            find_task(service_of(self._leadership.running), id)
+            self._tree.task(id)
             return task_page(self._view(id), content=self._content, errors=self._system.error_texts)
 
     def questions(self) -> Shape:
@@ -316,7 +297,7 @@ class TreeSource:
         service, root, found = self._service, self._system.root_path, list[Shape]()
         for asked in open_questions(service):
             if (run := service.run_of(asked.task)) is not None:
-                view = TaskView(root, run.id, None, run.state, service)
+                view = TaskView(root, run.state, service=service)
                 found.append(question_row(asked, view, content=self._content, errors=self._system.error_texts))
         return {"version": VERSION, "questions": found}
 
@@ -325,11 +306,11 @@ class TreeSource:
     def cancel(self, id: str, reason: str = "", by: str = "") -> Shape:
         """Cancel a task."""
         with refusing():
-            handle = find_task(service_of(self._leadership.running), id)
+            handle = self._tree.task(id)
             if handle.report is not None:
                 raise SourceError(409, f"Task {id} has ended: {handle.report.status}.")
             handle.cancel(reason)
-            return self._operated(self._view(id).path, "cancel", by, id)
+            return self._operated(self._view(id).state.path, "cancel", by, id)
 
     def answer(self, id: str, answer: str, text: str | None = None, value: Any = None, by: str = "") -> Shape:
         """Answer a question."""
@@ -338,12 +319,11 @@ class TreeSource:
             raise SourceError(400, f"{answer[:40]!r} is none of {', '.join(ANSWERS)}.")
         given = {} if field is None else {field: value if field == "value" else text or ""}
         with refusing():
-            _ = self._leadership.running  # raises on a standby
             asked = open_question(self._service, id)
-            respond_to(self._service, id, kind(**given))
+            self._tree.respond(id, kind(**given))
             if asked is None:  # it had this answer before
                 return {"version": VERSION, "ok": True}
-            return self._operated(self._view(asked.task).path, answer, by, id)
+            return self._operated(self._view(asked.task).state.path, answer, by, id)
 
     def _operated(self, path: str, act: str, by: str, about: str = "") -> Shape:
         """Tell of an act that was carried out."""
@@ -360,21 +340,15 @@ class TreeSource:
             raise UnknownPathError(path, self._system.near(path))
         return found
 
-    def _capture(
-        self, path: str | None, room: Rooms = _NO_ROOM, keep: Collection[str] = (), *, stacks: bool = False
-    ) -> TreeSnapshot:
+    def _capture(self, path: str | None, room: Rooms = _NO_ROOM, **how: Any) -> TreeSnapshot:
         with refusing():
-            facts = self._leadership.facts()
-            return capture(self._system, path, fold=True, stacks=stacks, leading=facts, room=room, keep=keep)
+            return self._tree._capture(path, fold=True, room=room, **how)  # noqa: SLF001 - of this room
 
     def _complete(self, row: Shape) -> Shape:
-        """Mark the row of a command worker, and add its process id."""
+        """Mark the row of a command worker."""
         child = self._system.children.get(row["path"])
-        if child is not None:
-            if getattr(child.spec.recipe, "program", None) is not None:
-                row["kind"] = "command"
-            if child.incarnation is not None and row["pid"] is None:
-                row["pid"] = child.incarnation.pid
+        if child is not None and getattr(child.spec.recipe, "program", None) is not None:
+            row["kind"] = "command"
         return row
 
     def _in_trouble(self) -> list[str]:
@@ -388,12 +362,6 @@ class TreeSource:
             breakers = [(each.id, each.breaker) for each in scope.workers]
             found += [f"{above}/{id_}" for id_, each in breakers if each is not None and each.state != "closed"]
         return list(dict.fromkeys(found))
-
-
-def _frames(stack: str) -> list[str]:
-    """Return the lines of a stack: of each frame its place, and below that, indented, its source text."""
-    lines = [line.strip() for line in stack.splitlines() if line.strip()]
-    return [line if line.startswith("File ") else f"    {line}" for line in lines]
 
 
 @contextmanager

@@ -21,8 +21,7 @@ from trees.ha.roles import Leadership
 from trees.host.answers import open_questions, respond_to
 from trees.host.batch import Batch, ItemT, OnError, target_of
 from trees.host.submission import STORE_WAIT_S, Submission, own_task, own_tasks, scope_at
-from trees.host.task_handle import TaskHandle, find_task
-from trees.host.task_removal import remove
+from trees.host.task_handle import TaskHandle, find_task, remove
 
 
 class TreeTasks:

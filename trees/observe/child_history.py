@@ -6,9 +6,6 @@ It is fed with events and holds plain values: no exception, and no frame with it
 opens one after something has crashed. It is the one thing of a page that hears events while nobody looks: exits and
 restarts, and no others (``wants``).
 
-It is fed before it takes over what was before it. So a crash at that moment comes both ways, in either order: it is
-one, known by its path and its time.
-
 Lock: ``_lock`` guards all of it, between the thread that delivers events and those that look. Nothing is called inside.
 """
 
@@ -58,7 +55,6 @@ class ChildHistory:
         if isinstance(event, ChildExited):
             told = event.as_dict(errors=self._errors)
             with self._lock:
-                self._forget(event.path, event.at)
                 self._exited(told, clean=event.reason.clean)
         elif isinstance(event, ChildRestarting):
             entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
@@ -69,8 +65,7 @@ class ChildHistory:
         """Take over an end of before anybody heard: its type, and no text or frames, which nobody has kept."""
         told = {"path": path, "at": at, "reason": str(reason), "detail": detail, "lasted_s": None}
         with self._lock:
-            if all(each["at"] != at for each in self._past(path).exits):
-                self._exited(told, clean=reason.clean)
+            self._exited(told, clean=reason.clean)
 
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())
@@ -102,14 +97,6 @@ class ChildHistory:
         self._crashes.move_to_end(key)
         if len(self._crashes) > MOST_CRASHES:
             self._crashes.popitem(last=False)
-
-    def _forget(self, path: str, at: float) -> None:
-        """Forget a crash that was taken over while it was told: it comes with its text after all."""
-        exits = self._past(path).exits
-        if exits and exits[-1]["at"] == at:
-            crash = self._crashes.get((path.partition("#")[0], exits.pop()["type"]))
-            if crash is not None:
-                crash["count"] -= 1
 
     def of(self, *paths: str) -> dict[str, list[dict[str, Any]]]:
         """Return exits and restarts of a child, or of the members of a pool, the newest first."""
@@ -144,5 +131,5 @@ class ChildHistory:
     def crashes(self) -> list[dict[str, Any]]:
         """Return crashes by path and type, the newest first."""
         with self._lock:
-            found = [dict(each) for each in reversed(self._crashes.values()) if each["count"]]
+            found = [dict(each) for each in reversed(self._crashes.values())]
         return sorted(found, key=lambda each: each["last_at"], reverse=True)[:_SHOWN_CRASHES]

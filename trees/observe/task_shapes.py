@@ -55,10 +55,10 @@ def task_row(view: TaskView, *, content: bool = False) -> Shape:
 def _head(view: TaskView, *, content: bool) -> Shape:
     return {
         "id": view.id,
-        "path": view.path,
+        "path": view.course.scope,
         "status": str(view.status),
-        "goal": view.task.goal if content else None,
-        "created_at": view.submitted_at,
+        "goal": view.state.task.goal if content else None,
+        "created_at": view.course.unit.started_at,
         "finished_at": view.finished_at,
     }
 
@@ -84,7 +84,7 @@ def task_page(
         "version": VERSION,
         **_head(view, content=content),
         "error": _error(view) if content and errors == "text" else None,
-        "inputs": _texts(view.task.inputs) if content else {},
+        "inputs": _texts(view.state.task.inputs) if content else {},
         "nodes": [
             node for each in every for node in _nodes(each, f"{each.part}/" if each.part else "", content=content)
         ],
@@ -106,11 +106,11 @@ def _nodes(view: TaskView, prefix: str, *, content: bool) -> Iterator[Shape]:
         yield {
             "id": f"{prefix}{unit.id}",
             "kind": "part" if prefix else "delegated" if unit.parent is not None else "subtask",
-            "worker": unit.worker or unit.wanted_worker,
+            "worker": unit.worker or unit.spec.worker,
             "status": str(unit.status),
             "depends": depends,
             "instruction": unit.instruction if content else None,
-            "inputs": _texts(unit.inputs) if content else {},
+            "inputs": _texts(unit.spec.inputs) if content else {},
         }
 
 
@@ -130,7 +130,7 @@ def _usage(view: TaskView) -> Shape:
         usage = getattr(record, "usage", None)
         if usage is None or not (usage.tokens or usage.cost):
             continue
-        team = f"{record.path}/".removeprefix(f"{view.path}/")
+        team = f"{record.path}/".removeprefix(f"{view.course.scope}/")
         of = found.setdefault(f"{team}{_who(record, workers)}", {"tokens": 0, "cost": 0.0})
         of["tokens"] += usage.tokens
         of["cost"] += usage.cost
@@ -232,7 +232,7 @@ def question_row(asked: Escalation, view: TaskView, *, content: bool = False, er
     return {
         "id": asked.id,
         "task": asked.task,
-        "path": view.path,
+        "path": view.course.scope,
         "subtask": asked.subtask or None,
         "kind": asked.step or ("undo" if asked.undoing else "subtask"),
         "text": asked.question if content else None,
@@ -250,8 +250,8 @@ def _about(asked: Escalation, view: TaskView) -> Shape:
     needed = asked.subtasks if asked.step or asked.undoing or unit is None else unit.depends_on
     about = [found for id_ in needed if (found := view.unit(id_)) is not None]
     return {
-        "goal": view.task.goal,
+        "goal": view.state.task.goal,
         "instruction": None if unit is None else unit.instruction,
-        "inputs": _texts(view.task.inputs | (unit.inputs if unit is not None else {})),
+        "inputs": _texts(view.state.task.inputs | (unit.spec.inputs if unit is not None else {})),
         "results": _texts({each.id: each.result for each in about if each.status is SubtaskStatus.SUCCEEDED}),
     }

@@ -9,7 +9,7 @@ is used up, of a supervisor by its children.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from heapq import nsmallest
 from typing import Final
 
@@ -85,36 +85,12 @@ class Rooms:
         return shown
 
 
-def rows(
-    snapshot: TreeSnapshot, unfold: Collection[str] = (), limit: int = 500, keep: Collection[str] = ()
-) -> tuple[list[Shape], int, bool]:
-    """Return the rows, how many there are with all that is folded, and whether something had to be left out."""
-    found: list[Shape] = []
-    total, room = 0, Rooms(unfold, limit, keep)
-
-    def walk(node: NodeSnapshot, depth: int) -> None:
-        nonlocal total
-        total += 1
-        row = row_of(node, depth)
-        found.append(row)
-        if isinstance(node, SupervisorSnapshot):
-            shown = room(node.path, len(node.children))
-            row["folded"] = shown < len(node.children) or node.hidden > 0
-            total += node.hidden
-            for at, below in enumerate(node.children):
-                if at < shown or below.path in keep:
-                    walk(below, depth + 1)
-                else:
-                    total += _number(below)
-
-    walk(snapshot.top, 0)
-    return found, total, total > len(found)
-
-
-def _number(node: NodeSnapshot) -> int:
-    if not isinstance(node, SupervisorSnapshot):
-        return 1
-    return 1 + node.hidden + sum(_number(below) for below in node.children)
+def rows(node: NodeSnapshot, depth: int = 0) -> Iterator[Shape]:
+    """Yield the rows of what a snapshot shows."""
+    yield row_of(node, depth)
+    if isinstance(node, SupervisorSnapshot):
+        for below in node.children:
+            yield from rows(below, depth + 1)
 
 
 def row_of(node: NodeSnapshot, depth: int = 0) -> Shape:

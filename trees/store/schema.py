@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, inspect, text
 
 from actors.tasks.model.task_errors import StoreError
 
-VERSION: Final = 4
+VERSION: Final = 5
 LOCK: Final = 0x7265_6772_6F77
 """The advisory lock under which the tables are made."""
 TABLES: Final = (

@@ -38,7 +38,7 @@ def _task(task: TaskView, now: float, *, fold: bool, streams: bool) -> TaskSnaps
         phase=task.phase,
         escalations=tuple(each.id for each in task.questions if each.step),
         best_effort=task.course.best_effort,
-        age_s=max(0.0, now - task.submitted_at),
+        age_s=max(0.0, now - task.course.unit.started_at),
         counts=Counter(unit.status for unit in units),
         subtasks=tuple(
             _subtask(unit, now, streams=streams) for unit in units if not fold or unit.status in NOTABLE or unit.waits
@@ -47,15 +47,15 @@ def _task(task: TaskView, now: float, *, fold: bool, streams: bool) -> TaskSnaps
 
 
 def _subtask(unit: UnitView, now: float, *, streams: bool) -> SubtaskSnapshot:
-    fraction, words = unit.progress if unit.progress is not None else (None, "")
+    progress = unit.progress
     return SubtaskSnapshot(
         id=unit.id,
         status=unit.status,
         worker=unit.worker,
         attempt=unit.attempts,
         running_s=max(0.0, now - unit.started_at) if unit.status is SubtaskStatus.RUNNING else None,
-        progress=fraction,
-        doing=_text(words),
+        progress=None if progress is None else progress.fraction,
+        doing=_text("" if progress is None else progress.text),
         escalation=unit.question,
         reason=unit.waits or None,
         probe_in_s=unit.probe_in_s,

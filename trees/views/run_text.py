@@ -102,7 +102,7 @@ def _facts(view: RunView, each: UnitView) -> Iterator[str]:
     if each.attempts > 1:
         yield f"attempts {each.attempts}"
     if each.progress is not None:
-        yield progress_of(*each.progress).rstrip()
+        yield progress_of(each.progress.fraction, each.progress.text).rstrip()
     if each.note:
         note = one_line(each.note, _NOTE_CHARS)
         yield note if each.status in _WHY and each.id not in view.parts else f"before: {note}"
@@ -216,7 +216,7 @@ def _draw_run(view: RunView, team: str | None, numbers: Iterator[int], lines: li
 
 def _who(each: UnitView) -> str:
     """Return the worker that has it, or is to have it; a [capability] if that is open."""
-    return each.worker or each.wanted_worker or (f"[{each.capability}]" if each.capability else "")
+    return each.worker or each.spec.worker or (f"[{each.spec.capability}]" if each.spec.capability else "")
 
 
 def _label(each: UnitView) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.tasks.journal.view import Escalation, TaskPhase, TaskView, UnitView
-from actors.tasks.model.report import Report, SubtaskReport
+from actors.tasks.journal.view import Escalation, TaskPhase, TaskView, UnitView, usage_by_role
+from actors.tasks.model.report import SubtaskReport
 from actors.tasks.model.task import TaskStatus, Usage
 
 _OF_REPORT = tuple(each.name for each in dataclasses.fields(SubtaskReport))
@@ -85,11 +85,10 @@ class RunView:
         }
 
     def _everything_of(self, each: UnitView) -> dict[str, Any]:
-        fraction, text = each.progress if each.progress is not None else (None, None)
         return {name: getattr(each, name) for name in _OF_REPORT} | {
             "usage": each.usage.model_dump(),
-            "progress": fraction,
-            "progress_text": text,
+            "progress": each.progress and each.progress.fraction,
+            "progress_text": each.progress and each.progress.text,
             "retry_in_s": each.retry_in_s,
             "waits": each.reason or None,
             "part": self.parts[each.id].everything() if each.id in self.parts else None,
@@ -104,57 +103,37 @@ def view_of(task: TaskView, now: float, *, deep: bool = False) -> RunView:
         now: in seconds since 1970, by the tree's clock.
         deep: also what its teams have of it, and their teams.
     """
-    report = task.report()
-    view = _of_task(task, now) if report is None else _of_report(report)
+    view = _of_task(task, now)
     if not deep:
         return view
     parts = {id_: view_of(part, now, deep=True) for id_, part in task.parts().items()}
     return dataclasses.replace(view, parts=parts)
 
 
-def _of_report(report: Report) -> RunView:
-    return RunView(
-        id=report.task_id,
-        path=report.path,
-        goal=report.goal,
-        metadata=report.metadata,
-        status=report.status,
-        elapsed_s=report.timings["total"],
-        usage=report.usage,
-        usage_by_role=report.usage_by_role,
-        iterations=report.iterations,
-        replans=report.replans,
-        best_effort=report.best_effort,
-        subtasks=tuple(UnitView(*(getattr(each, name) for name in _OF_REPORT)) for each in report.graph),
-        notes=report.notes,
-        undo_errors=report.undo_errors,
-        compensated=report.compensated,
-        results=report.results,
-        output=report.output,
-        error_text="" if report.error is None else str(report.error),
-    )
-
-
 def _of_task(task: TaskView, now: float) -> RunView:
+    state, course, report = task.state, task.course, task.report()
+    notes, output, error = task.notes(now), course.output, task.error
+    if report is not None:
+        notes, output, error = report.notes, report.output, str(report.error or "")
     return RunView(
         id=task.id,
-        path=task.path,
-        goal=task.task.goal,
-        metadata=task.task.metadata,
+        path=course.scope,
+        goal=state.task.goal,
+        metadata=state.task.metadata,
         status=task.status,
-        elapsed_s=max(0.0, (task.finished_at or now) - task.submitted_at),
+        elapsed_s=max(0.0, (task.finished_at or now) - course.unit.started_at),
         usage=task.usage,
-        usage_by_role=task.usage_by_role,
-        iterations=task.course.iterations,
-        replans=task.course.replans,
-        best_effort=task.course.best_effort,
+        usage_by_role=usage_by_role(state),
+        iterations=course.iterations,
+        replans=course.replans,
+        best_effort=course.best_effort,
         subtasks=tuple(task.units(now)),
-        notes=task.notes(now),
-        undo_errors=dict(task.state.undo_errors),
-        compensated=list(task.state.undone),
-        results=task.course.results(),
-        output=task.course.output,
-        error_text=task.error,
+        notes=notes,
+        undo_errors=dict(state.undo_errors),
+        compensated=list(state.undone),
+        results=course.results(),
+        output=output,
+        error_text=error,
         phase=task.phase,
         escalations=tuple(task.questions),
     )

@@ -53,9 +53,9 @@ def _question(asked: Escalation) -> Iterator[str]:
 def _row(task: TaskView, now: float) -> list[str]:
     counts = task.counts()
     done = f"{counts[SubtaskStatus.SUCCEEDED]}/{counts.total()}" if counts else "-"
-    path = task.path if task.path.partition("/")[0] == task.root else f"{task.root}: {task.path}"
-    texts = one_line(task.task.goal, _GOAL_CHARS), one_line(task.error, _GOAL_CHARS)
-    return [task.id, path, task.status, done, age(now - task.submitted_at), *texts]
+    path = task.state.path if task.state.path.partition("/")[0] == task.root else f"{task.root}: {task.state.path}"
+    texts = one_line(task.state.task.goal, _GOAL_CHARS), one_line(task.error, _GOAL_CHARS)
+    return [task.id, path, task.status, done, age(now - task.state.root.started_at), *texts]
 
 
 def asked(task: TaskView) -> list[Escalation]:
@@ -93,7 +93,7 @@ def _log(task: TaskView) -> list[TaskEvent]:
 
 def _line(event: TaskEvent, task: TaskView) -> str:
     """``2031-05-06 07:08:09.123   SubtaskStarted search   worker=search attempt=1``."""
-    where = f"{event.path}: " if event.path != task.path else ""
+    where = f"{event.path}: " if event.path != task.state.path else ""
     what = " ".join([type(event).__name__, *_subtask_of(event)])
     said = " ".join(f"{name}={_worded(name, value)}" for name, value in _told(event))
     return _GAP.join([local(event.at), f"{where}{what}", said]).rstrip()

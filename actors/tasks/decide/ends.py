@@ -1,16 +1,15 @@
 """The end of a course that cannot succeed any more: which record says so, and how each of its subtasks ends.
 
-A team that fails is a failing worker only if something of it is at fault. What says that the request was at fault
-(``Failed``, a result of the wrong type, a mistake in the plan, an exhausted budget) is neutral for the breaker of the
-team as it is for that of a worker.
+A team that fails is a failing worker only if a subtask that it needs has failed by a fault of its worker, or if the
+time of the team is up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from actors.tasks.decide.attempt import UNWANTED, reason_of
+from actors.model.errors import Failed
+from actors.tasks.decide.attempt import UNWANTED, cut_off
 from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import TaskState
@@ -18,13 +17,7 @@ from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind
 from actors.tasks.model.task import RUNNING, SubtaskStatus, TaskStatus
-from actors.tasks.model.task_errors import AttemptTimeoutError, TeamFailedError
-from actors.tasks.planning.planners import StaticPlan
-from actors.tasks.planning.settings import Tasks
-
-_OF_THE_REQUEST: Final = frozenset({"budget", "cancel", "review"})
-"""Kinds of ends that say nothing of those who did it."""
-_OF_THE_WORKER: Final = frozenset({FailureKind.CRASHED, FailureKind.IN_DOUBT, FailureKind.TIMEOUT, FailureKind.LOST})
+from actors.tasks.model.task_errors import AttemptTimeoutError
 
 
 def fails(course: Course, kind: str, error: str) -> Draft:
@@ -57,7 +50,7 @@ def exceeded(state: TaskState, course: Course) -> str:
 
 def skipped(unit: Unit) -> Draft:
     """Record of a subtask that was not begun when its task, or its team, ended."""
-    return draft(unit, task_events.SubtaskSkipped, f"the task ended before: {reason_of(unit)}")
+    return draft(unit, task_events.SubtaskSkipped, f"the task ended before: {cut_off(unit)}")
 
 
 def barred(unit: Unit, gone: Unit) -> Draft:
@@ -79,8 +72,8 @@ def cut_short(unit: Unit) -> Iterator[Draft]:
             if each.is_composite:
                 yield from cut_short(each)
             continue
-        if each.made or each.status is SubtaskStatus.WAITING or each.has_begun:
-            yield draft(each, task_events.SubtaskCancelled, reason_of(each), False)  # noqa: FBT003 - a field
+        if each.made or each.status is SubtaskStatus.WAITING or (each.effect is not None and each.effect.acted):
+            yield draft(each, task_events.SubtaskCancelled, cut_off(each), False)  # noqa: FBT003 - a field
         else:
             yield skipped(each)
 
@@ -90,50 +83,18 @@ def unwanted(unit: Unit) -> Draft:
     return draft(unit, task_events.SubtaskCancelled, UNWANTED, False)  # noqa: FBT003 - a field
 
 
-def failure_of(course: Course, settings: Tasks, limit_s: float) -> Failure:
+def failure_of(course: Course, limit_s: float) -> Failure:
     """Return the failure of the unit that a team has, whose course has ended badly."""
     unit, ending = course.unit, course.ending
-    kind = ending.kind if ending is not None else ""
+    kind, why = (ending.kind, ending.error) if ending is not None else ("", "")
     if kind in {"timeout", "idle"}:
-        phase = "running" if kind == "timeout" else "idle"
-        error = AttemptTimeoutError(unit.id, unit.attempt, phase, limit_s)  # type: ignore[arg-type]
+        error = AttemptTimeoutError(unit.id, unit.attempt, "running" if kind == "timeout" else "idle", limit_s)
         return Failure(FailureKind.TIMEOUT, error, counts=True)
-    why = ending.error if ending is not None else ""
     culprits = course.missing()
-    of_member = next((each.kind for each in culprits if each.kind in FOR_GOOD), "")
-    may_again = not any(map(_is_spent, culprits))
-    counts = _is_at_fault(course, settings)
-    failed = TeamFailedError(why, kind=of_member or kind, counts=counts, retryable=may_again)
-    for_good = next((each for each in FOR_GOOD if each == failed.kind), None)
-    if for_good is not None:
-        return Failure(for_good, failed, retryable=False, counts=failed.counts, told=why)
-    over = kind == "budget" and unit.spec.budget is not None
-    return Failure(FailureKind.FAILED, failed, retryable=may_again, counts=failed.counts, told=why, over_budget=over)
-
-
-def _is_at_fault(course: Course, settings: Tasks) -> bool:
-    """Return True where the end of a course says something of its team, and not only of the request."""
-    kind, refusal = course.ending.kind if course.ending is not None else "", course.refusal
-    if kind == "plan" and refusal is not None:
-        is_fixed = isinstance(settings.planner, StaticPlan)
-        return refusal.is_last and refusal.needed is None and not is_fixed  # the planner itself has failed
-    if kind == FailureKind.DENIED:
-        return any(step.failed for step in course.steps.values())
-    if kind == "subtask":
-        return any(each.counted is not None or each.kind in _OF_THE_WORKER for each in _failed(course))
-    return kind not in _OF_THE_REQUEST
-
-
-def _is_spent(unit: Unit) -> bool:
-    """Return True where a subtask has used up its budget, which is for all of its attempts together."""
-    budget = unit.spec.budget
-    return budget is not None and bool(budget.exceeded_by(unit.total_usage))
-
-
-def _failed(course: Course) -> list[Unit]:
-    """Return what has failed for good: subtasks of the plan, and what these had asked others of the team for."""
-    failed = [unit for unit in course.units.values() if unit.status is SubtaskStatus.FAILED]
-    culprits = [unit for unit in course.missing() if unit.status is SubtaskStatus.FAILED]
-    for culprit in culprits:  # it grows
-        culprits += [unit for unit in failed if unit.asker is culprit]
-    return culprits
+    budgets = ((each.spec.budget, each.total_usage) for each in culprits)
+    is_spent = any(budget is not None and budget.exceeded_by(used) for budget, used in budgets)
+    is_at_fault = kind == "subtask" and any(each.at_fault for each in culprits)
+    kinds = [each.kind for each in culprits] + [kind]
+    for_good = next((each for each in FOR_GOOD if each in kinds), None)
+    found, is_over = for_good or FailureKind.FAILED, kind == "budget"
+    return Failure(found, Failed(why), not is_spent, is_at_fault, over_budget=is_over, told=why)

@@ -57,9 +57,9 @@ def _refused(
     *,
     is_last: bool = False,
 ) -> Draft:
-    call = course.calls.get("plan")
-    number = course.refusals + 1 + (call.made if is_last and call is not None else 0)
-    return draft(course.unit, task_events.PlanRefused, number, problems, *names, usage, is_last)
+    call, before = course.calls.get("plan"), course.refusal.number if course.refusal is not None else 0
+    more = call.made if is_last and call is not None else 0
+    return draft(course.unit, task_events.PlanRefused, before + 1 + more, problems, *names, usage, is_last)
 
 
 def _problem(task: str, text: str) -> Problem:
@@ -86,8 +86,7 @@ def plan_feedback(task: str, course: Course) -> str:
     call = course.calls.get("plan")
     problems = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
     problems += [str(_problem(task, call.error))] if call is not None and call.made else []
-    step = course.steps.get("plan")
-    said = step.feedback if step is not None else ""
+    said = call.remarks.feedback if call is not None else ""
     return "\n".join([*problems, said] if said else problems)
 
 
@@ -96,39 +95,29 @@ def plan_feedback(task: str, course: Course) -> str:
 
 def reviewed(course: Course, said: Verdict, subtasks: tuple[str, ...], usage: Usage, facts: Facts) -> Draft:
     """A reviewer has returned, of the results of these subtasks."""
-    most, each = facts.settings.max_iterations, course.review.each
-
-    def so_far(id_: str) -> int:
-        return course.units[id_].reviews if each else course.iterations
-
-    again = [id_ for id_ in subtasks if so_far(id_) + 1 < most]
+    most = facts.settings.max_iterations
+    reviews = {id_: course.units[id_].reviews + 1 for id_ in subtasks}
+    again = [id_ for id_, number in reviews.items() if number < most]
     if problems := problems_of(said, subtasks, again, course.units):
-        return _handed_back(course, problems, usage)
-    passed, failed = findings(said)
-    if not passed and not failed and each:
-        failed = dict.fromkeys(subtasks, "")
-        again = []  # there is no word on what is to be better
-    rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in again}
-    left = {id_: text for id_, text in failed.items() if id_ not in again} or ({} if passed or rerun else {"": ""})
-    iteration = max(map(so_far, subtasks), default=course.iterations) + 1 if each else course.iterations + 1
-    more: dict[str, Any] = {
-        "usage": usage,
-        "subtasks": subtasks if each else (),
-        "rejected": tuple(left),
-        "checks": told({id_: text for id_, text in left.items() if id_}),
-    }
-    best_effort = bool(left) and facts.settings.on_rejected == "best_effort"
-    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, best_effort, **more)
+        return _handed_back(course, problems, usage, facts)
+    passed, bad = findings(said)
+    if not passed and not bad:  # there is no word on what is to be better
+        bad, again = dict.fromkeys(subtasks or ("",), ""), []
+    rerun = {id_: text or DO_AGAIN for id_, text in bad.items() if id_ in again}
+    left = {id_: text for id_, text in bad.items() if id_ not in again}
+    more: dict[str, Any] = {"usage": usage, "subtasks": subtasks, "rejected": tuple(left), "checks": told(left)}
+    more["best_effort"] = bool(left) and facts.settings.on_rejected == "best_effort"
+    iteration = max(reviews.values(), default=course.iterations + 1)
+    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, **more)
 
 
-def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage) -> Draft:
-    """A reviewer has returned no sound verdict: it is told so, once."""
+def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage, facts: Facts) -> Draft:
+    """A reviewer has returned no sound verdict: it is told so, once; then it has failed."""
     text = "\n".join(map(str, problems))
-    if not course.step("review").refused:
-        said: tuple[Any, ...] = (course.iterations, False, {})
-        return draft(course.unit, task_events.Reviewed, *said, usage=usage, problems=text)
-    call = course.call("review")
-    return draft(call, task_events.SubtaskFailed, "review", call.made + 1, "invalid", text, usage=usage)
+    if not course.call("review").remarks.number:
+        return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, usage=usage, problems=text)  # noqa: FBT003 - a field
+    failure = Failure(FailureKind.INVALID, ConfigError(problems), retryable=False, told=text)
+    return failed(course.unit.id, course, "review", failure, usage, facts)
 
 
 # -- failures ------------------------------------------------------------------------------------------------
@@ -145,11 +134,12 @@ def failed(
     end = attempt.AttemptEnd(role, began=True, usage=usage)
     is_answer = role == "plan" and isinstance(failure.error, attempt.ANSWERS_OF_A_PLANNER)
     if role == "review" and isinstance(failure.error, InvalidAnswerError):
-        return _handed_back(course, failure.error.problems, usage)
+        return _handed_back(course, failure.error.problems, usage, facts)
     if is_answer or is_pure:
         return _plan_failed(task, course, failure, usage, is_pure=is_pure)
-    if failure.kind is FailureKind.LOST:
-        failure = replace(failure, retryable=False)
+    may_ask = role != "plan" and facts.settings.on_step_failure == "escalate" and not call.is_vouched
+    is_lost = failure.kind is FailureKind.LOST
+    failure = replace(failure, may_ask=may_ask, retryable=failure.retryable and not is_lost)
     following = attempt.failed(call, failure, end, facts)
     if role == "plan" and following.made is task_events.SubtaskFailed:
         return _plan_failed(task, course, failure, usage, is_pure=False)

@@ -19,7 +19,7 @@ reviewed together. The order of the questions below is the order of precedence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -29,9 +29,10 @@ from actors.tasks.decide.undo import all_undone, next_effect
 from actors.tasks.decide.verdict import as_verdict, findings
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import TaskState
-from actors.tasks.journal.unit import FRESH, Unit
+from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.event_base import ROLES
+from actors.tasks.model.outcome import Failure, FailureKind, InvalidResultError
 from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus, TaskStatus
 
 DO_AGAIN: Final = "do it again"
@@ -95,8 +96,7 @@ def _wound_up(state: TaskState, course: Course) -> Next:
     """Nothing of a course that is ending runs any more; how a team ends is decided by ``team_ended``."""
     unit, ending = course.unit, course.ending
     if unit.role != "task":
-        if attempt.is_cut_off(unit):
-            reason = attempt.reason_of(unit)
+        if reason := attempt.cut_off(unit):
             return draft(unit, task_events.SubtaskCancelled, reason, False, unit.worker or "")  # noqa: FBT003 - a field
         return Do.UNDO
     if next_effect(state, course) is not None:
@@ -110,7 +110,7 @@ def _ends_well(course: Course, facts: Facts) -> Draft:
     best_effort = course.best_effort or (facts.settings.reviewer is None and bool(course.best_efforts()))
     if unit.role == "task":
         return draft(unit, task_events.TaskFinished, TaskStatus.SUCCEEDED, best_effort)
-    output = course.output if course.combined and not course.uncombined else course.results()
+    output = course.output if course.combined else course.results()
     return draft(unit, task_events.SubtaskSucceeded, unit.worker or "", unit.attempt, output, best_effort=best_effort)
 
 
@@ -122,36 +122,22 @@ def _call(course: Course, what: Do, facts: Facts) -> Next:
     call = course.calls.get(what.value)
     if call is None:
         return what
-    if call.question is not None and not course.step(what.value).asked:
+    if call.status is SubtaskStatus.WAITING:
         return None
     return Wait(call.due) if call.due is not None and call.due > facts.now else what
 
 
 def _planning(course: Course, facts: Facts) -> Next:
-    if course.answered("plan") is not None:
-        return _plan_answered(course)
-    refusal = course.refusal
-    if refusal is None or not (refusal.is_last or course.refusals >= facts.settings.max_plan_attempts):
+    call, refusal = course.calls.get("plan"), course.refusal
+    if call is not None and call.answered is not None:
+        return _answered(course, call)
+    if refusal is None or not (refusal.is_last or refusal.number >= facts.settings.max_plan_attempts):
         return _call(course, Do.PLAN, facts)
     problems = "; ".join(map(str, refusal.problems))
     if course.phase == "planning":
         return ends.fails(course, "plan", problems)
     kind, error = _missing_error(course.missing())
     return ends.fails(course, kind, f"{error}; there is no other plan: {problems}")
-
-
-def _plan_answered(course: Course) -> Next:
-    """A person has said something about a planner that asked; an edit is taken as its plan by the engine."""
-    event = course.answered("plan")
-    if isinstance(event, task_events.EscalationAnswered):
-        if event.answer == "edit":
-            return Do.PLAN
-        return ends.fails(course, FailureKind.DENIED.value, _said_no(event.value))
-    return ends.fails(course, "step", "nobody answered in time about the plan")
-
-
-def _said_no(why: object) -> str:
-    return f"a person said no: {why}" if why else "a person said no"
 
 
 def _culprit(those: list[Unit]) -> Unit:
@@ -169,22 +155,17 @@ def _missing_error(those: list[Unit]) -> tuple[str, str]:
 
 
 def _running(course: Course, facts: Facts) -> Next:
-    for role in ("review", "combine"):
-        if course.answered(role) is not None:
-            return _answered(course, role)
-    review, is_asked, is_called, failed = course.review, False, False, False
+    busy, failed = False, None
     for call in course.calls.values():
-        is_asked = is_asked or call.question is not None
-        is_called = is_called or call.status is SubtaskStatus.RUNNING
-    for step in course.steps.values():
-        failed = failed or bool(step.failed)
-    if (failed or review.rejected) and not (is_asked or is_called):
-        return _undecided(course, facts)
-    if review.waiting and not failed and (not is_asked or course.step("review").asked):
+        if call.answered is not None:
+            return _answered(course, call)
+        busy = busy or call.status in {SubtaskStatus.RUNNING, SubtaskStatus.WAITING}
+        failed = call if call.status is SubtaskStatus.FAILED else failed
+    if failed is not None or course.rejected:
+        return None if busy else _undecided(course, failed, facts)
+    if course.unreviewed:
         return _review_each(course, facts)
-    if course.open or review.waiting or review.rejected or failed or is_asked:
-        return None
-    return _all_done(course, facts)
+    return None if course.open else _all_done(course, facts)
 
 
 def _all_done(course: Course, facts: Facts) -> Next:
@@ -195,7 +176,7 @@ def _all_done(course: Course, facts: Facts) -> Next:
         return draft(course.unit, task_events.Replanning, course.replans + 1, names)
     if those:
         return ends.fails(course, *_missing_error(those))
-    if settings.reviewer is not None and not course.reviewed and not course.review.each:
+    if settings.reviewer is not None and not course.reviewed and not course.reviews_each:
         return _call(course, Do.REVIEW, facts)
     if not course.combined and (settings.synthesizer is not None or _is_checked(course, facts)):
         return _call(course, Do.COMBINE, facts)
@@ -210,93 +191,69 @@ def _is_checked(course: Course, facts: Facts) -> bool:
 def _review_each(course: Course, facts: Facts) -> Next:
     if facts.settings.reviewer is not None:
         return _call(course, Do.REVIEW, facts)
-    ids = tuple(course.review.waiting)  # the declaration has changed: nobody is there to review them
+    ids = tuple(course.unreviewed)  # the declaration has changed: nobody is there to review them
     return draft(course.unit, task_events.Reviewed, course.iterations, True, {}, subtasks=ids)  # noqa: FBT003 - a field
 
 
 # -- what is to be decided -----------------------------------------------------------------------------------
 
 
-def _undecided(course: Course, facts: Facts) -> Draft:
-    """A step has failed for good, or a review has said no for good."""
-    settings = facts.settings
-    role = next((role for role in ("review", "combine") if course.step(role).failed), "")
-    if not role:
+def _undecided(course: Course, failed: Unit | None, facts: Facts) -> Draft:
+    """A reviewer or a synthesizer has failed for good, or a review has said no for good."""
+    if failed is None:
         return _rejected(course, facts)
-    step = course.step(role)
-    who = "reviewer" if role == "review" else "synthesizer"
-    if step.vouched or settings.on_step_failure == "best_effort":
-        return _taken_as_they_are(course, role)
-    if settings.on_step_failure == "fail":
-        return ends.fails(course, "step", f"the {who} failed: {step.failed}")
-    return _question(course, facts, role, f"the {who} failed. What now?", step.failed)
+    if failed.is_vouched or facts.settings.on_step_failure == "best_effort":
+        return _taken_as_they_are(course, failed)
+    return ends.fails(course, "step", f"the {ROLES[failed.role]} failed: {failed.error}")
 
 
-def _taken_as_they_are(course: Course, role: str) -> Draft:
+def _taken_as_they_are(course: Course, failed: Unit) -> Draft:
     """The results as they are, without the step that has failed."""
-    error = course.step(role).failed
-    if role == "combine":
-        return draft(course.unit, task_events.Synthesized, course.results(), error)
-    more: dict[str, Any] = {"best_effort": True, "error": error, "subtasks": tuple(course.review.waiting)}
+    if failed.role == "combine":
+        return draft(course.unit, task_events.Synthesized, course.results(), failed.error)
+    more: dict[str, Any] = {"best_effort": True, "error": failed.error, "subtasks": tuple(course.unreviewed)}
     return draft(course.unit, task_events.Reviewed, course.iterations + 1, False, {}, **more)  # noqa: FBT003 - a field
 
 
 def _rejected(course: Course, facts: Facts) -> Draft:
-    policy, ids, checks = facts.settings.on_rejected, tuple(course.review.rejected), course.review.checks
+    policy, ids = facts.settings.on_rejected, tuple(course.rejected)
+    checks = "; ".join(dict.fromkeys(text for text in course.rejected.values() if text))
     if policy == "best_effort":  # decided when it was recorded, unless the declaration has changed since
-        more: dict[str, Any] = {"subtasks": _of_each(course, ids), "rejected": ids, "checks": checks}
+        more: dict[str, Any] = {"subtasks": ids, "rejected": ids, "checks": checks}
         return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, best_effort=True, **more)  # noqa: FBT003 - a field
     said = f"not passed: {checks}" if checks else "the reviewer did not let it pass"
     if policy == "fail":
         return ends.fails(course, "review", f"rejected after review {course.iterations}: {said}")
-    return _question(course, facts, "review", f"review {course.iterations} said no. What now?", said, ids)
-
-
-def _of_each(course: Course, ids: tuple[str, ...]) -> tuple[str, ...]:
-    return ids if course.review.each else ()
-
-
-def _question(course: Course, facts: Facts, role: str, text: str, error: str, ids: tuple[str, ...] = ()) -> Draft:
-    """Ask a person about a step; the first rung of the supervisor's ladder that asks somebody says for how long."""
-    asks = (rung.ask(FRESH, text) for rung in facts.settings.on_failure)
-    ask = next((each for each in asks if each is not None), None)
-    due = None if ask is None or ask.timeout_s is None else facts.now + ask.timeout_s
-    said = (facts.question, ask.question if ask is not None else text, error, due, FRESH)
-    return draft(course.call(role), task_events.EscalationRaised, *said, kind="step", subtasks=ids)
+    call, question = course.call("review"), f"review {course.iterations} said no. What now?"
+    failure = Failure(FailureKind.INVALID, InvalidResultError(said), question=question, told=said)
+    return attempt.asked(call, failure, facts).with_fields(subtasks=ids)
 
 
 # -- what a person has said ----------------------------------------------------------------------------------
 
 
-def _answered(course: Course, role: str) -> Draft:
+def _answered(course: Course, call: Unit) -> Draft | Do:
     """Decide what follows from an answer about a step, or from there being none."""
-    step = course.step(role)
-    event, why = step.answered, step.failed or course.review.checks
+    event, role, why = call.answered, call.role, call.error
     if not isinstance(event, task_events.EscalationAnswered):
-        return ends.fails(course, "review" if step.asked else "step", f"nobody answered in time; {why}")
+        return ends.fails(course, "review" if course.rejected else "step", f"nobody answered in time; {why}")
     if event.answer == "reject":
-        return ends.fails(course, FailureKind.DENIED.value, f"{_said_no(event.value)}; {why}".rstrip("; "))
-    if role == "combine":
-        return draft(course.unit, task_events.Synthesized, event.value)
-    ids = looked_at(course, step.asked)
-    if event.answer == "respond":
-        return _by_person(course, dict.fromkeys(ids, str(event.value)), ids)
-    if event.answer == "approve":
-        return _by_person(course, {}, ids)
-    failed = findings(as_verdict(event.value, ids)).failed
-    return _by_person(course, {id_: text for id_, text in failed.items() if id_ in ids}, ids)
-
-
-def _by_person(course: Course, failed: Mapping[str, str], ids: tuple[str, ...]) -> Draft:
-    """Take the verdict of a person for the reviewer's."""
-    rerun = {id_: text or DO_AGAIN for id_, text in failed.items()}
-    more: dict[str, Any] = {"subtasks": _of_each(course, ids)}
+        said = f"a person said no: {event.value}" if event.value else "a person said no"
+        return ends.fails(course, FailureKind.DENIED.value, f"{said}; {why}")
+    if role != "review":  # an edit is taken as its plan by the engine
+        return Do.PLAN if role == "plan" else draft(course.unit, task_events.Synthesized, event.value)
+    ids = looked_at(course, tuple(course.rejected))
+    failed = dict.fromkeys(ids, str(event.value)) if event.answer == "respond" else {}
+    if event.answer == "edit":  # the verdict of a person is taken for the reviewer's
+        failed = findings(as_verdict(event.value, ids)).failed
+    rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in ids}
+    more: dict[str, Any] = {"subtasks": ids}
     return draft(course.unit, task_events.Reviewed, course.iterations, not rerun, rerun, **more)
 
 
 def looked_at(course: Course, asked: tuple[str, ...]) -> tuple[str, ...]:
     """Ids of the subtasks that a question about a review is about: those that it names, or all that were to be seen."""
-    shown = asked or tuple(course.review.waiting)
+    shown = asked or tuple(course.unreviewed)
     return tuple(id_ for id_ in shown if id_) or with_results(course)
 
 

@@ -32,8 +32,8 @@ def void(course: Course) -> list[Unit]:
     rework = course.rework
     if rework is None or course.unit.is_ending:
         return units
-    if rework.kind == "revision":
-        found = with_dependants(course.units[id_] for id_ in rework.rerun)
+    if rework:
+        found = with_dependants(course.units[id_] for id_ in rework)
     else:
         found = [unit for unit in units if unit.asker is None and unit.status is not SUCCEEDED]
     asked: dict[str, list[Unit]] = {}
@@ -53,7 +53,6 @@ def next_effect(state: TaskState, course: Course) -> Undoable | None:
     found_for = state.starts, course.rework, course.unit.is_ending
     if course.undoable is None or course.undoable[0] != found_for:
         found = [each for unit in void(course) for each in _effects_in(unit)]
-        found = [each for each in found if each.effect.undoable or each.unit.spec.undo is not None]
         course.undoable = found_for, sorted(found, key=lambda each: each.effect.seq)
     left: list[Undoable] = course.undoable[1]
     while left and not left[-1].effect.needs_undo:
@@ -62,10 +61,10 @@ def next_effect(state: TaskState, course: Course) -> Undoable | None:
 
 
 def _effects_in(unit: Unit) -> Iterator[Undoable]:
-    for effect in unit.effects or ():
-        if effect.needs_undo and (not effect.is_team or effect.undoable or unit.spec.undo is not None):
+    for effect in unit.effects.values():
+        if effect.needs_undo:
             yield Undoable(unit, effect)
-    own = unit.effects is not None and any(each.is_team and (each.undoable or unit.spec.undo) for each in unit.effects)
+    own = any(each.is_team and each.undoable for each in unit.effects.values())
     if unit.course is not None and not own:  # a team with an undo of its own is undone as a whole
         for each in list(unit.course.units.values()):
             yield from _effects_in(each)
@@ -73,10 +72,10 @@ def _effects_in(unit: Unit) -> Iterator[Undoable]:
 
 def all_undone(state: TaskState, course: Course) -> Draft:
     """All that was void is undone, or its undo was given up."""
-    stands = [unit for unit in void(course) if any(effect.stands for effect in unit.effects or ())]
+    stands = [unit for unit in void(course) if any(effect.stands for effect in unit.effects.values())]
     rework = course.rework
     assert rework is not None  # noqa: S101 - it is what was undone for
     if not stands:
-        return draft(course.unit, task_events.SentBack, dict(rework.rerun))
+        return draft(course.unit, task_events.SentBack, dict(rework))
     names = ", ".join(f"{unit.id} ({state.undo_errors.get(unit.path, 'not undone')})" for unit in stands)
     return ends.fails(course, "undo", f"it cannot be done again, because what was done could not be undone: {names}")

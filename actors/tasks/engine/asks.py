@@ -28,7 +28,6 @@ from actors.tasks.scheduling.selection import awaited, lane_of
 if TYPE_CHECKING:
     from contextvars import Context as Variables
 
-    from actors.tasks.engine.attempts import Row
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
@@ -274,11 +273,14 @@ class Asks:
 
     def waits(self, attempt: Attempt) -> None:
         """Note that an attempt waits in an ask, or for a task: it holds no slot meanwhile."""
-        row = self._engine.attempts.rows.get(attempt.key)
-        if row is not None and row.has_slot and attempt.asks:
-            row.has_slot = False
-            row.scope.running -= 1
-            self._engine.attempts.reopen(row.scope)
+        if self._engine.attempts.is_held(attempt) and attempt.has_slot and attempt.asks:
+            attempt.has_slot = False
+            attempt.owner.running -= 1
+            self._engine.attempts.reopen(attempt.owner)
+
+    def _has_left_slot(self, attempt: Attempt) -> bool:
+        """True for an attempt that goes on and has given up its slot."""
+        return self._engine.attempts.is_held(attempt) and not attempt.has_slot
 
     # -- the answer ----------------------------------------------------------------------------------------
 
@@ -294,40 +296,34 @@ class Asks:
 
     def answer(self, ask: OpenAsk, value: Any = None, error: BaseException | None = None) -> None:
         """Answer an ask; an asker that waits for nothing else needs its slot back first."""
-        if self._needs_slot(ask) and len(ask.attempt.asks) == 1:
+        if not ask.reply.done and self._has_left_slot(ask.attempt) and len(ask.attempt.asks) == 1:
             self.returning.append((ask, value, error))
             self._engine.port.call()
         else:
             ask.reply.complete(value, error=error)
 
-    def _needs_slot(self, ask: OpenAsk) -> Row | None:
-        """Return the attempt of an open ask that has no slot."""
-        row = None if ask.reply.done else self._engine.attempts.rows.get(ask.attempt.key)
-        return row if row is not None and not row.has_slot else None
-
     def let_return(self) -> None:
         """Give answers to those whose slots are free, the oldest first."""
         for _ in range(len(self.returning)):
             ask, value, error = self.returning.popleft()
-            row = self._needs_slot(ask)
-            if row is not None and row.scope.running >= row.scope.settings.max_parallel:
-                self.returning.append((ask, value, error))
-                continue
-            if row is not None:
-                self._takes_slot(row)
+            scope = ask.attempt.owner
+            if not ask.reply.done and self._has_left_slot(ask.attempt):
+                if scope.running >= scope.settings.max_parallel:
+                    self.returning.append((ask, value, error))
+                    continue
+                self._takes_slot(ask.attempt)
             ask.reply.complete(value, error=error)
 
     @staticmethod
-    def _takes_slot(row: Row) -> None:
-        row.has_slot = True
-        row.scope.running += 1
+    def _takes_slot(attempt: Attempt) -> None:
+        attempt.has_slot = True
+        attempt.owner.running += 1
 
     def closed(self, ask: OpenAsk) -> None:
         """An ask has its answer, or whoever asked waits no longer: then what was asked for ends."""
         attempt = ask.attempt
-        row = self._engine.attempts.rows.get(attempt.key)
-        if row is not None and not row.has_slot and not attempt.asks:
-            self._takes_slot(row)
+        if not attempt.asks and self._has_left_slot(attempt):
+            self._takes_slot(attempt)
         if ask.where is None or self._claims.get(ask.where) is not ask:
             return
         found = self._waited_for(ask)
@@ -411,8 +407,8 @@ class Asks:
             below = [each for each in unit.below() if each.status in _MAY_ASK_AGAIN and not each.is_composite]
             return bool(below) and all(self._is_stuck(run, each, seen, chain) for each in below)
         if unit.status is RUNNING:
-            row = self._engine.attempts.of(run, unit)
-            return row is not None and self._is_held_in_vain(row.attempt.key, seen, chain)
+            attempt = self._engine.attempts.of(run, unit)
+            return attempt is not None and self._is_held_in_vain(attempt.key, seen, chain)
         scope = self._engine.scope_of(unit)
         entries = awaited(scope.workers, lane_of(run.state, unit), self._engine.now) if scope is not None else []
         keys = [key for entry in entries for key in entry.attempts]
@@ -420,14 +416,14 @@ class Asks:
 
     def _is_held_in_vain(self, key: str, seen: set[str], chain: list[str]) -> bool:
         """True if an attempt, or a part that a team has, keeps its worker or team busy and waits in vain."""
-        row, part = self._engine.attempts.rows.get(key), self._engine.dispatch.part(key)
-        if row is None:
+        attempt, part = self._engine.attempts.held.get(key), self._engine.dispatch.part(key)
+        if attempt is None:
             return part is not None and self._is_stuck(*part, seen, chain)
-        if key in seen or not row.attempt.asks:
+        if key in seen or not attempt.asks:
             return key in seen
         seen.add(key)
-        chain.append(row.attempt.spec.path)
-        return all(self._is_in_vain(ask, seen, chain) for ask in row.attempt.asks.copy())
+        chain.append(attempt.spec.path)
+        return all(self._is_in_vain(ask, seen, chain) for ask in attempt.asks.copy())
 
     # -- steps ---------------------------------------------------------------------------------------------
 
@@ -441,7 +437,7 @@ class Asks:
         found[0].act(kept.complete)
 
     def _record_step(self, run: Run, unit: Unit, attempt: Attempt, step: StepCall, value: Any) -> None:
-        known = unit.steps.by_key.get(step_key(step.name, step.number)) if unit.steps is not None else None
+        known = unit.steps.get(step_key(step.name, step.number))
         if known is not None and known.fingerprint == step.fingerprint:
             return
         fields = (unit.worker or "", unit.attempt, step.name, step.number, step.fingerprint, value)

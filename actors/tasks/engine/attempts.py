@@ -19,7 +19,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import LOST, STAGES, Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import STOP, Done
+from actors.tasks.model.outcome import STOP, Done, Failure
 from actors.tasks.model.task import NO_USAGE, RUNNING
 
 if TYPE_CHECKING:
@@ -33,51 +33,38 @@ PAUSE_S = 0.25
 """How soon something begins once more that was cut off: the group of its worker is being restarted."""
 
 
-class Row:
-    """One attempt that runs or is about to, and what the engine has to know of it."""
-
-    __slots__ = ("attempt", "entry", "has_slot", "is_work", "path", "rank", "scope", "token")
-
-    def __init__(self, attempt: Attempt, scope: Scope, entry: RegistryEntry | None = None, rank: int = 0) -> None:
-        self.attempt, self.scope, self.entry, self.rank = attempt, scope, entry, rank
-        self.token = 0
-        """Token of its worker's breaker."""
-        self.has_slot = True
-        """False while it waits for what it has asked for."""
-        self.path = attempt.spec.unit
-        """Path of its subtask; of a call of a planner, reviewer or synthesizer that of its team."""
-        self.is_work = attempt.spec.role == "work"
-
-
 class Attempts:
     """Attempts of one engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.rows: dict[str, Row] = {}
-        """By key."""
+        self.held: dict[str, Attempt] = {}
+        """By key, those that hold something: a slot, a worker, a place among the calls."""
         self.breakers = Breakers(engine)
 
-    def of_task(self, run: Run) -> list[Row]:
+    def of_task(self, run: Run) -> list[Attempt]:
         """Return all attempts of a task."""
-        return [row for row in self.rows.values() if row.attempt.task == run.id]
+        return [each for each in self.held.values() if each.task == run.id]
 
-    def of(self, run: Run, unit: Unit) -> Row | None:
+    def is_held(self, attempt: Attempt) -> bool:
+        """True from the record of its start until its end was heard."""
+        return self.held.get(attempt.key) is attempt
+
+    def of(self, run: Run, unit: Unit) -> Attempt | None:
         """Return the attempt that a unit has now."""
-        row = self.rows.get(key_of(run, unit))
-        return row if row is not None and row.attempt.spec.start_number == unit.seq else None
+        found = self.held.get(key_of(run, unit))
+        return found if found is not None and found.spec.start_number == unit.seq else None
 
     # -- beginning -----------------------------------------------------------------------------------------
 
-    def hold(self, row: Row) -> None:
+    def hold(self, attempt: Attempt, entry: RegistryEntry | None = None, *, rank: int) -> None:
         """Take a slot for an attempt, which outlives this engine from here on."""
-        attempt = row.attempt
-        self._engine.service.attempts[attempt.key] = attempt
-        self.rows[attempt.key] = row
-        if row.is_work:
-            row.scope.running += 1
+        attempt.entry, attempt.rank, attempt.has_slot = entry, rank, True
+        self._engine.service.attempts[attempt.key] = self.held[attempt.key] = attempt
+        if attempt.is_work:
+            attempt.owner.running += 1
         else:
-            row.scope.steps += 1
+            attempt.owner.steps += 1
 
     def give(self, attempt: Attempt) -> None:
         """Give an attempt to whoever does it, unless it has been ended since it was decided upon."""
@@ -89,43 +76,43 @@ class Attempts:
         box: Any = attempt.target
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))
         if refusal is not None:
-            attempt.refuse(self._engine.system.stopped_error(box.path, refusal))
+            attempt.fail(self._engine.system.stopped_error(box.path, refusal))
 
     # -- its end -------------------------------------------------------------------------------------------
 
     def hear(self, attempt: Attempt) -> None:
         """An attempt has ended: what follows is decided, and what it held is given back."""
-        engine, row = self._engine, self.rows.get(attempt.key)
-        if row is None or row.attempt is not attempt:
+        engine = self._engine
+        if not self.is_held(attempt):
             engine.service.forget(attempt)  # heard already
             return
-        del self.rows[attempt.key]
+        del self.held[attempt.key]
         run = engine.runs.get(attempt.task)
         if run is None:
-            self.breakers.left(row.entry, row.token)
+            self.breakers.ended(attempt.entry, attempt.key, fails=None)
             engine.service.forget(attempt)
         else:
-            engine.decide(run, self._has_ended, run, row)
-        if row.is_work and (attempt.asks or (run is not None and run.state.has_asks)):
+            engine.decide(run, self._has_ended, run, attempt)
+        if attempt.is_work and (attempt.asks or (run is not None and run.state.has_asks)):
             engine.asks.attempt_ended(attempt)
-        self._release(row)
-        if run is not None and "/" in row.path:
-            engine.dispatch.has_ended_below(run, row.path)
+        self._release(attempt)
+        if run is not None and "/" in attempt.spec.unit:
+            engine.dispatch.has_ended_below(run, attempt.spec.unit)
 
-    def _has_ended(self, run: Run, row: Row) -> None:
-        attempt, engine, found = row.attempt, self._engine, self.present(row.attempt)
+    def _has_ended(self, run: Run, attempt: Attempt) -> None:
+        engine, found = self._engine, self.present(attempt)
         if found is None:
-            self.breakers.left(row.entry, row.token)
+            self.breakers.ended(attempt.entry, attempt.key, fails=None)
         else:
             unit = found[1]
-            before = NO_USAGE if unit.spec.budget is None or not row.is_work else unit.total_usage
+            before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
             outcome = classify(attempt, before, is_ending=engine.is_ending)
             if outcome is NEUTRAL:
                 run.has_left = run.has_left or engine.system.is_ending
-            if row.is_work:
-                self._work_ended(run, unit, row, outcome)
+            if attempt.is_work:
+                self._work_ended(run, unit, attempt, outcome)
             elif unit.role == "undo" or (goes_on_above(unit) and not unit.is_ending):
-                self._call_ended(run, unit, row, outcome)
+                self._call_ended(run, unit, attempt, outcome)
         if attempt.unrecorded is not NO_USAGE:
             self.count(run, attempt)
         run.act(self._engine.service.forget, attempt)
@@ -140,15 +127,15 @@ class Attempts:
         is_present = unit is not None and unit.status is RUNNING and unit.seq == spec.start_number
         return (run, unit) if is_present else None  # type: ignore[return-value]  # both are there
 
-    def _release(self, row: Row) -> None:
-        engine, scope, entry = self._engine, row.scope, row.entry
-        if not row.is_work:
+    def _release(self, attempt: Attempt) -> None:
+        scope, entry = attempt.owner, attempt.entry
+        if not attempt.is_work:
             scope.steps -= 1
-            engine.roles.reopen(scope)
-        elif row.has_slot:
+            self._engine.roles.reopen(scope)
+        elif attempt.has_slot:
             scope.running -= 1
         if entry is not None:
-            entry.release(row.attempt.key, was_refused=row.attempt.was_refused)
+            entry.release(attempt.key)
             if entry.lanes:
                 self.reopen(entry)
         if scope.lanes:
@@ -160,11 +147,9 @@ class Attempts:
         for key in lanes:
             self._engine.dispatch.queue.reopen(key)
 
-    def _work_ended(self, run: Run, unit: Unit, row: Row, outcome: Outcome) -> None:
-        attempt = row.attempt
+    def _work_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
-            if row.entry is not None:
-                self.breakers.ended(row.entry, row.token, unit, outcome, is_left=True)
+            self.breakers.ended(attempt.entry, attempt.key, fails=False)
             more = {"usage": attempt.take_used(), "summary": outcome.summary, "importance": outcome.importance}
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
@@ -173,17 +158,17 @@ class Attempts:
         end = of_attempt.AttemptEnd(
             attempt.spec.worker, attempt.started is not None, attempt.ended_by, attempt.take_used()
         )
-        self.fails(run, unit, outcome, end, row.entry, row.token)
+        self.fails(run, unit, outcome, end, attempt.entry)
 
-    def _call_ended(self, run: Run, unit: Unit, row: Row, outcome: Outcome) -> None:
+    def _call_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
         """A call of a planner, reviewer or synthesizer has ended that somebody waits for, or an undo."""
         if outcome is not NEUTRAL:
             ended = self._engine.undos.ended if unit.role == "undo" else self._engine.roles.ended
-            ended(run, unit, row, outcome if isinstance(outcome, Done) else as_failure(outcome))
+            ended(run, unit, attempt, outcome if isinstance(outcome, Done) else as_failure(outcome))
             return
         if unit.role == "undo":
             self.pause(run, unit)
-        run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=row.attempt.take_used())
+        run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=attempt.take_used())
 
     def fails(
         self,
@@ -192,13 +177,14 @@ class Attempts:
         outcome: Outcome,
         end: of_attempt.AttemptEnd,
         entry: RegistryEntry | None,
-        token: int,
     ) -> None:
         """Record what follows from the end of an attempt, or of a team, without a result; its breaker is told."""
         following = of_attempt.after(unit, end, outcome, self._facts(run, unit))  # type: ignore[arg-type]  # no Done
+        fails = isinstance(outcome, Failure) and entry is not None and entry.counts(outcome)
         is_left = not of_attempt.goes_on_with(following, unit)
-        if entry is not None and self.breakers.ended(entry, token, unit, outcome, is_left=is_left):
-            following = following.with_fields(counted=True)
+        self.breakers.ended(entry, key_of(run, unit), fails=fails or None, is_left=is_left)
+        if fails:
+            following = following.with_fields(at_fault=True)
         run.record(following)
 
     def _facts(self, run: Run, unit: Unit) -> Facts:
@@ -240,27 +226,28 @@ class Attempts:
     def end_below(self, run: Run, unit: Unit, *, calls_only: bool = False) -> None:
         """End all attempts that are a part of a unit, and the calls of its planner and the like. Undos go on."""
         prefix = f"{unit.path}/" if unit.path else ""
-        for row in self.of_task(run):
-            is_below, role = row.path.startswith(prefix), row.attempt.spec.role
-            if role in STAGES and (is_below or row.path == unit.path):
-                self.count(run, row.attempt)
-                self._engine.limits.end(row.attempt, "cancel")
+        for attempt in self.of_task(run):
+            path, role = attempt.spec.unit, attempt.spec.role
+            is_below = path.startswith(prefix)
+            if role in STAGES and (is_below or path == unit.path):
+                self.count(run, attempt)
+                self._engine.limits.end(attempt, "cancel")
             elif role == "work" and is_below and not calls_only:
-                self._engine.limits.end(row.attempt, "cancel")
+                self._engine.limits.end(attempt, "cancel")
 
     def closes(self) -> None:
         """All is being stopped: record what has ended by now, and what was broken off by that."""
-        for row in list(self.rows.values()):
-            run = self._engine.runs.get(row.attempt.task)
-            if row.attempt.done:
-                self.hear(row.attempt)
+        for attempt in list(self.held.values()):
+            run = self._engine.runs.get(attempt.task)
+            if attempt.done:
+                self.hear(attempt)
             elif run is not None:
-                self._engine.decide(run, self.count, run, row.attempt)
+                self._engine.decide(run, self.count, run, attempt)
 
     def end_calls(self) -> None:
         """All is being stopped: what is called by the engine itself will be called again when it is up again."""
-        for row in [row for row in self.rows.values() if not row.is_work]:
-            attempt, run = row.attempt, self._engine.runs.get(row.attempt.task)
+        for attempt in [each for each in self.held.values() if not each.is_work]:
+            run = self._engine.runs.get(attempt.task)
             if attempt.call is not None and not attempt.done:
                 attempt.call.kill()
             if run is not None and not attempt.succeeded:
@@ -285,16 +272,15 @@ class Attempts:
             self._is_lost(run, unit)
             return
         entry = scope.workers.get(unit.worker) if unit.role == "work" else None
-        row = Row(attempt, scope, entry, attempt.priority)
-        self.hold(row)
+        self.hold(attempt, entry, rank=attempt.priority)
         if unit.role == "work":
             engine.asks.waits(attempt)
             if not goes_on_above(unit):
                 engine.limits.end(attempt, "cancel")
         if entry is not None:
-            entry.reassign(attempt.key, attempt.target, was_refused=attempt.was_refused)  # type: ignore[arg-type]
+            entry.reassign(attempt.key, attempt.target)  # type: ignore[arg-type]
             if entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
-                row.token = self.breakers.begin(entry)
+                self.breakers.begin(entry, attempt.key)
         engine.limits.watch(attempt)
         if not attempt.was_given:
             run.act(self.give, attempt)
@@ -305,8 +291,8 @@ class Attempts:
 
     def _is_lost(self, run: Run, unit: Unit) -> None:
         """Its process is gone: it is made once more, unless its task is ending."""
-        if unit.role == "work" and of_attempt.is_cut_off(unit):
-            reason = of_attempt.reason_of(unit)
+        reason = of_attempt.cut_off(unit) if unit.role == "work" else ""
+        if reason:
             run.emit(unit, task_events.SubtaskCancelled, reason, True, unit.worker or "")  # noqa: FBT003 - a field
         else:
             worker = unit.worker or "" if unit.role == "work" else ""
@@ -315,7 +301,7 @@ class Attempts:
     def drop_stale(self) -> None:
         """Forget attempts of an engine before of which all is recorded, and that nobody waits for."""
         for key, attempt in list(self._engine.service.attempts.items()):
-            if key not in self.rows and attempt.owner.port is self._engine.port:
+            if key not in self.held and attempt.owner.port is self._engine.port:
                 self._engine.service.forget(attempt)
                 if not attempt.done:
                     self._engine.limits.end(attempt, STOP)

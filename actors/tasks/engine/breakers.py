@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Done, Failure
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
-    from actors.tasks.execution.error_facts import Outcome
-    from actors.tasks.journal.unit import Unit
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 _TURNS: Final = {
@@ -31,43 +28,28 @@ class Breakers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def begin(self, entry: RegistryEntry) -> int:
-        """Tell the breaker of a worker that an attempt begins, which may be its probe; returns the token."""
+    def begin(self, entry: RegistryEntry, key: str) -> None:
+        """Tell the breaker of a worker that the attempt of this key begins, which may be its probe."""
         breaker = entry.breaker
-        if breaker is None:
-            return 0
-        before = breaker.state
-        token = breaker.begin(self._engine.now)
-        if breaker.state != before:
-            self._turned(entry)
-        return token
+        if breaker is not None and breaker.state != "closed":
+            before = breaker.state
+            breaker.begin(key, self._engine.now)
+            if breaker.state != before:
+                self._turned(entry)
 
-    def ended(self, entry: RegistryEntry, token: int, unit: Unit, outcome: Outcome, *, is_left: bool) -> bool:
-        """Tell the breaker how an attempt ended; True if that counts as a failure of its worker.
+    def ended(self, entry: RegistryEntry | None, key: str, *, fails: bool | None, is_left: bool = True) -> None:
+        """Tell the breaker how an attempt ended; ``fails``: True if that counts as a failure; None: it says nothing.
 
         A failure counts when the subtask is not tried again with this worker (``is_left``): what a retry mends is no
-        failure. While the breaker is half open, the first attempt decides. A worker without a breaker counts likewise.
+        failure. While the breaker is half open, the first attempt decides.
         """
-        breaker, now = entry.breaker, self._engine.now
-        fails = isinstance(outcome, Failure) and entry.counts(outcome)
-        if breaker is None:
-            return fails and is_left
-        before, last, failed = breaker.state, unit.counted, False
-        counted = last[1] if last is not None and last[0] == entry.id else None
-        if isinstance(outcome, Done):
-            breaker.succeeded(token, now, counted)
-        elif fails and (is_left or breaker.probe == token):
-            failed = breaker.failed(token, now, counted)
-        else:
-            breaker.neutral(token)
+        breaker = entry.breaker if entry is not None else None
+        if entry is None or breaker is None:
+            return
+        before = breaker.state
+        breaker.ended(key, self._engine.now, fails=fails if is_left or not fails or breaker.probe == key else None)
         if breaker.state != before:
             self._turned(entry)
-        return failed
-
-    def left(self, entry: RegistryEntry | None, token: int) -> None:
-        """Tell it that an attempt is over of which nothing is recorded any more."""
-        if entry is not None and entry.breaker is not None:
-            entry.breaker.neutral(token)
 
     def _turned(self, entry: RegistryEntry) -> None:
         """Tell that a breaker has turned."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide import ends
-from actors.tasks.engine.attempts import Row, goes_on_above
+from actors.tasks.engine.attempts import goes_on_above
 from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Done, Failure, FailureKind
+from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
 from actors.tasks.model.task_errors import AttemptLostError
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue, Ticket
@@ -37,8 +37,8 @@ class Dispatch:
         self._engine = engine
         self.queue: ReadyQueue[tuple[Run, Unit]] = ReadyQueue(engine.scope.settings.age_s)
         self._tickets: dict[Unit, Ticket[tuple[Run, Unit]]] = {}
-        self._teams: dict[str, tuple[RegistryEntry, int]] = {}
-        """Teams that have a part of a task, by its key, each with the token of its breaker."""
+        self._teams: dict[str, RegistryEntry] = {}
+        """Teams that have a part of a task, by its key."""
 
     # -- in line -------------------------------------------------------------------------------------------
 
@@ -73,9 +73,9 @@ class Dispatch:
     def rank(self, run: Run) -> None:
         """Have all that waits and all that runs of a task take its priority."""
         priority = run.state.task.priority
-        for row in self._engine.attempts.of_task(run):
-            row.rank += priority - row.attempt.priority
-            row.attempt.priority = priority
+        for attempt in self._engine.attempts.of_task(run):
+            attempt.rank += priority - attempt.priority
+            attempt.priority = priority
         self.requeue_all(run)
 
     def forget(self, run: Run) -> None:
@@ -115,7 +115,7 @@ class Dispatch:
             return False
         if unit.course is not None:  # what a team had begun of it has yet to end: see ``has_ended_below``
             below = f"{unit.path}/"
-            if any(row.path.startswith(below) and row.is_work for row in engine.attempts.of_task(run)):
+            if any(each.spec.unit.startswith(below) and each.is_work for each in engine.attempts.of_task(run)):
                 return False
         return goes_on_above(unit)
 
@@ -139,7 +139,7 @@ class Dispatch:
             return
         if isinstance(served, Failure):
             failure = no_worker_failure(run.state, unit, scope.workers)
-            run.record(of_attempt.failed(unit, failure, None, engine.facts(run, unit)))
+            run.record(of_attempt.failed(unit, failure, of_attempt.NO_ATTEMPT, engine.facts(run, unit)))
         elif unit.losses >= scope.settings.max_losses:
             self._is_lost(run, unit, scope)
         elif served.is_team:
@@ -151,9 +151,9 @@ class Dispatch:
             box = served.assign(attempt.key)
             assert box is not None  # noqa: S101 - only a team has none
             attempt.target = box
-            row = Row(attempt, scope, served, self.queue.present_priority(ticket, engine.system.now()))
-            row.token = engine.attempts.breakers.begin(served)
-            engine.attempts.hold(row)
+            rank = self.queue.present_priority(ticket, engine.system.now())
+            engine.attempts.hold(attempt, served, rank=rank)
+            engine.attempts.breakers.begin(served, attempt.key)
             run.act(engine.attempts.give, attempt)
             engine.limits.watch(attempt)
 
@@ -162,7 +162,7 @@ class Dispatch:
         engine, entry = self._engine, scope.workers.get(unit.worker)
         failure = Failure(FailureKind.LOST, AttemptLostError(unit.id, unit.losses), counts=True)
         end = of_attempt.AttemptEnd(unit.worker or "", began=True)
-        engine.attempts.fails(run, unit, failure, end, entry, engine.attempts.breakers.begin(entry) if entry else 0)
+        engine.attempts.fails(run, unit, failure, end, entry)
 
     # -- teams ---------------------------------------------------------------------------------------------
 
@@ -176,7 +176,8 @@ class Dispatch:
     def _has_team(self, run: Run, unit: Unit, entry: RegistryEntry) -> None:
         key, engine = key_of(run, unit), self._engine
         entry.attempts[key] = None
-        self._teams[key] = entry, engine.attempts.breakers.begin(entry)
+        self._teams[key] = entry
+        engine.attempts.breakers.begin(entry, key)
         engine.service.begin_part(run.state, unit)
         engine.limits.watch_team(run, unit, entry)
         engine.dirty[run.id] = run
@@ -202,21 +203,18 @@ class Dispatch:
 
     def team_fails(self, run: Run, unit: Unit, failure: Failure) -> None:
         """Record that a team has failed; its breaker is told."""
-        entry, token = self._teams.get(key_of(run, unit), (None, 0))
+        entry = self._teams.get(key_of(run, unit))
         end = of_attempt.AttemptEnd(unit.worker or "", began=True)
-        self._engine.attempts.fails(run, unit, failure, end, entry, token)
+        self._engine.attempts.fails(run, unit, failure, end, entry)
 
     def team_ended(self, run: Run, unit: Unit, *, succeeded: bool = False) -> None:
         """A team has no part of a task any more: it has room for another one."""
         key, attempts = key_of(run, unit), self._engine.attempts
-        entry, token = self._teams.pop(key, (None, 0))
+        entry = self._teams.pop(key, None)
         if entry is None:
             return
         self._engine.service.end_part(run.state, unit)
-        if succeeded:
-            attempts.breakers.ended(entry, token, unit, Done(None), is_left=True)
-        else:
-            attempts.breakers.left(entry, token)
+        attempts.breakers.ended(entry, key, fails=False if succeeded else None)
         entry.attempts.pop(key, None)
         attempts.reopen(entry)
 
@@ -245,11 +243,11 @@ class Dispatch:
 
     def withdraw(self, run: Run, unit: Unit) -> None:
         """End a subtask that was asked for and that nobody waits for any longer."""
-        row = self._engine.attempts.of(run, unit)
+        attempt = self._engine.attempts.of(run, unit)
         if unit.is_done:
             return
-        if row is not None:
-            self._engine.limits.end(row.attempt, "withdrawn")
+        if attempt is not None:
+            self._engine.limits.end(attempt, "withdrawn")
         elif unit.status is RUNNING and unit.is_composite:
             self._engine.end(run, unit, TaskStatus.CANCELLED, "cancel", of_attempt.UNWANTED)
         else:
@@ -258,37 +256,36 @@ class Dispatch:
 
     def _preempt(self) -> None:
         """Have the least urgent attempt give way, where something more urgent waits for its slot, or its worker."""
-        rows, runs = self._engine.attempts.rows.values(), self._engine.runs.values()
-        if len({row.rank for row in rows} | {run.state.task.priority for run in runs}) <= 1:
+        held, runs = self._engine.attempts.held.values(), self._engine.runs.values()
+        if len({each.rank for each in held} | {run.state.task.priority for run in runs}) <= 1:
             return
-        worst = max((row.rank for row in rows), default=0)
+        worst = max((each.rank for each in held), default=0)
         heads = [head for head in self.queue.heads() if head[2][0].state.task.priority < worst]
         for key, _, (run, _unit) in sorted(heads, key=lambda head: head[1].rank):
-            victims = [row for row in self._in_the_way(key) if row.rank > run.state.task.priority]
-            if any(row.attempt.gives_way for row in victims):
+            victims = [each for each in self._in_the_way(key) if each.rank > run.state.task.priority]
+            if any(each.ended_by == "preempt" for each in victims):
                 continue
-            able = [row for row in victims if self._may_preempt(row)]
+            able = [each for each in victims if self._may_preempt(each)]
             if able:
-                victim = max(able, key=lambda row: (row.rank, row.attempt.started or 0.0))
-                self._engine.limits.end(victim.attempt, "preempt")
+                victim = max(able, key=lambda each: (each.rank, each.started or 0.0))
+                self._engine.limits.end(victim, "preempt")
                 return
 
-    def _in_the_way(self, key: LaneKey) -> Iterator[Row]:
+    def _in_the_way(self, key: LaneKey) -> Iterator[Attempt]:
         """Yield attempts whose end would be of use to a lane: those of its workers; of its scope, if that is full."""
-        scope, rows = self._engine.service.scopes.get(key.scope), self._engine.attempts.rows
+        scope, held = self._engine.service.scopes.get(key.scope), self._engine.attempts.held
         if scope is None or not scope.is_up:
             return
         primaries = [entry for entry in scope.workers.primaries(key) if entry.admits(self._engine.now)]
         is_full = scope.running >= scope.settings.max_parallel
         if is_full and any(entry.has_room() for entry in primaries):
-            yield from (row for row in rows.values() if row.scope is scope and row.has_slot and row.is_work)
+            yield from (each for each in held.values() if each.owner is scope and each.has_slot and each.is_work)
             return
         for entry in primaries:
-            yield from (row for each in entry.attempts if (row := rows.get(each)) is not None)
+            yield from (held[each] for each in entry.attempts if each in held)
 
-    def _may_preempt(self, row: Row) -> bool:
-        attempt = row.attempt
+    def _may_preempt(self, attempt: Attempt) -> bool:
         run = self._engine.runs.get(attempt.task)
-        unit = run.state.units.get(row.path) if run is not None else None
-        may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done and row.has_slot
-        return may and unit is not None and unit.preemptions < row.scope.settings.max_preemptions
+        unit = run.state.units.get(attempt.spec.unit) if run is not None else None
+        may = attempt.spec.preemptible and attempt.ended_by is None and not attempt.done and attempt.has_slot
+        return may and unit is not None and unit.preemptions < attempt.owner.settings.max_preemptions

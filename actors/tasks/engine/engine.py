@@ -75,8 +75,6 @@ class Engine(ManagedActor):
         """Runs about which something was decided in this turn."""
         self.begun = False
         """True once it has taken up its tasks."""
-        self.is_open = False
-        """True once all orders are carried out that lay at the port before: nothing new begins before."""
         self._heard = 0
         """Messages of this turn."""
         self.now = self.service.time()
@@ -100,7 +98,8 @@ class Engine(ManagedActor):
                 self._take_up(id_)
         self.port.runs = self.runs
         started = self.system.started
-        begin = partial(self.port.post, lambda engine: engine.begin())
+        # What other processes had wanted by then lies at the port first: it is carried out before anything new begins.
+        begin = partial(self.service.when_heard, partial(self.port.post, Engine.begin))
         started.when_done(lambda: begin() if started.succeeded else None)
 
     def _take_up(self, id_: str) -> Run | None:
@@ -129,18 +128,6 @@ class Engine(ManagedActor):
             self.decide(run, self.resume, run)
         self.attempts.drop_stale()
         self.port.resumed.complete()
-        self.service.when_heard(self._opens)
-
-    def _opens(self) -> None:
-        """Everything that other processes had wanted by now lies at the port; it is carried out before this."""
-
-        def opens(engine: Engine) -> None:
-            engine.is_open = True
-            for run in list(engine.runs.values()):
-                engine.dirty[run.id] = run
-                run.state.touched.update(dict.fromkeys(engine.composites(run)))
-
-        self.port.post(opens)
 
     def composites(self, run: Run) -> list[str]:
         """Paths of the task and of the teams that have a part of it, as far as these go on."""
@@ -212,7 +199,7 @@ class Engine(ManagedActor):
         if self.incarnation.is_over:
             return
         self._settle_all()
-        if self.begun and self.is_open and not self.closing and not self.port.orders:
+        if self.begun and not self.closing and not self.port.orders:
             while self.dispatch.pump():
                 self._settle_all()
         self.commit()
@@ -246,20 +233,20 @@ class Engine(ManagedActor):
         run.drop_batch()
         self.dirty.pop(run.id, None)
         self.runs.pop(run.id, None)
-        is_again = run.id in self.port.broken
-        self.port.broken.add(run.id)
-        if is_again or run.state.final is not None or self._fails(run.id, error) is None:
-            for row in self.attempts.of_task(run):
-                self.limits.end(row.attempt, "cancel")
+        ending = run.state.course.ending
+        is_again = ending is not None and ending.kind == "internal"
+        if is_again or run.state.final is not None or not self._fails(run.id, error):
+            for attempt in self.attempts.of_task(run):
+                self.limits.end(attempt, "cancel")
             self.runs.pop(run.id, None)
             self.dirty.pop(run.id, None)
             self.service.put_aside(run.id)
 
-    def _fails(self, id_: str, error: Exception) -> Run | None:
-        """Fold a task once more whose decision has broken down, and end it."""
+    def _fails(self, id_: str, error: Exception) -> bool:
+        """Fold a task once more whose decision has broken down, and end it; False where that breaks down as well."""
         run = self._take_up(id_)
         if run is None:
-            return None
+            return False
         try:
             self.resume(run)
             why = f"the engine broke down over it ({type(error).__name__}); see InternalError"
@@ -267,8 +254,8 @@ class Engine(ManagedActor):
         except Exception as again:  # noqa: BLE001 - then it is left alone
             self.system.reports.internal_error(again)
             run.drop_batch()
-            return None
-        return run
+            return False
+        return True
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -301,7 +288,7 @@ class Engine(ManagedActor):
                 run.record(following)
                 touched[path] = None
             elif isinstance(following, Wait):
-                run.at(following.due, touched.setdefault, path)
+                run.at(following.due, run.state.touch, unit)
             elif following is Do.UNDO:
                 self.undos.go_on(run, course)
             elif following is not None:
@@ -399,7 +386,7 @@ class Engine(ManagedActor):
     @staticmethod
     def _is_due(run: Run, unit: Unit, due: float) -> None:
         """The time of the next attempt has come."""
-        if unit.status is SubtaskStatus.RETRYING and unit.due == due and not of_attempt.is_cut_off(unit):
+        if unit.status is SubtaskStatus.RETRYING and unit.due == due and not of_attempt.cut_off(unit):
             run.emit(unit, task_events.SubtaskQueued)
 
     def _has_ended(self, run: Run, unit: Unit, event: TaskEvent) -> None:
@@ -422,12 +409,10 @@ class Engine(ManagedActor):
         self.dispatch.team_ended(run, unit)
         self.limits.watch_question(run, event.escalation, event.due)
 
-    def _is_answered(self, run: Run, unit: Unit, event: Any) -> None:  # noqa: ARG002 - one of a table
-        if unit.role not in STAGES:
-            self.answered(run, unit)
-
-    def answered(self, run: Run, unit: Unit) -> None:
+    def answered(self, run: Run, unit: Unit, event: TaskEvent | None = None) -> None:  # noqa: ARG002 - one of a table
         """Do what follows from the answer about a subtask or an undo, or from there being none."""
+        if unit.role in STAGES:
+            return  # its course goes on
         following = of_attempt.answered(unit, self.facts(run, unit))
         if following is not None:
             run.record(following)
@@ -454,7 +439,6 @@ class Engine(ManagedActor):
     def _is_over(self, run: Run) -> None:
         if self.runs.get(run.id) is run:
             del self.runs[run.id]
-        self.port.broken.discard(run.id)
         self.service.has_ended(report_of(run.state))
 
     FOLLOWS: ClassVar[dict[type[TaskEvent], Callable[[Engine, Run, Unit, Any], None]]] = {
@@ -466,8 +450,8 @@ class Engine(ManagedActor):
         task_events.SubtaskSkipped: _has_ended,
         task_events.SubtaskCancelled: _has_ended,
         task_events.EscalationRaised: _is_asked,
-        task_events.EscalationAnswered: _is_answered,
-        task_events.EscalationExpired: _is_answered,
+        task_events.EscalationAnswered: answered,
+        task_events.EscalationExpired: answered,
         task_events.TaskPriorityChanged: lambda engine, run, *_: engine.dispatch.rank(run),
         task_events.TaskJoined: lambda engine, run, *_: engine.dispatch.requeue_all(run),
         task_events.TaskEnding: _is_ending,

@@ -103,11 +103,10 @@ class Limits:
 
     def _last_sign(self, run: Run, unit: Unit, now: float) -> float:
         """When something below a unit last gave a sign of life, on the tree's clock; now, if nothing of it runs."""
-        rows, prefix = self._engine.attempts.rows.values(), f"{unit.path}/"
-        below = [row for row in rows if row.attempt.task == run.id and row.path.startswith(prefix)]
-        runs = [row.attempt.started is not None and row.has_slot for row in below]
-        signs = (row.attempt.last_sign if at_work else now for row, at_work in zip(below, runs, strict=True))
-        return max(signs, default=now)
+        below = [each for each in self._engine.attempts.of_task(run) if each.spec.unit.startswith(f"{unit.path}/")]
+        return max(
+            (each.last_sign if each.started is not None and each.has_slot else now for each in below), default=now
+        )
 
     # -- attempts ------------------------------------------------------------------------------------------
 

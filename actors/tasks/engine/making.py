@@ -65,7 +65,7 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         unit=unit.path,
         adapter=entry.adapter,
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
-        steps=_known_steps(unit) if unit.steps is not None else NO_STEPS,
+        steps=_known_steps(unit),
         losses=unit.losses,
     )
 
@@ -181,12 +181,12 @@ def revision_of(unit: Unit) -> Revision:
 
 def _known_steps(unit: Unit) -> KnownSteps:
     """Return the steps that the present attempt of a unit has done."""
-    kept = unit.steps
-    if kept is None or not kept.by_key:
+    steps = unit.steps
+    if not steps:
         return NO_STEPS
-    own = [key for key, step in kept.by_key.items() if not step.is_of_subtask] if kept.was_put_off else ()
-    prints = {key: step.fingerprint for key, step in kept.by_key.items()}
-    return KnownSteps(prints, {key: step.value for key, step in kept.by_key.items()}, frozenset(own))
+    own = [key for key, step in steps.items() if not step.is_of_subtask] if unit.was_put_off else ()
+    prints = {key: step.fingerprint for key, step in steps.items()}
+    return KnownSteps(prints, {key: step.value for key, step in steps.items()}, frozenset(own))
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from actors.tasks.decide import steps
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
-from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, key_of, notes_of, seen_by
 from actors.tasks.engine.role_code import code_of
 from actors.tasks.execution.attempt import Attempt
@@ -82,7 +81,7 @@ class Roles:
         engine, scope = self._engine, self._engine.service.scopes.get(course.scope)
         if scope is None:
             return
-        if not engine.is_open or engine.begins_nothing_of(run) or not scope.is_up:
+        if not engine.begun or engine.begins_nothing_of(run) or not scope.is_up:
             self._wait(run, course.unit, scope)
         elif not any(self.is_live(run, call) for call in course.calls.values()):
             made = {"plan": self._plan, "review": self._review, "combine": self._combine}[role](run, course, scope)
@@ -93,7 +92,7 @@ class Roles:
 
     def is_live(self, run: Run, unit: Unit) -> bool:
         """Return True while a call, or an undo, is under way."""
-        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.rows
+        return unit.status is RUNNING and key_of(run, unit) in self._engine.attempts.held
 
     def has_slot(self, run: Run, unit: Unit, scope: Scope) -> bool:
         """Return True if one more call may run; else the course of this unit is looked at when one may."""
@@ -138,9 +137,9 @@ class Roles:
         attempt = Attempt(
             attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=made.form)
         )
-        feedback = course.step(role).feedback if role != "plan" else ""  # a planner has it as an argument
+        feedback = unit.remarks.feedback if role != "plan" else ""  # a planner has it as an argument
         DetachedCall(scope, attempt, code_of(made.code, role, made.args, feedback))
-        engine.attempts.hold(Row(attempt, scope, rank=state.task.priority))
+        engine.attempts.hold(attempt, rank=state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
@@ -150,9 +149,9 @@ class Roles:
         state = run.state
         own = state.task.plan if course.unit.role == "task" else None
         planner: Any = scope.settings.planner if own is None else StaticPlan(own.subtasks)
-        answered = course.answered("plan")
-        if isinstance(answered, task_events.EscalationAnswered):
-            given = answered.value
+        call = course.calls.get("plan")
+        if call is not None and isinstance(call.answered, task_events.EscalationAnswered):
+            given = call.answered.value
             planner = lambda *_: given  # noqa: E731 - a person has given the plan
         rows = tuple(scope.rows())
         sees_all = (run.id, course.unit.path) in self._asks_all or isinstance(planner, KeywordPlanner)
@@ -219,7 +218,7 @@ class Roles:
 
     def _review(self, run: Run, course: Course, scope: Scope) -> _Call:
         """Have results looked at: all, or those that are new where each is reviewed by itself."""
-        ids = tuple(course.review.waiting) if course.review.each else with_results(course)
+        ids = tuple(course.unreviewed) if course.reviews_each else with_results(course)
         results = {id_: course.units[id_].value for id_ in ids}
         args = (self._task_of(run, course), course.plan or Plan(subtasks=[]), results)
         return _Call("review", scope.settings.reviewer, args, lambda said: _plain(as_verdict(said, ids), Verdict), ids)
@@ -237,14 +236,14 @@ class Roles:
 
     # -- its end -------------------------------------------------------------------------------------------
 
-    def ended(self, run: Run, unit: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """A call has ended."""
-        attempt, course = row.attempt, run.state.course_of(unit)
+        course = run.state.course_of(unit)
         if isinstance(outcome, Done):
             subtasks = tuple(attempt.subtask.depends_on)
             self._has_said(run, course, unit.role, outcome.value, attempt.take_used(), subtasks)
         else:
-            self._failed(run, course, row.scope, unit.role, outcome, attempt.take_used())
+            self._failed(run, course, attempt.owner, unit.role, outcome, attempt.take_used())
 
     def _failed(
         self,

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actors.tasks.decide.drafts import Draft
-from actors.tasks.journal.unit import LOST, Unit
+from actors.tasks.journal.unit import Unit
 from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
-from actors.tasks.model.task_events import SubtaskFailed, SubtaskRequeued, SubtaskRetrying
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.journal.fold import TaskState
 
-_KINDS_AT: Final = {SubtaskRequeued: 0, SubtaskRetrying: 2, SubtaskFailed: 2}
-"""Which field of these says why an attempt has ended."""
 Act: TypeAlias = "tuple[Callable[..., object], tuple[Any, ...]]"
 
 
@@ -93,9 +90,7 @@ class Run:
             head = (unit.scope, self.id, now, unit.subject)
             more["role"] = unit.role
             if issubclass(made, AttemptEvent):
-                at = _KINDS_AT.get(made)
-                why = fields[at] if at is not None else more.get("kind")
-                more["queued_s"], more["ran_s"] = unit.times(self.heard_last if why == LOST else now)
+                more["queued_s"], more["ran_s"] = unit.times(more.get("ended_at", now))
         elif issubclass(made, CourseEvent):
             head = (unit.course.scope if unit.course is not None else unit.scope, self.id, now)
             more["subtask"] = unit.path

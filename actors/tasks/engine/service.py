@@ -157,10 +157,6 @@ class TaskService:
         scope = self.scopes.get(path)
         return scope if scope is not None else Scope(self, path, Tasks(), EnginePort(self, path), None)
 
-    def port_of(self, task: str) -> EnginePort | None:
-        """Return the port of the engine that goes on with a task; None: nobody does."""
-        return next((port for port in list(self.engines.values()) if task in port.runs), None)
-
     def run_of(self, task: str) -> Run | None:
         """Return the run of a task that goes on."""
         return next((run for port in list(self.engines.values()) if (run := port.runs.get(task))), None)
@@ -472,8 +468,6 @@ class EnginePort:
         """Incarnation that is being stopped with all beside it."""
         self.at_work: Engine | None = None
         """The engine that is up, and has taken up its tasks."""
-        self.broken: set[str] = set()
-        """Tasks that a decision has broken down over: a second one is the last."""
 
     def __repr__(self) -> str:
         return f"<EnginePort {self.address}>"

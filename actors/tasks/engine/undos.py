@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.ends import failure_of
 from actors.tasks.decide.undo import next_effect
-from actors.tasks.engine.attempts import Row
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, revision_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.detached_call import DetachedCall
@@ -49,8 +48,7 @@ class Undos:
         if ending is not None and ending.status == "cancelled":
             run.emit(unit, task_events.SubtaskCancelled, ending.error, False, unit.worker or "")  # noqa: FBT003 - a field
             return
-        scope = self._engine.service.scopes.get(course.scope, self._engine.scope)
-        self._engine.dispatch.team_fails(run, unit, failure_of(course, scope.settings, unit.spec.timeout_s or 0.0))
+        self._engine.dispatch.team_fails(run, unit, failure_of(course, unit.spec.timeout_s or 0.0))
 
     def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
         engine = self._engine
@@ -65,7 +63,7 @@ class Undos:
 
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
         engine, scope, before = self._engine, self._engine.scope_of(unit), unit.undo
-        if scope is None or not engine.is_open or engine.begins_nothing_of(run):
+        if scope is None or not engine.begun or engine.begins_nothing_of(run):
             return
         if not engine.roles.has_slot(run, course.unit, scope):
             return
@@ -86,7 +84,7 @@ class Undos:
         values = context_values(run.state, unit)._replace(
             number=undo.attempt,
             idempotency_key=idempotency_key(run.state, undo),
-            results={unit.id: effect.result if effect.done else None},
+            results={unit.id: effect.result},
             revision=revision_of(undo),
         )
         told = instructed(unit.spec, run.state.task.goal)
@@ -97,7 +95,7 @@ class Undos:
         else:
             entry = by
             attempt.target = by.any_box()
-        engine.attempts.hold(Row(attempt, scope, entry, run.state.task.priority))
+        engine.attempts.hold(attempt, entry, rank=run.state.task.priority)
         run.act(engine.attempts.give, attempt)
         engine.limits.watch(attempt)
 
@@ -105,12 +103,12 @@ class Undos:
         end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)
         run.record(of_attempt.failed(undo, failure, end, self._engine.facts(run, undo)))
 
-    def ended(self, run: Run, undo: Unit, row: Row, outcome: Done | Failure) -> None:
+    def ended(self, run: Run, undo: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """An undo has ended."""
         if isinstance(outcome, Done):
             run.record(of_attempt.undone(undo))
         else:
-            self._fails(run, undo, outcome, usage=row.attempt.take_used())
+            self._fails(run, undo, outcome, usage=attempt.take_used())
 
 
 def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | RegistryEntry | str:

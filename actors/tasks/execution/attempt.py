@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.model.executable import ToolInfo
     from actors.tasks.model.live_events import StreamKind, SubtaskProgressed
+    from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 
 class Attempt(Reply, SystemMessage):
@@ -67,8 +68,6 @@ class Attempt(Reply, SystemMessage):
     """The incarnation that runs it, once it has begun."""
     was_given = False
     """True once it was put where it is done."""
-    was_refused = False
-    """True if its worker's mailbox did not take it."""
     progress: SubtaskProgressed | None = None
     """Last word of it on how far it is. Written by ``StreamRelay``."""
     stream: AttemptStream | None = None
@@ -83,12 +82,22 @@ class Attempt(Reply, SystemMessage):
     """Call that runs it, if that is no worker."""
     _timer: Timer | None = None
 
+    # Written by the engine alone, and anew by each engine that takes it over.
+    entry: RegistryEntry | None = None
+    """The worker that does it; None: its own code, of a planner and the like, does it."""
+    rank = 0
+    """Its priority when it began, with what it had waited."""
+    has_slot = True
+    """False while it waits for what it has asked for."""
+
     def __init__(self, spec: AttemptSpec) -> None:
         super().__init__()
         self.spec = spec
         self.key, self.owner, self.task, self.subtask = spec.key, spec.owner, spec.task, spec.subtask
         self.priority = spec.priority
         """Priority of its task, as it is now. Written by the engine."""
+        self.is_work = spec.role == "work"
+        """False for a call of a planner, reviewer or synthesizer, and for an undo."""
         self.numbers = itertools.count(1)
         """Numbers of its asks."""
         self.asks: set[Any] = set()
@@ -130,11 +139,6 @@ class Attempt(Reply, SystemMessage):
             timer.cancel()
 
     @property
-    def gives_way(self) -> bool:
-        """True once it was told to give way to something more urgent, and nothing else since."""
-        return self.ended_by == "preempt"
-
-    @property
     def is_own_error(self) -> bool:
         """True if the error is what left the worker's code, and not what became of the worker."""
         caught, error = self.code_outcome.caught, self.error
@@ -147,11 +151,6 @@ class Attempt(Reply, SystemMessage):
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
         self.note_caught(error, crashed=True)
-
-    def refuse(self, error: BaseException) -> None:
-        """Fail it because nobody took it."""
-        self.was_refused = True
-        self.fail(error)
 
     def end_for(self, why: str) -> None:
         """Note why it is ended from outside, unless that is known."""

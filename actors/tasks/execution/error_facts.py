@@ -30,7 +30,6 @@ from actors.tasks.model.task_errors import (
     LeaseLostError,
     SubtaskFailedError,
     TaskFailedError,
-    TeamFailedError,
 )
 from actors.validation.field_types import MAX_SECONDS
 
@@ -41,7 +40,7 @@ class _Neutral(Enum):
     NEUTRAL = "neutral"
 
 
-_OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError, TeamFailedError)
+_OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError)
 Neutral: TypeAlias = _Neutral
 NEUTRAL: Final = _Neutral.NEUTRAL
 Outcome: TypeAlias = Done | Failure | Neutral | Later
@@ -108,8 +107,6 @@ def _escalated(error: Escalated) -> Failure:
 
 def _says_something_of_the_worker(error: BaseException) -> bool:
     """False if the request was at fault, or somebody else who had a part in it."""
-    if isinstance(error, TeamFailedError):
-        return error.counts
     return not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))
 
 

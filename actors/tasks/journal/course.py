@@ -14,70 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from actors.tasks.journal.unit import Unit, with_dependants
+from actors.tasks.journal.unit import NO_REMARKS, NONE, Unit, with_dependants
 from actors.tasks.model import task_events
 from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask, SubtaskStatus
 from actors.validation.spec_model import copy_with
 
 NO_WORK = Subtask(id="task")
-NONE: dict[Any, Any] = {}
-"""What most have nothing in. Nothing is put into it: who has something gets a dict of its own."""
 _HAVE_RESULT = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
 _GONE = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
-
-
-@dataclass(slots=True, eq=False)
-class Review:
-    """Results of one course that have not passed."""
-
-    each: bool = False
-    """A result is reviewed before anything that depends on it starts."""
-    waiting: dict[str, None] = field(default_factory=dict)
-    """Subtasks whose results are to be reviewed before anything that depends on them starts."""
-    rejected: dict[str, str] = field(default_factory=dict)
-    """Subtasks that have not passed for good, and of which is yet to be decided, each with the checks of its review in
-    a line; an empty id stands for all."""
-
-    @property
-    def checks(self) -> str:
-        """Checks of those that have not passed, in a line."""
-        return "; ".join(dict.fromkeys(text for text in self.rejected.values() if text))
-
-    def forget(self, subtask: str) -> None:
-        """Forget a subtask whose result is void."""
-        self.waiting.pop(subtask, None)
-        self.rejected.pop(subtask, None)
-
-
-NO_REVIEW = Review()
-"""That of most courses: nothing is put in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rework:
-    """Subtasks that are void: what they did is undone first."""
-
-    kind: Literal["revision", "replan"]
-    rerun: dict[str, str]
-    """Subtasks that a revision has sent back, with their feedback."""
-
-
-@dataclass(slots=True)
-class Step:
-    """Calls of the planner, the reviewer or the synthesizer of a course, beside what a unit knows of its attempts."""
-
-    failed: str = ""
-    """Error with which it has failed for good, as long as nothing has followed from that."""
-    feedback: str = ""
-    """What was wrong with its last answer, or what a person says."""
-    refused: int = 0
-    """Answers that were handed back, one after the other."""
-    vouched: bool = False
-    """A person vouches for the results: should the reviewer fail once more, they are taken as they are."""
-    answered: task_events.EscalationAnswered | task_events.EscalationExpired | None = None
-    """Answer to the last question about it, or its expiry, as long as nothing has followed from it."""
-    asked: tuple[str, ...] = ()
-    """Subtasks that it was about."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -92,27 +36,36 @@ class Course:
     plan: Plan | None = None
     warnings: tuple[str, ...] = ()
     refusal: task_events.PlanRefused | None = None
-    refusals: int = 0  # plans that were refused
     replans: int = 0  # further plans
     planned_at: float = 0.0
     units: dict[str, Unit] = field(default_factory=dict)
     """Subtasks of the plan by their ids; what was asked for as ``research/@1``."""
     calls: dict[str, Unit] = field(default_factory=lambda: NONE)
-    """Planner, reviewer and synthesizer, by role, as far as they were called."""
-    steps: dict[str, Step] = field(default_factory=lambda: NONE)
+    """Planner, reviewer and synthesizer, by role, as far as they were called.
+
+    A call begins anew with every end of its own. Until then it has what its next try is told (``remarks``), whether it
+    has failed for good (``status``), and what a person has said about it (``answered``).
+    """
     open: int = 0  # units that are not done
     ready: Sequence[Unit] = ()
     """Units whose last dependency is done since somebody looked; emptied by who looks."""
     barred: Sequence[Unit] = ()
     """Likewise: they are to run, and need one that has failed."""
-    review: Review = NO_REVIEW
+    reviews_each: bool = False
+    """A result is reviewed before anything that depends on it starts."""
+    unreviewed: dict[str, None] = field(default_factory=lambda: NONE)
+    """Likewise: subtasks whose results are yet to be reviewed."""
+    rejected: dict[str, str] = field(default_factory=lambda: NONE)
+    """Subtasks that have not passed for good, and of which is yet to be decided, each with the checks of its review in
+    a line; an empty id where there are no results."""
     reviewed: bool = False
     """The results that there are now have passed, or are taken as they are."""
     iterations: int = 0  # reviews
-    rework: Rework | None = None  # subtasks that are void, and are undone before they run again
+    rework: dict[str, str] | None = None
+    """Something is void, and is undone before it runs again: subtasks that a review has sent back, with their feedback;
+    none: what has failed, before another plan is made."""
     output: Any = None
     combined: bool = False
-    uncombined: bool = False  # taken as they are, because they could not be
     best_effort: bool = False
     notes: tuple[str, ...] = ()  # what went wrong beside the subtasks
     ending: task_events.TaskEnding | None = None
@@ -136,25 +89,6 @@ class Course:
             unit = Unit(self.path_of(f"@{role}"), role, self.unit, spec, self.scope)  # type: ignore[arg-type]
             self.calls = {**self.calls, role: unit}
         return unit
-
-    def step(self, role: str) -> Step:
-        """Return what is known of the calls of a role, beside its unit."""
-        step = self.steps.get(role)
-        if step is None:
-            step = Step()
-            self.steps = {**self.steps, role: step}
-        return step
-
-    def answered(self, role: str) -> task_events.EscalationAnswered | task_events.EscalationExpired | None:
-        """Return the answer about a role of which nothing has followed yet; None: there is none."""
-        step = self.steps.get(role)
-        return step.answered if step is not None else None
-
-    def own_review(self) -> Review:
-        """Return what is known of its reviews, to be changed."""
-        if self.review is NO_REVIEW:
-            self.review = Review()
-        return self.review
 
     def planned(self) -> list[Unit]:
         """Return the subtasks of the plan."""
@@ -223,7 +157,7 @@ class Course:
     def is_settled(self, unit: Unit) -> bool:
         """True where what depends on this unit need not wait for it."""
         if unit.status is SUCCEEDED:
-            return unit.id not in self.review.waiting and unit.id not in self.review.rejected
+            return unit.id not in self.unreviewed and unit.id not in self.rejected
         return unit.is_done and not unit.spec.required
 
     def passes(self, unit: Unit) -> None:
@@ -234,16 +168,10 @@ class Course:
         if found:
             self.ready = [*self.ready, *found]
 
-    def passes_review(self, event: task_events.Reviewed, rejected: dict[str, str]) -> None:
-        """Results have been reviewed before anything that depends on them starts."""
-        for id_ in event.subtasks:
-            unit = self.units[id_]
-            unit.reviews += 1
-            self.review.forget(id_)
-            if id_ in rejected:
-                self.review.rejected[id_] = rejected[id_]
-            elif id_ not in event.rerun:
-                self.passes(unit)
+    def forget_review(self, unit: Unit) -> None:
+        """Forget that the result of a subtask is to be reviewed, or was rejected: it is void, or was looked at."""
+        self.unreviewed.pop(unit.id, None)
+        self.rejected.pop(unit.id, None)
 
     def barring(self, unit: Unit) -> Unit | None:
         """Return the subtask that this one needs, and that has ended without a result; None: there is none."""
@@ -258,48 +186,45 @@ class Course:
     def send_back(self, rerun: dict[str, str]) -> None:
         """Run these again with their feedback, and then all that had used their results."""
         for unit in with_dependants(self.units[id_] for id_ in rerun):
-            self.review.forget(unit.id)
+            self.forget_review(unit)
             if unit.is_done:
-                unit.is_sent_back(rerun.get(unit.id, ""))
+                unit.is_void()
+                unit.remarks = unit.remarks.sent_back(rerun.get(unit.id, ""))
         asked = [unit for unit in self.ready if unit.asker is not None]
         self.count()
         self.ready = [*self.ready, *asked]
 
-    def is_sent_back(self) -> None:
-        """Begin anew with another plan: the result of the team was sent back, or that of what it needs."""
-        self.plan, self.phase = None, "planning"
-        for unit in list(self.units.values()):
-            if unit.asker is None and not unit.dropped:
-                unit.is_retried()
-                if unit.course is not None:
-                    unit.course.is_sent_back()
-
     def reopen(self, *, retried: bool = False) -> None:
         """Go on after an end: another attempt of the team begins, or somebody has the failed task tried again.
 
-        What is done stays done. All else begins anew; of a team that is tried again not what a person has refused, or
-        what is in doubt.
+        What is done stays done, unless the result of the team is void. All else begins anew; of a team that is tried
+        again not what a person has refused, or what is in doubt.
         """
+        is_void = self.plan is None
         self.ending = self.refusal = self.output = self.rework = None
-        self.reviewed = self.combined = self.uncombined = self.best_effort = False
-        self.refusals = self.iterations = self.replans = 0
-        self.notes, self.steps = (), NONE
-        if self.review is not NO_REVIEW:
-            if self.review.each:
-                self.review.waiting |= {id_: None for id_ in self.review.rejected if id_}
-            self.review.rejected = {}
-        self.phase = "planning" if self.plan is None else "running"
+        self.reviewed = self.combined = self.best_effort = False
+        self.iterations = self.replans = 0
+        self.notes, self.phase = (), "planning" if is_void else "running"
+        if self.reviews_each:
+            self.unreviewed = self.unreviewed | dict.fromkeys(id_ for id_ in self.rejected if id_)
+        self.rejected = NONE
         for call in self.calls.values():
-            call.is_retried()
+            call.begins_anew(is_new=True)
+            call.remarks = NO_REMARKS
         for unit in list(self.units.values()):
-            unit.counted, unit.reviews = None, 0
-            for effect in unit.effects or ():
+            unit.at_fault, unit.reviews = False, 0
+            for effect in unit.effects.values():
                 effect.stands = False
-            if unit.asker is not None or unit.dropped or (unit.status is SUCCEEDED and not unit.was_undone):
+            if unit.asker is not None or unit.dropped:
                 continue
-            self.review.forget(unit.id)
-            if retried:
-                unit.is_retried()
+            if is_void:
+                unit.is_void()
+            elif unit.status is SUCCEEDED and not unit.was_undone:
+                continue
+            elif retried:
+                unit.begins_anew(is_new=True)
+                unit.has_budget_anew()
             elif not unit.stays_ended:
                 unit.begins_anew()
+            self.forget_review(unit)
         self.count()

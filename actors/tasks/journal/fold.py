@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from actors.tasks.journal.course import NO_REVIEW, NO_WORK, NONE, Course, Rework
-from actors.tasks.journal.unit import LOST, STAGES, WITHDRAWN, Ask, Escalation, KeptState, Unit
+from actors.tasks.journal.course import NO_WORK, Course
+from actors.tasks.journal.unit import FRESH, LOST, NO_REMARKS, NONE, STAGES, WITHDRAWN, Ask, Escalation, KeptState, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import ROLES, CourseEvent, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
@@ -177,28 +177,30 @@ class TaskState:
 
     def _attempt_over(self, unit: Unit, event: Any) -> None:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
-        unit.error, unit.kind = event.error, event.kind
-        if unit.steps is not None:
-            unit.steps.ends(keeps=getattr(event, "keeps_steps", False))
-        if event.counted and event.worker is not None:
-            unit.counted = event.worker, event.at
+        unit.error, unit.kind, unit.at_fault = event.error, event.kind, event.at_fault
+        unit.forget_steps(keeps=getattr(event, "keeps_steps", False))
+        self._may_have_acted(unit, is_sure=event.kind not in UNKNOWN)
         self._ran(unit, event.at, event.usage)
         unit.losses = 0
-        if unit.status is RUNNING and unit.effects:
-            unit.effects[-1].fails(may_have_acted=event.kind in UNKNOWN)
+
+    @staticmethod
+    def _may_have_acted(unit: Unit, *, is_sure: bool) -> None:
+        """An attempt was no success: it may have had its effect, unless it is sure that it had none."""
+        if unit.status is RUNNING and unit.effect is not None and not is_sure:
+            unit.effect.acted = True
 
     def _ends(self, unit: Unit, status: SubtaskStatus, at: float) -> None:
         was_done = unit.is_done
-        if unit.steps is not None:
-            unit.steps.ends()
+        unit.forget_steps()
         unit.status, unit.ended_at, unit.due, unit.answered = status, at, None, None
         self.touch(unit.above or unit)
-        if was_done or unit.above is None:
+        if was_done or unit.role != "work":
             return
         course = self.course_of(unit)
         course.open -= 1
-        if status is SUCCEEDED and course.review.each and unit.asker is None:
-            course.review.waiting[unit.id] = None
+        if status is SUCCEEDED and course.reviews_each and unit.asker is None:
+            course.unreviewed = course.unreviewed or {}
+            course.unreviewed[unit.id] = None
         elif status is SUCCEEDED or not unit.spec.required:
             course.passes(unit)
         else:
@@ -206,12 +208,11 @@ class TaskState:
 
     def _call_over(self, course: Course, role: str, event: Any) -> None:
         """A call of a planner, a reviewer or a synthesizer has come to an end of its own."""
-        call, step = course.calls.get(role), course.steps.get(role)
+        call = course.calls.get(role)
         if call is not None:  # else the library's own planner has answered on the spot
             self._ran(call, event.at, event.usage)
-            call.starts_over()
-        if step is not None:
-            step.failed, step.feedback, step.refused, step.vouched = "", "", 0, False
+            call.begins_anew(is_new=True)
+            call.remarks = NO_REMARKS
 
     def _reopen(self, course: Course, *, retried: bool = False) -> None:
         course.reopen(retried=retried)
@@ -220,14 +221,10 @@ class TaskState:
                 self.undone.pop(unit.path, None)
 
     def _close_question(self, id_: str) -> None:
-        """Take a question off the list; if it is about a step, that may be called again."""
+        """Take a question off the list."""
         question = self.questions.pop(id_, None)
-        if question is None:
-            return
-        unit = self.find(question.about, question.role)
-        unit.question = None
-        if unit.role in STAGES and unit.status is SubtaskStatus.WAITING:
-            unit.status, unit.due = PENDING, None
+        if question is not None:
+            self.find(question.about, question.role).question = None
 
     # -- the task ------------------------------------------------------------------------------------------
 
@@ -259,9 +256,8 @@ class TaskState:
     def task_ending(self, unit: Any, event: task_events.TaskEnding) -> None:
         course: Course = unit.course
         course.ending, course.rework = event, None
-        for step in course.steps.values():
-            step.answered = None
         for call in course.calls.values():
+            call.answered = None
             if call.question is not None:
                 self._close_question(call.question.id)
 
@@ -272,7 +268,7 @@ class TaskState:
     # -- plans ---------------------------------------------------------------------------------------------
 
     def plan_refused(self, unit: Any, event: task_events.PlanRefused) -> None:
-        unit.course.refusals, unit.course.refusal = event.number, event
+        unit.course.refusal = event
         self._call_over(unit.course, "plan", event)
 
     def planned(self, unit: Any, event: task_events.Planned) -> None:
@@ -281,8 +277,7 @@ class TaskState:
         course.planned_at = course.planned_at or event.at
         self._call_over(course, "plan", event)
         course.phase = "running"
-        if event.review == "each" or course.review is not NO_REVIEW:
-            course.own_review().each = event.review == "each"
+        course.reviews_each = event.review == "each"
         course.goes_on_with(event.plan, event.kept)
         for each in course.units.values():
             self.units[each.path] = each
@@ -291,8 +286,7 @@ class TaskState:
     def replanning(self, unit: Any, event: task_events.Replanning) -> None:
         course: Course = unit.course
         course.replans, course.phase = event.number, "replanning"
-        course.refusals, course.refusal = 0, None
-        course.rework = Rework("replan", {})
+        course.refusal, course.rework = None, {}
 
     # -- subtasks ------------------------------------------------------------------------------------------
 
@@ -318,10 +312,9 @@ class TaskState:
         self._ran(unit, (event.ended_at or self.last_at) if is_lost else event.at, event.usage)
         unit.losses += is_lost
         unit.preemptions += event.reason == "preempted"
-        if unit.effects:
-            unit.effects[-1].interrupted(event.reason)
+        self._may_have_acted(unit, is_sure=event.reason == WITHDRAWN)
         unit.status = QUEUED if unit.role == "work" else PENDING
-        unit.queued_at, unit.due, unit.answered = event.at, None, None
+        unit.queued_at, unit.due = event.at, None
         self.touch(unit)
 
     def subtask_stepped(self, unit: Unit, event: task_events.SubtaskStepped) -> None:
@@ -333,8 +326,8 @@ class TaskState:
         self.touch(unit)
 
     def subtask_succeeded(self, unit: Unit, event: task_events.SubtaskSucceeded) -> None:
-        if unit.effects and unit.status is RUNNING:  # else a person gave the result
-            unit.effects[-1].succeeds(event.value)
+        if unit.effect is not None and unit.status is RUNNING:  # else a person gave the result
+            unit.effect.acted, unit.effect.result = True, event.value
         unit.value, unit.best_effort = event.value, event.best_effort
         unit.summary, unit.importance, unit.passed = event.summary, event.importance, False
         unit.error, unit.kind, unit.kept = "", "", None
@@ -353,13 +346,8 @@ class TaskState:
 
     def subtask_failed(self, unit: Unit, event: task_events.SubtaskFailed) -> None:
         self._attempt_over(unit, event)
-        if unit.role in STAGES:
-            self.course_of(unit).step(unit.role).failed = event.error
-            unit.starts_over()
-            self.touch(unit)
-        else:
-            unit.made = max(unit.made, event.attempt)
-            self._ends(unit, SubtaskStatus.FAILED, event.at)
+        unit.made = max(unit.made, event.attempt)
+        self._ends(unit, SubtaskStatus.FAILED, event.at)
 
     def subtask_skipped(self, unit: Unit, event: task_events.SubtaskSkipped) -> None:
         unit.error = event.reason
@@ -368,8 +356,7 @@ class TaskState:
     def subtask_cancelled(self, unit: Unit, event: task_events.SubtaskCancelled) -> None:
         failed = unit.error if unit.kind != FailureKind.ESCALATED else ""  # that is a question, which no log line has
         unit.error = f"{event.reason}, after: {failed}" if failed else event.reason
-        if unit.status is RUNNING and not event.unknown and unit.effects and not unit.is_composite:
-            unit.effects[-1].interrupted(WITHDRAWN)
+        self._may_have_acted(unit, is_sure=not event.unknown and not unit.is_composite)
         self._ran(unit, event.at, event.usage)
         if unit.question is not None:
             self._close_question(unit.question.id)
@@ -411,25 +398,18 @@ class TaskState:
         self._attempt_over(unit, event)
         unit.made = max(unit.made, unit.attempt)
         unit.status, unit.standing, unit.due = SubtaskStatus.WAITING, event.standing, event.due
-        if event.step:
-            self.course_of(unit).step(event.step).asked = event.subtasks
         self.touch(unit)
 
     def escalation_answered(self, unit: Unit, event: task_events.EscalationAnswered) -> None:
         self._close_question(event.escalation)
         self.touch(unit)
-        goes_on = event.answer in {"approve", "respond"}
-        if unit.role in STAGES:
-            step = self.course_of(unit).step(unit.role)
-            if goes_on and not step.asked:  # it is called once more
-                step.failed, step.refused, step.vouched = "", 0, event.answer == "approve"
-                step.feedback = "" if step.vouched else str(event.value)
-            else:
-                step.answered = event
-            return
         unit.answered = event
         unit.is_told(event)
-        if unit.kept is not None and unit.kept.goes_on_at is not None:
+        goes_on = event.answer in {"approve", "respond"}
+        if unit.role in STAGES:
+            if goes_on and not (unit.role == "review" and self.course_of(unit).rejected):  # it is called once more
+                unit.status, unit.standing, unit.due, unit.answered = PENDING, FRESH, None, None
+        elif unit.kept is not None and unit.kept.goes_on_at is not None:
             unit.standing = unit.kept.goes_on_at
         elif unit.role == "undo":
             unit.standing = replace(unit.standing, tries=0)
@@ -440,55 +420,35 @@ class TaskState:
     def escalation_expired(self, unit: Unit, event: task_events.EscalationExpired) -> None:
         self._close_question(event.escalation)
         self.touch(unit)
-        if unit.role in STAGES:
-            self.course_of(unit).step(unit.role).answered = event
-        else:
-            unit.answered, unit.kind = event, FailureKind.UNANSWERED.value
+        unit.answered, unit.kind = event, FailureKind.UNANSWERED.value
 
     # -- quality -------------------------------------------------------------------------------------------
 
     def reviewed(self, unit: Any, event: task_events.Reviewed) -> None:
         course: Course = unit.course
+        call = course.call("review")
+        remarks, is_of_reviewer = call.remarks, call.answered is None  # else a person has answered in its place
+        self._call_over(course, "review", event)
         if event.problems:
-            step = course.step("review")
-            refused = step.refused + 1
-            self._call_over(course, "review", event)
-            step.refused, step.feedback = refused, event.problems
+            call.remarks = remarks.sent_back(event.problems)
             return
-        self._review_over(course, event)
         course.iterations = max(course.iterations, event.iteration)
         course.best_effort |= event.best_effort
         if event.error:
             course.notes += (f"reviewer: {event.error}",)
         if event.checks and event.best_effort:
             course.notes += (f"review: not passed: {event.checks}",)
-        if not event.error and (event.passed or event.rerun):
-            failed = {*event.rerun, *event.rejected}
-            for id_ in event.subtasks or course.units:
-                each = course.units[id_]
-                each.passed = each.passed or (each.status is SUCCEEDED and id_ not in failed)
-        rejected = {} if event.best_effort else dict.fromkeys(event.rejected, event.checks)
-        if course.review.each:
-            course.passes_review(event, rejected)
-        else:
-            if rejected or course.review is not NO_REVIEW:
-                course.own_review().rejected = rejected
-            course.reviewed = not event.rerun and not rejected
+        failed, rejected = {*event.rerun, *event.rejected}, dict.fromkeys(event.rejected, event.checks)
+        course.rejected = {} if event.best_effort else rejected
+        course.reviewed = not event.rerun and not course.rejected
+        for each in [course.units[id_] for id_ in event.subtasks if id_]:
+            each.reviews += is_of_reviewer
+            each.passed = each.passed or not (event.error or each.id in failed)
+            course.unreviewed.pop(each.id, None)
+            if course.reviews_each and course.is_settled(each) and each.id not in event.rerun:
+                course.passes(each)
         if event.rerun:
-            course.rework = Rework("revision", dict(event.rerun))
-
-    def _review_over(self, course: Course, event: task_events.Reviewed) -> None:
-        """A review has ended, or what a person has said of rejected results is carried out.
-
-        With ``review="each"`` a person may be asked about some results while others are being reviewed. The end of that
-        review takes nothing from the question and its answer, and the answer nothing from that review.
-        """
-        step = course.step("review")
-        is_of_others = bool(event.subtasks and step.asked) and set(step.asked).isdisjoint(event.subtasks)
-        if not step.asked or is_of_others:
-            self._call_over(course, "review", event)
-        if not is_of_others:
-            step.answered, step.asked = None, ()
+            course.rework = dict(event.rerun)
 
     def sent_back(self, unit: Any, event: task_events.SentBack) -> None:
         unit.course.rework = None
@@ -498,9 +458,7 @@ class TaskState:
     def synthesized(self, unit: Any, event: task_events.Synthesized) -> None:
         course: Course = unit.course
         self._call_over(course, "combine", event)
-        step = course.step("combine")
-        step.answered, step.asked = None, ()
-        course.output, course.combined, course.uncombined = event.output, True, bool(event.error)
+        course.output, course.combined = event.output, True
         if event.error:
             course.notes += (f"synthesizer: {event.error}",)
             course.best_effort = True
@@ -508,7 +466,7 @@ class TaskState:
     # -- undo ----------------------------------------------------------------------------------------------
 
     def compensating(self, unit: Unit, event: task_events.Compensating) -> None:
-        effect, undo = unit.effect_of(event.worker, event.act), unit.undo
+        effect, undo = unit.effects[event.worker, event.act], unit.undo
         if undo is None or undo.undoes is not effect:
             undo = unit.undo = Unit(f"{unit.path}/@undo", "undo", unit, unit.spec, unit.scope)
             undo.undoes, undo.worker, undo.epoch = effect, event.worker, event.act
@@ -520,9 +478,8 @@ class TaskState:
             course.undoing = undo
 
     def compensated(self, unit: Unit, event: task_events.Compensated) -> None:
-        effect, undo = unit.effect_of(event.worker, event.act), unit.undo
-        if effect is not None:
-            effect.undone, effect.stands = not event.error, bool(event.error)
+        effect, undo = unit.effects[event.worker, event.act], unit.undo
+        effect.undone, effect.stands = not event.error, bool(event.error)
         if undo is not None and undo.question is not None:
             self._close_question(undo.question.id)
         course, unit.undo = self.touch(unit), None
@@ -537,8 +494,8 @@ class TaskState:
             if each is not unit:
                 if is_left or each.role != "work":
                     continue  # something that a member of the team did stands
-                if each.effects:
-                    each.effects[-1].undone = True
+                if each.effect is not None:
+                    each.effect.undone = True
             self.undone = {**self.undone, each.path: None}
             if each.status is SUCCEEDED and not is_left:
                 each.status = SubtaskStatus.COMPENSATED  # else it stays what it is: the report says how it failed
@@ -580,7 +537,8 @@ def _is_moving(course: Course) -> bool:
         waits = unit.is_composite or any(not each.is_done for each in unit.asked or ())
         if unit.status in {QUEUED, SubtaskStatus.RETRYING} or (unit.status is RUNNING and not waits):
             return True
-    return bool(course.review.waiting) and not course.step("review").failed
+    review = course.calls.get("review")
+    return bool(course.unreviewed) and (review is None or review.status is PENDING)
 
 
 def fold(id_: str, records: Iterable[Any]) -> TaskState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from actors.tasks.journal.fold import TaskState, unit_status_of
@@ -31,12 +30,16 @@ def report_of(state: TaskState) -> Report:
     for unit in course.units.values():
         if unit.status in _ENDED_BADLY:
             (failed if unit.status is SubtaskStatus.FAILED else skipped)[unit.id] = unit.error
+    best_efforts = [
+        f"{unit.id}: the best effort of {unit.worker}: its own review has not passed, or could not be made"
+        for unit in course.best_efforts()
+    ]
     report = Report(
         task_id=state.id,
         goal=state.task.goal,
         metadata=state.task.metadata,
         status=state.final or TaskStatus.FAILED,
-        output=course.output if course.combined and not course.uncombined else dict(results),
+        output=course.output if course.combined else dict(results),
         results=results,
         failed=failed,
         skipped=skipped,
@@ -48,7 +51,7 @@ def report_of(state: TaskState) -> Report:
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
-        notes=(*course.notes, *_best_efforts(state), *_over_budget(state), *course.warnings),
+        notes=(*course.notes, *best_efforts, *_over_budget(state), *course.warnings),
         path=state.path,
         replans=course.replans,
         error=error_of(state),
@@ -56,11 +59,6 @@ def report_of(state: TaskState) -> Report:
     if report.error is not None:
         report.error.report = report
     return report
-
-
-def _best_efforts(state: TaskState) -> Iterator[str]:
-    for unit in state.course.best_efforts():
-        yield f"{unit.id}: the best effort of {unit.worker}: its own review has not passed, or could not be made"
 
 
 def _over_budget(state: TaskState) -> tuple[str, ...]:

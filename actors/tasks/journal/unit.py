@@ -12,8 +12,8 @@ never import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from actors.tasks.model.outcome import FailureKind
 from actors.tasks.model.policy import Answer, LadderPosition, answer_of
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted, SubtaskStepped
 
 FRESH: Final = LadderPosition()
+NONE: Final[dict[Any, Any]] = {}
+"""What most have nothing in. Nothing is put into it: who has something gets a dict of its own."""
 LOST: Final = "lost"
 """Why an attempt is queued again whose process ended with it."""
 STAGES: Final = ("plan", "review", "combine")
@@ -133,8 +135,14 @@ class Unit:
     remarks: Remarks = NO_REMARKS
     kept: KeptState | None = None
     """State that its last question was asked with, until it has a result."""
-    steps: KeptSteps | None = None
-    effects: list[Effect] | None = None  # that of the present attempt, or of the last one, is the last
+    steps: dict[str, KeptStep] = field(default_factory=lambda: NONE)
+    """Recorded steps of the present attempt, or of one that was broken off, by their keys; and those of the subtask,
+    which all of its attempts have."""
+    was_put_off: bool = False
+    """True if its last attempt was put off, and the next one goes on after the steps of that."""
+    effects: dict[tuple[str, int], Effect] = field(default_factory=lambda: NONE)
+    """By worker and epoch."""
+    effect: Effect | None = None  # that of the present attempt, or of the last one
     undo: Unit | None = None
     undoes: Effect | None = None  # of an undo
     course: Course | None = None  # of the task, and of what a team has had
@@ -143,8 +151,7 @@ class Unit:
     preemptions: int = 0
     losses: int = 0  # processes that have ended one after the other with an attempt at it
     reviews: int = 0  # of its results
-    counted: tuple[str, float] | None = None
-    """The last failure that was one for a breaker: whose, and when."""
+    at_fault: bool = False  # its last failure says something of its worker, and not only of the request
     queued_at: float = 0.0
     started_at: float = 0.0
     ended_at: float = 0.0
@@ -189,7 +196,7 @@ class Unit:
     @property
     def is_composite(self) -> bool:
         """True where a team has it, or had it last: it has units of its own. So has the task."""
-        return self.course is not None and (not self.effects or self.effects[-1].is_team)
+        return self.course is not None and (self.effect is None or self.effect.is_team)
 
     def below(self) -> Iterator[Unit]:
         """Yield all subtasks below it, in all teams."""
@@ -213,30 +220,20 @@ class Unit:
         self.status = RUNNING
         self.queued_s += max(0.0, event.at - self.queued_at) if self.queued_at else 0.0
         self.started_at = event.at
+        if event.worker != self.worker:
+            self.forget_steps()
         self.worker, self.attempt, self.seq = event.worker, event.attempt, seq
         self.due = event.due
         if self.first is None or self.first in self.standing.rejected:
             self.first = event.worker
-        if self.steps is not None:
-            self.steps.begins(self.holder)
         if self.role != "work":
             return
-        effect = self.effect_of(event.worker, event.act)
-        if self.effects is None:
-            self.effects = []
-        if effect is None:
-            effect = Effect(event.worker, event.act, seq)
-        else:
-            self.effects.remove(effect)
-        self.effects.append(effect)  # the last one is always the one that runs
-        effect.open, effect.undoable, effect.is_team, effect.seq = True, event.undoable, event.is_team, seq
-
-    def effect_of(self, worker: str, epoch: int) -> Effect | None:
-        """Return the effect of a worker in an epoch; None: there is none."""
-        for each in self.effects or ():
-            if each.worker == worker and each.epoch == epoch:
-                return each
-        return None
+        if not self.effects:
+            self.effects = {}
+        key = event.worker, event.act
+        effect = self.effect = self.effects.setdefault(key, Effect(*key))
+        effect.undoable = event.undoable or self.spec.undo is not None
+        effect.is_team, effect.seq = event.is_team, seq
 
     def times(self, ended_at: float) -> tuple[float, float]:
         """Return the seconds for which it stood in line before its present attempt, and for which that has run."""
@@ -244,25 +241,28 @@ class Unit:
             return 0.0, 0.0
         return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
 
-    @property
-    def holder(self) -> Holder:
-        """Attempt that it has now, or had last, for what is kept of it."""
-        return self.worker, self.epoch, self.attempt
-
     def has_stepped(self, event: SubtaskStepped) -> None:
         """A step of its attempt is done."""
-        if self.steps is None:
-            self.steps = KeptSteps(self.holder)
-        key = step_key(event.step, event.number)
-        self.steps.by_key[key] = KeptStep(event.fingerprint, event.value, event.is_of_subtask)
+        step = KeptStep(event.fingerprint, event.value, event.is_of_subtask)
+        self.steps = self.steps or {}
+        self.steps[step_key(event.step, event.number)] = step
         self.losses = 0
+
+    def forget_steps(self, *, keeps: bool = False) -> None:
+        """Forget the steps of an attempt that has come to an end of its own, unless the next one goes on after them.
+
+        An attempt that was preempted, or lost with its process, is made once more: its steps stay.
+        """
+        self.was_put_off = keeps
+        if self.steps and not keeps:
+            self.steps = {key: step for key, step in self.steps.items() if step.is_of_subtask}
 
     @property
     def home(self) -> str | None:
         """Worker that goes on where others would begin anew: it has asked with a state, or has steps done."""
         if self.kept is not None:
             return self.kept.worker
-        return self.steps.home if self.steps is not None else None
+        return self.worker if any(not step.is_of_subtask for step in self.steps.values()) else None
 
     def spends(self, usage: Usage) -> None:
         """Something was used up for it."""
@@ -281,56 +281,43 @@ class Unit:
         """What follows is to have its effect once more: it has another idempotency key."""
         self.epoch += 1
 
-    def starts_over(self) -> None:
-        """Begin a new epoch at the foot of the ladder."""
-        self._to_the_foot()
-        self.next_epoch()
-        self.made = self.losses = 0
+    def begins_anew(self, *, is_new: bool = False) -> None:
+        """Begin once more at the foot of the ladder.
 
-    def _to_the_foot(self) -> None:
-        self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
-
-    def is_sent_back(self, feedback: str) -> None:
-        """Begin a new epoch: it was sent back, or needs what was, whatever it did before."""
-        self.starts_over()
-        self.kept = None
-        self.remarks = self.remarks.sent_back(feedback)
-        if self.course is not None:
-            self.course.is_sent_back()
-
-    def begins_anew(self) -> None:
-        """Begin anew after an end: the same epoch, unless that was undone, or is being undone."""
-        if self.was_undone or self.undo is not None:
+        It is the same epoch, under its old key, unless ``is_new``, or what it did is undone, or is being undone.
+        """
+        if is_new or self.was_undone or self.undo is not None:
             self.next_epoch()
-            self.kept = None
-        self._to_the_foot()
-        self.error = self.kind = ""
+            self.made, self.preemptions, self.kept = 0, 0, None
+        self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
+        self.losses, self.error, self.kind = 0, "", ""
 
-    def is_retried(self) -> None:
-        """Begin a new epoch because somebody has the failed task tried again: nothing of the failure is left."""
-        self.starts_over()
-        self.preemptions = 0
-        self.kept = self.counted = None
-        self.error = self.kind = ""
-        self.before = self.usage, self.running_s
+    def is_void(self) -> None:
+        """Begin as a new epoch, whatever it did before; a team is planned anew."""
+        self.begins_anew(is_new=True)
+        if self.course is not None:
+            self.course.plan = None
 
     def becomes(self, spec: Subtask) -> None:
         """Begin as another piece of work of the same id: nothing of the former one counts, but what it has used."""
-        epoch, spent = self.epoch + bool(self.effects), (self.queued_s, self.running_s, self.usage)
-        Unit.__init__(self, self.path, self.role, self.above, spec, self.scope)
-        self.epoch, (self.queued_s, self.running_s, self.usage) = epoch, spent
+        self.is_void()
+        self.spec, self.value, self.remarks, self.steps, self.reviews = spec, None, NO_REMARKS, NONE, 0
+        self.has_budget_anew()
+
+    def has_budget_anew(self) -> None:
+        """What was used up so far does not count for its budget any more."""
         self.before = self.usage, self.running_s
 
     @property
     def was_undone(self) -> bool:
         """True where all that it did under its present key is undone; of a team, where a member's work is."""
-        effects = [each for each in self.effects or () if each.epoch == self.epoch]
+        effects = [each for each in self.effects.values() if each.epoch == self.epoch]
         return any(each.undone for each in effects) and not any(each.stands for each in effects)
 
     @property
     def can_be_undone(self) -> bool:
         """True if something that it did stands, and there is a way to undo it."""
-        return any(each.needs_undo and (each.undoable or self.spec.undo) for each in self.effects or ())
+        return any(each.needs_undo for each in self.effects.values())
 
     @property
     def stays_ended(self) -> bool:
@@ -346,6 +333,12 @@ class Unit:
             said = said.heard(str(answer.value))
         approved = (*said.approved, (self.worker, self.error)) if is_approved else said.approved
         self.remarks = replace(said, answers=(*said.answers, answer), approved=approved)
+
+    @property
+    def is_vouched(self) -> bool:
+        """True if a person vouches for the results: should the reviewer fail once more, they are taken as they are."""
+        answers = self.remarks.answers
+        return bool(answers) and answers[-1].answer == "approve"
 
     def state_for(self, worker: str | None) -> Any:
         """Return the state that this worker gets back; None: there is none for it."""
@@ -364,13 +357,6 @@ class Unit:
         """True where it has had no result, was never sent back, and keeps no state of a question."""
         return self.remarks is NO_REMARKS and self.value is None and self.kept is None
 
-    # -- asks ----------------------------------------------------------------------------------------------
-
-    @property
-    def has_begun(self) -> bool:
-        """True where an attempt was started and nothing is known of its end: it gave way, or was lost."""
-        return self.effects is not None and self.effects[-1].open
-
 
 def with_dependants(units: Iterable[Unit]) -> list[Unit]:
     """Return these and everything that depends on them, directly or not, each once."""
@@ -384,10 +370,6 @@ def with_dependants(units: Iterable[Unit]) -> list[Unit]:
     return list(found.values())
 
 
-Holder: TypeAlias = tuple[str | None, int, int]
-"""Worker, epoch and number of an attempt."""
-
-
 class KeptStep(NamedTuple):
     """One step that is recorded."""
 
@@ -396,48 +378,6 @@ class KeptStep(NamedTuple):
     value: Any
     is_of_subtask: bool
     """True where other attempts have it, too."""
-
-
-class KeptSteps:
-    """Steps of one unit that are recorded, by their keys.
-
-    ::
-
-        SubtaskStepped             there is one more
-        an attempt begins          as another one than theirs (worker, epoch or number): those of one attempt are
-                                   forgotten
-        an attempt has ended       by itself: the same
-        put off, with steps kept   its code goes on after them: they stay
-        queued again, preempted    broken off by others, or lost with its process: it is the same attempt, so they stay
-
-    Those with ``keep="subtask"`` stay as long as the state of the task.
-    """
-
-    __slots__ = ("by_key", "holder", "was_put_off")
-
-    def __init__(self, holder: Holder) -> None:
-        self.holder = holder
-        """Attempt that they are of, but for those of the subtask."""
-        self.by_key: dict[str, KeptStep] = {}
-        self.was_put_off = False
-        """True where it was put off, and has them nevertheless."""
-
-    def begins(self, holder: Holder) -> None:
-        """An attempt begins."""
-        if holder != self.holder:
-            self.ends()
-            self.holder = holder
-
-    def ends(self, *, keeps: bool = False) -> None:
-        """Forget those of the present attempt: it has come to an end of its own; unless it goes on after them."""
-        self.was_put_off = keeps
-        if self.by_key and not keeps:
-            self.by_key = {key: step for key, step in self.by_key.items() if step.is_of_subtask}
-
-    @property
-    def home(self) -> str | None:
-        """Worker whose attempt was broken off and has steps; None: there is none."""
-        return self.holder[0] if any(not step.is_of_subtask for step in self.by_key.values()) else None
 
 
 def step_key(name: str, number: int) -> str:
@@ -455,44 +395,24 @@ class Effect:
 
     worker: str
     epoch: int
-    seq: int
+    seq: int = 0
     """Grows with the starts of the whole task."""
     undoable: bool = False
-    """True where its worker declares an undo."""
+    """True if its worker, or its subtask, declares an undo."""
     is_team: bool = False
-    open: bool = False
-    """An attempt was started, and nothing is known of its end."""
-    broken: bool = False
-    """True where it had begun and was broken off; stays so where it is started once more and does not begin."""
-    unknown: bool = False
-    """An attempt ended, or was broken off, so that it may have had its effect."""
-    done: bool = False
+    acted: bool = False
+    """True if an attempt has had its effect, or may have had it: it was broken off, or nobody knows how it ended. An
+    attempt after that one which did nothing for sure does not change this."""
     result: Any = None
+    """Its result. None also if nobody knows what it did."""
     undone: bool = False
     stands: bool = False
     """True where its undo was given up: it is not called again, and its effect stands, or may."""
 
-    def interrupted(self, why: str) -> None:
-        """An attempt was ended for reasons of others, or lost: where it had begun, nobody knows what it had done."""
-        if why == WITHDRAWN:
-            self.open = self.broken
-        else:
-            self.broken = True
-
-    def succeeds(self, result: Any) -> None:
-        """An attempt has ended with a result."""
-        self.open = self.broken = False
-        self.done, self.result = True, result
-
-    def fails(self, *, may_have_acted: bool) -> None:
-        """An attempt has ended without one. That it did nothing says nothing of one before it that was broken off."""
-        self.unknown = self.unknown or may_have_acted or self.broken
-        self.open = self.broken = False
-
     @property
     def needs_undo(self) -> bool:
-        """True where it has had its effect, or may have had it."""
-        return not self.undone and not self.stands and (self.done or self.unknown or self.open)
+        """True if it is to be undone, and it is known how."""
+        return self.acted and self.undoable and not self.undone and not self.stands
 
 
 class Escalation:

@@ -26,9 +26,10 @@ from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.unit import LOST, Escalation, Unit
 from actors.tasks.model.event_base import ROLES
+from actors.tasks.model.live_events import SubtaskProgressed
 from actors.tasks.model.outcome import UNCOUNTED
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import RUNNING, SubtaskStatus, Task, TaskStatus, Usage
+from actors.tasks.model.task import RUNNING, Subtask, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.selection import lane_of, put_off_by
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CANCEL", "LOST", "PRIORITY", "RESPOND", "RETRY", "ROLES", "UNCOUNTED", "Attempt", "Escalation", "RemoteCommand",
-    "SupervisorTasks", "TaskPhase", "TaskView", "UnitView", "has_metadata", "ladder_of_teams", "service_of", "tasks_of",
+    "SupervisorTasks", "TaskPhase", "TaskView", "UnitView", "fold", "has_metadata", "ladder_of_teams", "service_of",
+    "tasks_of", "usage_by_role",
 ]  # fmt: skip
 
 TaskPhase: TypeAlias = Literal["reviewing", "combining", "replanning", "ending", "undoing"]
@@ -56,19 +58,14 @@ _Reasons: TypeAlias = "dict[LaneKey, tuple[str, float | None]]"
 class UnitView(SubtaskReport):
     """One subtask, at one moment. ``queued_s`` and ``running_s`` include the time that goes on now."""
 
-    wanted_worker: str | None = None
-    """The worker that the plan names for it. None: any one that has the capability."""
-    capability: str | None = None
-    inputs: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Its own inputs, without those of the task."""
+    spec: Subtask = field(kw_only=True, repr=False)
     result: Any = field(default=None, repr=False)
-    """Its result. None unless it has succeeded."""
     question: str | None = None
     """Id of the open question about it."""
     retry_in_s: float | None = None
     """Seconds until its next attempt may begin. None: it waits for no delay."""
-    progress: tuple[float, str] | None = None
-    """Share and words of the last ``context.progress`` of the attempt that runs."""
+    progress: SubtaskProgressed | None = None
+    """The last ``context.progress`` of the attempt that runs."""
     streams: str | None = None
     """The last line that the attempt has streamed."""
     waits: str = ""
@@ -87,35 +84,22 @@ class TaskView:
 
     Args:
         root: id of the root of its tree.
-        id: of the task.
-        records: of its journal. None: read from the store of the tree.
-        state: where it stands. None: what the records say.
+        state: where the whole task stands. It changes while the task goes on: it is only read.
+        records: of its journal, the oldest first. None: read from the store of the tree.
         service: the tasks of a tree that runs. None: it is only known from its journal.
-        report: of a task that has ended. None: made when it is needed.
         part: path of the subtask that a team has, where this is that team's part. Empty: the task itself.
     """
 
     def __init__(
         self,
         root: str,
-        id: str,
+        state: TaskState,
         records: Sequence[Event] | None = None,
-        state: TaskState | None = None,
         service: TaskService | None = None,
-        report: Report | None = None,
         part: str = "",
     ) -> None:
-        self.root, self.id, self.part = root, id, part
-        self._records, self._state, self._service, self._report = records, state, service, report
-
-    @classmethod
-    def of(cls, root: str, id_: str, records: Sequence[Event]) -> TaskView:
-        """View a task from the records of its journal.
-
-        Raises:
-            StoreError: the records make no sense.
-        """
-        return cls(root, id_, records, fold(id_, records))
+        self.root, self.id, self.state, self.part = root, state.id, state, part
+        self._records, self._service = records, service
 
     @property
     def records(self) -> Sequence[Event]:
@@ -125,29 +109,12 @@ class TaskView:
         return self._records
 
     @property
-    def state(self) -> TaskState:
-        """The state of the whole task. It changes while the task goes on: it is only read."""
-        if self._state is None:
-            self._state = fold(self.id, self.records)
-        return self._state
-
-    @property
     def course(self) -> Course:
         """What the task, or the team's part of it, goes through; as the state."""
         course = self.state.units[self.part].course
         return course if course is not None else self.state.course
 
     # -- the task ------------------------------------------------------------------------------------------
-
-    @property
-    def task(self) -> Task:
-        """The task that was submitted, with its present priority."""
-        return self.state.task
-
-    @property
-    def path(self) -> str:
-        """Path of its supervisor."""
-        return self.course.scope
 
     @property
     def status(self) -> TaskStatus:
@@ -163,11 +130,6 @@ class TaskView:
         return self.status if self.course.unit.is_done else None
 
     @property
-    def submitted_at(self) -> float:
-        """Seconds since 1970; of a team's part when its last attempt began."""
-        return self.course.unit.started_at
-
-    @property
     def finished_at(self) -> float | None:
         """Seconds since 1970. None: it goes on."""
         unit = self.course.unit
@@ -179,11 +141,6 @@ class TaskView:
         return self.course.unit.usage if self.part else self.state.total_usage()
 
     @property
-    def usage_by_role(self) -> dict[str, Usage]:
-        """The same by role: planner, reviewer, synthesizer, workers."""
-        return usage_by_role(self.state)
-
-    @property
     def error(self) -> str:
         """Why it cannot succeed. Empty: nothing is known that speaks against it."""
         ending = self.course.ending
@@ -192,11 +149,9 @@ class TaskView:
     @property
     def questions(self) -> list[Escalation]:
         """Its open questions; those of its teams are with their parts."""
-        return [each for each in list(self.state.questions.values()) if self._asks(each)]
-
-    def _asks(self, question: Escalation) -> bool:
-        unit = self.state.units[question.about]
-        return (unit.course if question.step else self.state.course_of(unit)) is self.course
+        asked = [(each, self.state.units[each.about]) for each in list(self.state.questions.values())]
+        own = self.course
+        return [each for each, unit in asked if (unit.course if each.step else self.state.course_of(unit)) is own]
 
     @property
     def phase(self) -> TaskPhase | None:
@@ -211,7 +166,7 @@ class TaskView:
         if course.phase != "running":
             return "replanning" if course.phase == "replanning" else None
         if course.open:
-            return "reviewing" if course.review.waiting else None
+            return "reviewing" if course.unreviewed else None
         running = next((role for role, call in course.calls.items() if call.status is RUNNING), "")
         return "combining" if running == "combine" else "reviewing" if running == "review" else None
 
@@ -227,16 +182,8 @@ class TaskView:
         return tuple(notes)
 
     def report(self) -> Report | None:
-        """Return the report of a task that has ended; None: it goes on, or this is a team's part.
-
-        Raises:
-            StoreError: its journal cannot be read.
-        """
-        if self._report is None and self._state is None and self._service is not None:
-            self._report = self._service.report(self.id)
-        if self._report is None and not self.part and self.state.final is not None:
-            self._report = report_of(self.state)
-        return self._report
+        """Return the report of a task that has ended; None: it goes on, or this is a team's part."""
+        return None if self.part or self.state.final is None else report_of(self.state)
 
     # -- its subtasks --------------------------------------------------------------------------------------
 
@@ -269,19 +216,16 @@ class TaskView:
             waits = reasons[lane]
         elif service is not None and unit.status is RUNNING:
             live = service.attempts.get(f"{self.id}@{unit.path}#{unit.epoch}.{unit.attempt}")
-        progress, stream = (None, None) if live is None else (live.progress, live.stream)
         due = unit.due if status is SubtaskStatus.RETRYING else None
         question = unit.question or (unit.undo.question if unit.undo is not None else None)
         return UnitView(
             **row,
-            wanted_worker=spec.worker,
-            capability=spec.capability,
-            inputs=spec.inputs,
-            result=unit.value if status is SubtaskStatus.SUCCEEDED else None,
+            spec=spec,
+            result=unit.value,
             question=None if question is None else question.id,
             retry_in_s=None if due is None else max(0.0, due - now),
-            progress=None if progress is None else (progress.fraction, progress.text),
-            streams=None if stream is None else stream.last_line,
+            progress=None if live is None else live.progress,
+            streams=None if live is None or live.stream is None else live.stream.last_line,
             waits=waits[0],
             probe_in_s=waits[1],
         )
@@ -291,10 +235,7 @@ class TaskView:
     def parts(self) -> dict[str, TaskView]:
         """Return what teams have of it, by the subtask that each was given."""
         teams = [unit for unit in list(self.course.units.values()) if unit.course is not None]
-        return {
-            unit.id: TaskView(self.root, self.id, self._records, self.state, self._service, part=unit.path)
-            for unit in teams
-        }
+        return {unit.id: TaskView(self.root, self.state, self._records, self._service, unit.path) for unit in teams}
 
 
 # -- a tree that runs ---------------------------------------------------------------------------------------
@@ -323,7 +264,7 @@ class SupervisorTasks:
         """
         root, states = self._service.system.root_path, [run.state for run in self._service.runs()]
         return [
-            TaskView(root, state.id, None, state, self._service, part=unit.path)
+            TaskView(root, state, None, self._service, unit.path)
             for state in states
             for unit in list(state.units.values())
             if unit.course is not None and unit.course.scope == self.path and (unit.role == "task" or not unit.is_done)

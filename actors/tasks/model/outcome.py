@@ -149,8 +149,10 @@ def recorded_name(error: type) -> str:
 
 def is_one_of(error: type[BaseException], named: Iterable[type[BaseException] | str]) -> bool:
     """True if a declaration names this type of errors, or a base of it: the type itself, or its recorded name."""
-    names = [recorded_name(each) for each in error.__mro__]
-    return any(each in names if isinstance(each, str) else issubclass(error, each) for each in named)
+    return any(
+        each in map(recorded_name, error.__mro__) if isinstance(each, str) else issubclass(error, each)
+        for each in named
+    )
 
 
 LOST: Final = "lost"

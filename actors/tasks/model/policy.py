@@ -1,7 +1,7 @@
 """Policies for what fails or is not good enough, as data: ladders, breakers, answers, verdicts.
 
 Comes in: what a user writes. Goes out: frozen words. A rung says itself what follows from a failure (``Rung.next``);
-which rung is asked is decided in ``actors.tasks.decide.ladder``. What follows from the rest is decided in
+which rung is asked is decided in ``actors.tasks.decide.attempt``. What follows from the rest is decided in
 ``actors.tasks.scheduling.circuit_breaker`` and ``actors.tasks.decide``. This module must never import threads, a clock
 or Pykka.
 """

@@ -51,18 +51,6 @@ class TaskFailedError(TaskError):
         """Kind of its end (``TaskEnding``): what has failed because of a ``recursion`` is never tried again."""
 
 
-class TeamFailedError(Failed):
-    """A team's part of a task has failed; it has undone what it had done."""
-
-    private_text = True
-
-    def __init__(self, why: str, *, kind: str = "", retryable: bool = True, counts: bool = True) -> None:
-        super().__init__(why, retryable=retryable)
-        self.kind = kind
-        self.counts = counts and retryable
-        """True if it says something of the team, and not only of the request."""
-
-
 class PlanError(TaskFailedError):
     """No plan was accepted; ``problems`` holds everything that was wrong with the last one."""
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from actors.model.errors import Problem
-from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, UNLOGGED, out_of
+from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, UNLOGGED
 from actors.model.record import record
 from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.live_events import (
@@ -245,13 +245,11 @@ class FailedAttempt(AttemptEvent):
     ends = "attempt"
     level = "WARNING"
     worker: str | None
-    attempt: int = field(metadata=out_of("max_attempts"))
+    attempt: int
     kind: str
     error: str = field(repr=False, metadata=LOGGED_ERROR)
-    counted: bool = field(default=False, kw_only=True, metadata=UNLOGGED)
-    """The breaker of its worker has counted it, or would have, if it had one."""
-    max_attempts: int = field(default=0, kw_only=True, metadata=UNLOGGED)
-    """Number of the last attempt that the present rung of its ladder allows; 0: unknown."""
+    at_fault: bool = field(default=False, kw_only=True, metadata=UNLOGGED)
+    """It says something of its worker, and not only of the request."""
     where: str = field(default="", kw_only=True, repr=False, compare=False, metadata=LOGGED_PLACE)
     """File and line of the user's code that raised it, if they are known. No journal keeps it."""
 
@@ -333,7 +331,7 @@ class EscalationRaised(AttemptEvent):
     """Where it goes on if nobody answers."""
     kind: str = ""
     worker: str | None = None
-    counted: bool = field(default=False, metadata=UNLOGGED)
+    at_fault: bool = field(default=False, metadata=UNLOGGED)
     state: Any = field(default=None, repr=False, metadata=UNLOGGED)
     """JSON that the worker that has asked wants back after the answer."""
     resumes: bool = field(default=False, metadata=UNLOGGED)
@@ -392,9 +390,9 @@ class Reviewed(CourseEvent):
     error: str = field(default="", metadata=LOGGED_ERROR)
     usage: Usage = NO_USAGE
     subtasks: tuple[str, ...] = ()
-    """Subtasks whose results were looked at, where a result is reviewed before anything that depends on it."""
+    """Subtasks whose results were looked at."""
     rejected: tuple[str, ...] = ()
-    """Subtasks that have not passed and do not run again; an empty id stands for the results as a whole."""
+    """Subtasks that have not passed and do not run again; an empty id where there are no results."""
     checks: str = field(default="", repr=False, metadata=LOGGED_ERROR)
     """Checks that have not passed, where nothing runs again for them."""
     problems: str = field(default="", repr=False, metadata=LOGGED_ERROR)

@@ -19,100 +19,59 @@ from actors.tasks.model.policy import Breaker
 
 _MOST_ENDED = 1_000
 """The newest ends that are looked at, beside as many as may be failures."""
-_UNKNOWN_START = 0
-"""The token of an attempt that was not admitted: its end changes nothing."""
 
 
 class CircuitBreaker:
     """Decides whether a worker gets work, after a ``Breaker``. Times are seconds of any one clock that goes forward."""
 
-    __slots__ = ("_closed_at", "_generation", "_probing", "ended", "failures", "opened_at", "policy", "state")
+    __slots__ = ("ends", "failures", "opened_at", "policy", "probe", "state")
 
     def __init__(self, policy: Breaker) -> None:
         self.policy = policy
         self.state: BreakerState = "closed"
         self.failures: tuple[float, ...] = ()
         """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
-        self.ended: deque[tuple[float, bool]] = deque(maxlen=_MOST_ENDED + policy.failure_threshold)
+        self.ends: deque[tuple[float, bool]] = deque(maxlen=_MOST_ENDED + policy.failure_threshold)
         """The newest ends of subtasks: when, and whether with a failure."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
-        self._generation = _UNKNOWN_START + 1
-        self._probing = False
-        self._closed_at = -math.inf
-        """When it was closed for the last time: failures before that are forgotten."""
+        self.probe: str | None = None
+        """Key of the probe that is under way: nothing is admitted before its end. None: there is none."""
 
     def admits(self, now: float) -> bool:
         """Return True where an attempt may start at ``now``. Changes nothing."""
         if self.state == "closed":
             return True
-        return not self._probing and now >= self._due()
+        return self.probe is None and now >= self._due()
 
-    @property
-    def probe(self) -> int | None:
-        """Token of the probe that is under way: nothing is admitted before its end. None: there is none."""
-        return self._generation if self._probing else None
+    def begin(self, key: str, now: float) -> None:
+        """Start an attempt. Where the breaker is not closed and admits, it is the probe, and the state half_open."""
+        if self.state != "closed" and self.admits(now):
+            self.state, self.probe = "half_open", key
 
-    def begin(self, now: float) -> int:
-        """Start an attempt, and give the token that its end needs.
+    def ended(self, key: str, now: float, *, fails: bool | None) -> None:
+        """End an attempt; ``fails``: True if that counts as a failure; None: it says nothing of the worker.
 
-        Where the breaker is not closed and admits, the attempt is the probe and the state half_open. Where it does not
-        admit, the attempt counts for nothing, however it ends.
+        What had begun before the breaker opened changes nothing. While it is closed a success forgets no failure, only
+        the window does; one failure too many opens it. A probe decides: it opens for another cooldown, or closes, with
+        all failures forgotten. A probe that says nothing is given back: the next attempt is admitted at once.
         """
-        if self.state != "closed":
-            if not self.admits(now):
-                return _UNKNOWN_START
-            self.state = "half_open"
-            self._probing = True
-        return self._generation
-
-    def succeeded(self, token: int, now: float, counted: float | None = None) -> None:
-        """End an attempt well. A probe closes the breaker, failures forgotten.
-
-        While it is closed a success forgets no failure: only the window does.
-
-        Args:
-            token: what ``begin`` gave.
-            now: the time.
-            counted: when the last failure of the same subtask was counted; None: none was.
-        """
-        if token != self._generation:
+        is_probe = key == self.probe
+        if is_probe:
+            self.probe = None
+        if fails is None or not (is_probe or self.state == "closed"):
             return
-        if self._probing:
-            self._turn("closed", None)
-            self._closed_at, self.failures = now, ()
-            self.ended.clear()
-        elif counted is None or not self._has_counted(counted, now):
-            self.ended.append((now, False))
-
-    def failed(self, token: int, now: float, counted: float | None = None) -> bool:
-        """End an attempt with a failure that counts; False if it is of before the breaker turned, or counted already.
-
-        One failure too many opens the breaker, and so does that of a probe: each time for a whole cooldown. The
-        arguments are those of ``succeeded``.
-        """
-        if token != self._generation or (counted is not None and not self._probing and self._has_counted(counted, now)):
-            return False
-        self.ended.append((now, True))
-        oldest, most = now - self.policy.window_s, self.policy.failure_threshold
-        ended = [failed for at, failed in self.ended if at >= oldest]
-        self.failures = tuple(at for at, failed in self.ended if failed and at >= oldest)[-most:]
-        is_so_often = len(self.failures) == most and sum(ended) >= self.policy.failure_rate * len(ended)
-        if self._probing or is_so_often:
-            self._turn("open", now)
-        return True
-
-    def _has_counted(self, counted: float, now: float) -> bool:
-        """Return True where a failure of the same subtask is among those that there are."""
-        return counted >= max(now - self.policy.window_s, self._closed_at)
-
-    def neutral(self, token: int) -> None:
-        """End an attempt that says nothing of the worker: cancelled, preempted, tried again with the same worker.
-
-        A probe is given back: the next attempt is admitted at once.
-        """
-        if token == self._generation and self._probing:
-            self._turn("half_open", self.opened_at)
+        self.ends.append((now, fails))
+        if fails:
+            oldest, most = now - self.policy.window_s, self.policy.failure_threshold
+            recent = [failed for at, failed in self.ends if at >= oldest]
+            self.failures = tuple(at for at, failed in self.ends if failed and at >= oldest)[-most:]
+            is_so_often = len(self.failures) == most and sum(recent) >= self.policy.failure_rate * len(recent)
+            if is_probe or is_so_often:
+                self.state, self.opened_at = "open", now
+        elif is_probe:
+            self.state, self.opened_at, self.failures = "closed", None, ()
+            self.ends.clear()
 
     def retry_in_s(self, now: float) -> float:
         """Seconds until the next attempt could be admitted; 0.0 when it would be now.
@@ -121,7 +80,7 @@ class CircuitBreaker:
         """
         if self.admits(now):
             return 0.0
-        if self._probing:
+        if self.probe is not None:
             return self.policy.cooldown_s
         return self._due() - now
 
@@ -130,10 +89,3 @@ class CircuitBreaker:
         if self.state == "half_open" or self.opened_at is None:
             return -math.inf
         return self.opened_at + self.policy.cooldown_s
-
-    def _turn(self, state: BreakerState, opened_at: float | None) -> None:
-        """Enter a state with no probe under way; from here on no older token counts."""
-        self.state = state
-        self.opened_at = opened_at
-        self._probing = False
-        self._generation += 1

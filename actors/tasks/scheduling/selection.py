@@ -49,7 +49,7 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    home = unit.home if unit.kept is not None or unit.steps is not None else None
+    home = unit.home if unit.kept is not None or unit.steps else None
     is_plain = not standing.rejected and not standing.tried and home is None
     if is_plain and not state.chain and unit.asker is None and (unit.above is None or unit.above.above is None):
         return _lane_of_anybody(unit.scope, spec.worker, capability)

@@ -6,10 +6,9 @@ in the middle of a decision. Only the engine touches it, so there is no lock.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -25,10 +24,6 @@ from actors.tasks.scheduling.ready_queue import LaneKey
 _BEST_FIRST: tuple[State, ...] = ("running", "restarting", "stopped", "parked")
 COMES_BACK: frozenset[State] = frozenset({"running", "restarting"})
 """Where a member works, or will by itself."""
-
-
-Placement: TypeAlias = "tuple[Mailbox, int]"
-"""Mailbox that an attempt was put into, and how often its member had been heard of by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +60,8 @@ class RegistryEntry:
         self.boxes: dict[str, Mailbox] = {}
         self.free: dict[Mailbox, None] = {}
         """Members that are up and have nothing."""
-        self.attempts: dict[str, Placement | None] = {}
+        self.attempts: dict[str, Mailbox | None] = {}
         """Keys of the attempts that it has now, and where each was put; None: with a team, or not known."""
-        self.updates_seen: Counter[str] = Counter()
-        """How often a member was heard of."""
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until it is free."""
 
@@ -83,8 +76,8 @@ class RegistryEntry:
         for key in list(self.attempts):
             self.release(key)
         self.lanes.clear()
-        if self.breaker is not None and self.breaker.probe is not None:
-            self.breaker.neutral(self.breaker.probe)
+        if self.breaker is not None:
+            self.breaker.probe = None
 
     @property
     def state(self) -> State:
@@ -125,7 +118,6 @@ class RegistryEntry:
     def change(self, path: str, state: State | None, box: Mailbox) -> None:
         """A member stands somewhere else now."""
         was = self.members.get(path)
-        self.updates_seen[path] += 1
         if state is None:
             self.members.pop(path, None)
         else:
@@ -135,7 +127,7 @@ class RegistryEntry:
         if self.is_team:
             return
         if state == "running" and was != "running":
-            if not any(placed is not None and placed[0] is box for placed in self.attempts.values()):
+            if box not in self.attempts.values():
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
@@ -150,8 +142,8 @@ class RegistryEntry:
         return self.breaker is None or self.breaker.admits(now)
 
     @property
-    def probe(self) -> int | None:
-        """Token of the probe of its breaker, before whose end nothing else is given to it; None: none is under way."""
+    def probe(self) -> str | None:
+        """Key of the probe of its breaker, before whose end nothing else is given to it; None: none is under way."""
         return None if self.breaker is None else self.breaker.probe
 
     def counts(self, failure: Failure) -> bool:
@@ -174,7 +166,7 @@ class RegistryEntry:
             self.attempts[key] = None
             return None
         box, _ = self.free.popitem()
-        self.attempts[key] = box, self.updates_seen[box.path]
+        self.attempts[key] = box
         return box
 
     def any_box(self) -> Mailbox:
@@ -182,35 +174,25 @@ class RegistryEntry:
         running = (box for path, box in self.boxes.items() if self.members.get(path) == "running")
         return next(iter(self.free), None) or next(running, None) or next(iter(self.boxes.values()))
 
-    def reassign(self, key: str, box: Mailbox | None, *, was_refused: bool = False) -> None:
-        """Note an attempt that it has already, from before this incarnation of the orchestrator.
+    def reassign(self, key: str, box: Mailbox | None) -> None:
+        """Note an attempt that it has already, from before this incarnation of the engine.
 
-        One that was refused by then says nothing of its member: what the supervisor had decided may be known. Nor does
-        one whose member was deleted: it was put into another mailbox than that of the member that has its path now.
+        Where its member was deleted the attempt was put into another mailbox than that of the member that has this path
+        now, and keeps nobody busy.
         """
-        if box is None or was_refused or self.boxes.get(box.path) is not box:
-            self.attempts[key] = None
-            return
-        self.attempts[key] = box, self.updates_seen[box.path]
-        self.free.pop(box, None)
+        self.attempts[key] = box if box is not None and self.boxes.get(box.path) is box else None
+        if box is not None:
+            self.free.pop(box, None)
 
-    def release(self, key: str, *, was_refused: bool = False) -> None:
-        """Note that an attempt is over.
-
-        Args:
-            key: its.
-            was_refused: the member's mailbox did not take it: its supervisor has decided something that, if nothing was
-                heard since, is yet to be heard.
-        """
-        placed = self.attempts.pop(key, None)
-        if placed is None:
+    def release(self, key: str) -> None:
+        """Note that an attempt is over. A member whose mailbox refuses is down, and its supervisor will say so."""
+        box = self.attempts.pop(key, None)
+        if box is None or self.members.get(box.path) != "running":
             return
-        box, updates_seen = placed
-        if self.members.get(box.path) != "running":
-            return
-        self.free[box] = None
-        if was_refused and self.updates_seen[box.path] == updates_seen:
-            self.change(box.path, "restarting", box)
+        if box.refusal is None:
+            self.free[box] = None
+        else:
+            self.members[box.path] = "restarting"
 
 
 class WorkerRegistry:

@@ -145,7 +145,7 @@ def test_escalated_without_any_escalate_rung_says_which_rung_is_missing(rungs: l
         text = it.report().failed["x"]
 
     assert text.startswith("Publish? (")
-    assert "no Escalate rung. Add Escalate() to on_failure= of 'a' or of Tasks" in text
+    assert "no Escalate rung left. Add Escalate() to on_failure= of 'a' or of Tasks" in text
 
 
 # -- in teams ------------------------------------------------------------------------------------------------------

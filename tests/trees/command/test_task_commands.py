@@ -245,7 +245,7 @@ def test_an_edit_of_a_review_that_is_no_verdict_is_refused_with_the_reason_and_l
 
     for code, _, error in refused.values():
         assert code == 1
-        assert f"escalation {question.id}: an edit of a review takes a verdict. " in error
+        assert f"escalation {question.id}: an Edit of a review takes a verdict: " in error
         assert "passed" in error
     assert taken[0] == 0
 

@@ -22,7 +22,7 @@ from tests.trees.observe.scripted_source import ScriptedSource
 from trees.command.top.app import Top
 from trees.command.top.screens import AnswerScreen, ConfirmScreen, TextScreen, goes_with_answer
 from trees.command.top.target_run import run_target
-from trees.host.console import Console, ConsoleRequest, ConsoleSource, ask
+from trees.host.console import Console, ConsoleSource
 from trees.observe.source import Source, SourceError
 
 AT = 1_900_000_000.0
@@ -423,7 +423,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_tree_of_another_program_is_looked_at_and_operated_through_its_socket() -> None:
     given = source()
     console = Console("shop")
-    console.serve(lambda _: "", given)
+    console.serve(given)
 
     async def walk(top: Walked) -> None:
         while not given.subscribers:
@@ -457,7 +457,7 @@ def test_a_target_runs_in_a_process_of_its_own_and_what_it_prints_comes_afterwar
 
     def show(at: Path) -> None:  # the console is open before all is up
         eventually(up.exists, "the main of the program")
-        shown.append(ask(at, ConsoleRequest()))
+        shown.append(ConsoleSource(at).dump())
 
     code = run_target([str(shop), "--store", "memory:"], show, said.append)
     broken = run_target([str(tmp_path / "none.py")], lambda _: shown.append("never"), said.append)

@@ -24,7 +24,7 @@ from actors.testing import settle
 from tests.support.crew import LONG_S, faulty, running, shop
 from tests.support.programs import ran
 from trees import start
-from trees.host.console import ConsoleError, ConsoleRequest, ConsoleSource, ask, find
+from trees.host.console import ConsoleSource, find
 from trees.observe.operator_events import Operated
 
 
@@ -71,23 +71,20 @@ def test_a_wrong_request_is_answered_and_the_console_goes_on(request_: bytes, sa
         (path,) = find(os.getpid())
 
         assert says in said_to(request_, path)
-        assert ask(path, ConsoleRequest()).startswith("shop")
+        assert ConsoleSource(path).dump().startswith("shop")
 
 
-def test_callers_that_say_nothing_hold_up_nobody_and_one_too_many_is_told_so() -> None:
+def test_callers_that_say_nothing_hold_up_nobody() -> None:
     with running(shop(), console=True), ExitStack() as silent:
         (path,) = find(os.getpid())
-        for _ in range(20):
+        for _ in range(40):
             silent.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
-        assert ask(path, ConsoleRequest()).startswith("shop")
-        for _ in range(20):
-            silent.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
-        with pytest.raises(ConsoleError, match="32 others look at this tree already"):
-            ask(path, ConsoleRequest())
+        assert ConsoleSource(path).dump().startswith("shop")
 
 
-def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost() -> None:
+def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     total, gate, told = 12_000, threading.Event(), SimpleQueue[dict[str, Any]]()
+    monkeypatch.setattr("actors.runtime.event_bus.BACKLOG", 1000)
 
     def slowly(event: dict[str, Any]) -> None:
         gate.wait(LONG_S)
@@ -97,8 +94,8 @@ def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost() ->
         source.subscribe(slowly)
         for _ in range(total):
             tree._system.publish(Operated("shop", "x" * 200, "nobody"))  # many events, at once
-        settle(tree)
         gate.set()
+        settle(tree)
         tree.stop()
         events = [told.get(timeout=LONG_S)]
         while events[-1]["name"] != "source_ended":
@@ -107,6 +104,18 @@ def test_a_subscriber_that_reads_slowly_is_told_how_many_events_it_has_lost() ->
     lost = sum(event["count"] for event in events if event["name"] == "events_lost")
     assert lost > 0
     assert lost + sum(event["name"] == "operated" for event in events) == total
+
+
+def test_a_tree_ends_though_a_subscriber_reads_nothing() -> None:
+    with running(shop(), console=True) as tree, socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(*find(os.getpid())))
+        caller.sendall(b'{"version": 1, "do": "subscribe"}\n')
+        assert caller.recv(1) == b"{"
+        for _ in range(12_000):
+            tree._system.publish(Operated("shop", "x" * 200, "nobody"))
+        tree.stop()
+
+    assert not [thread for thread in threading.enumerate() if "console" in thread.name]
 
 
 # -- nothing stays -----------------------------------------------------------------------------------------
@@ -146,7 +155,7 @@ def test_a_start_that_fails_leaves_no_console(runtime: Path) -> None:
 FORKS = """
 import os, sys, time
 from trees import SupervisorSpec, start
-from trees.host.console import ConsoleRequest, ask, find
+from trees.host.console import ConsoleSource, find
 tree = start(SupervisorSpec(id="parent"), console=True)
 (path,) = find(os.getpid())
 ready, go = os.pipe()
@@ -155,11 +164,11 @@ if child == 0:
     os.close(go)
     os.read(ready, 1)          # until the parent has stopped its tree
     try:
-        ask(path, ConsoleRequest(), timeout_s=5)
+        ConsoleSource(path, 5).dump()
     except Exception as error:
         os._exit(0 if "nobody listens" in str(error) else 1)
     os._exit(2)
-before = ask(path, ConsoleRequest(), timeout_s=20)
+before = ConsoleSource(path, 20).dump()
 tree.stop()
 os.close(go)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not before.startswith("parent"))

@@ -29,7 +29,7 @@ def looked_at() -> Iterator[tuple[Tree, TreeSource]]:
     crowd = [WorkerSpec(id=path.rpartition("/")[2], handle=handle) for path in CROWD]
     team = SupervisorSpec(id="team", children=[*crowd, WorkerSpec(id="parse", handle=handle, pool=3)])
     spec = SupervisorSpec(id="shop", children=[WorkerSpec(id="Ledger", handle=handle), team])
-    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+    with start(spec) as tree, closing(TreeSource(tree)) as source:
         yield tree, source
 
 

@@ -89,7 +89,7 @@ def test_crashes_of_before_the_first_look_are_shown_once() -> None:
         for error in (KeyError(), ValueError("secret")):
             tree.ref("shop/a").tell(error)
             settle(tree)
-        with closing(TreeSource(tree._system, tree._leadership, [])) as source:
+        with closing(TreeSource(tree)) as source:
             tree.ref("shop/b").tell(ValueError())
             settle(tree)
             crashes = source.snapshot()["now"]["crashes"]
@@ -135,7 +135,7 @@ def test_of_a_large_tree_the_first_level_is_drawn_and_all_of_it_is_counted() -> 
         for at in range(60)
     ]
     spec = SupervisorSpec(id="shop", children=[*groups, WorkerSpec(id="pool", handle=faulty, pool=70)])
-    with start(spec) as tree, closing(TreeSource(tree._system, tree._leadership, [])) as source:
+    with start(spec) as tree, closing(TreeSource(tree)) as source:
         whole, opened, small = source.snapshot(), source.snapshot(["shop/g3"]), source.snapshot(limit=40)
     first = ["shop", *(f"shop/g{at}" for at in range(60)), "shop/pool"]
     assert [row["path"] for row in whole["rows"]] == first
