@@ -2,8 +2,7 @@
 
 Comes in: a supervisor with ``tasks``, and its children. Goes out: ``Problem``s. What a plan that is the same for every
 task gets wrong is known before the first task: it is compared with the tree by the very rules that a plan is checked by
-when it is made. Nothing of the user's is called, and no estimate is made. This module must never import threads, a
-clock or Pykka.
+when it is made. Nothing of the user's is called, and no estimate is made.
 """
 
 from __future__ import annotations

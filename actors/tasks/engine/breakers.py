@@ -7,7 +7,7 @@ keeps the token of its breaker until the end; 0: that end counts for nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.tasks.model import task_events
 
@@ -53,12 +53,11 @@ class Breakers:
 
     def _turned(self, entry: RegistryEntry) -> None:
         """Tell that a breaker has turned."""
-        breaker = entry.breaker
-        if breaker is not None:
-            turn = _TURNS[breaker.state]
-            event = turn(entry.path, self._engine.now, breaker.state, breaker.failures, breaker.opened_at)
-            self._engine.system.publish(event)
-            self._cools_down(entry)
+        breaker: Any = entry.breaker
+        turn = _TURNS[breaker.state]
+        event = turn(entry.path, self._engine.now, breaker.state, breaker.failures, breaker.opened_at)
+        self._engine.system.publish(event)
+        self._cools_down(entry)
 
     def _cools_down(self, entry: RegistryEntry) -> None:
         """Look again, when its breaker admits a probe, at subtasks that wait for other workers meanwhile."""

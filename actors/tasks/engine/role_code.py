@@ -44,7 +44,9 @@ def code_of(
         code = _ROLES[verb](code)
     method = getattr(code, verb, None)
     call: Callable[..., Any] = method if callable(method) and not inspect.isfunction(code) else code
-    named = {"feedback": feedback} if feedback and takes_feedback(call) else {}
+    signature = signature_of(call)
+    takes_feedback = signature is not None and "feedback" in signature.parameters
+    named = {"feedback": feedback} if feedback and takes_feedback else {}
 
     async def run(_work: Any, _context: Any) -> Any:
         if is_async(call):
@@ -53,10 +55,3 @@ def code_of(
         return with_usage(await called(lambda: call(*map(copied, args), **named)))
 
     return run
-
-
-def takes_feedback(call: Callable[..., Any]) -> bool:
-    """True where it has a parameter ``feedback`` that can be given by name."""
-    signature = signature_of(call)
-    parameter = signature.parameters.get("feedback") if signature is not None else None
-    return parameter is not None and parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}

@@ -11,13 +11,14 @@ A call that waits for a slot is not recorded: when a slot is free, what is next 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from actors.tasks.decide import steps
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
-from actors.tasks.engine.making import attempt_beside, idempotency_key, key_of, notes_of, seen_by
+from actors.tasks.engine.making import attempt_beside, key_of, notes_of, seen_by
 from actors.tasks.engine.role_code import code_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import Role
@@ -125,16 +126,13 @@ class Roles:
         if not self.has_slot(run, course.unit, scope):
             return
         if unit.losses >= scope.settings.max_losses:
-            failure = Failure(FailureKind.LOST, AttemptLostError(role, unit.losses, "step"))
-            run.record(steps.failed(run.id, course, role, failure, NO_USAGE, engine.facts(run, unit)))
+            lost = AttemptLostError(role, unit.losses, "step")
+            self._failed(run, course, scope, role, Failure(FailureKind.LOST, lost), NO_USAGE)
             return
         run.emit(unit, task_events.SubtaskStarted, role, unit.made + 1, unit.epoch)
-        key, metadata = idempotency_key(state, unit), state.metadata_of(course.unit.path)
-        values = ContextValues(
-            state.task.goal, unit.attempt, key, {}, {}, metadata, notes=notes_of(course, made.subtasks)
-        )
-        instruction = course.unit.spec.instruction or state.task.goal
-        told = Subtask(id=role, instruction=instruction, depends_on=list(made.subtasks))
+        metadata, notes = state.metadata_of(course.unit.path), notes_of(course, made.subtasks)
+        values = ContextValues("", unit.attempt, "", {}, {}, metadata, notes=notes)  # its code sees no context
+        told = Subtask(id=role, depends_on=list(made.subtasks))
         deadline = None if state.deadline is None else state.deadline - engine.service.epoch
         attempt = Attempt(
             attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=made.form)
@@ -202,9 +200,9 @@ class Roles:
         rows = scope.rows()
         there = [name for row in counted_on(rows, waiting=True) for name in (row.id, *sorted(row.capabilities))]
         known, down = error.known or tuple(there), {row.path: row.state for row in rows if not row.is_there}
-        hint = " ".join(filter(None, (NoCapableWorkerError.advice(known), error.hint, down_hint(down))))
+        hint = f"{error.hint or NoCapableWorkerError.advice(known)} {down_hint(down)}".strip()
         told = NoCapableWorkerError(error.needed, known, task=run.id, hint=hint)
-        return Failure(failure.kind, told, failure.retryable, told=failure.told, types=failure.types)
+        return replace(failure, error=told)
 
     def _has_others(self, run: Run, course: Course, scope: Scope, error: BaseException | None) -> bool:
         """True, once, where a planner found nobody without those whose breaker is open: work waits for them."""
@@ -258,20 +256,18 @@ class Roles:
         *,
         is_pure: bool = False,
     ) -> None:
-        unit = course.call(role)
-        if self._has_others(run, course, scope, failure.error):
-            if is_pure:
-                run.state.touch(course.unit)
-            else:
-                run.emit(unit, task_events.SubtaskRequeued, "stopped", usage=usage)
-            return
-        failure, facts = self._with_known(run, scope, failure), self._engine.facts(run, unit)
-        run.record(steps.failed(run.id, course, role, failure, usage, facts, is_pure=is_pure))
+        if not self._has_others(run, course, scope, failure.error):
+            failure, facts = self._with_known(run, scope, failure), self._engine.facts(run, course.call(role))
+            run.record(steps.failed(run.id, course, role, failure, usage, facts, is_pure=is_pure))
+        elif is_pure:
+            run.state.touch(course.unit)
+        else:
+            run.emit(course.call(role), task_events.SubtaskRequeued, "stopped", usage=usage)
 
     def _has_said(
         self, run: Run, course: Course, role: str, said: Any, usage: Usage, subtasks: tuple[str, ...]
     ) -> None:
-        facts = self._engine.facts(run, course.call(role))
+        facts = self._engine.facts(run, course.unit, course)
         if role == "plan":
             is_fixed = steps.is_fixed(course, run.state.task.plan, facts)
             run.record(steps.planned(course, said, usage, facts, is_fixed=is_fixed))

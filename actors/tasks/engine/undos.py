@@ -12,6 +12,7 @@ from actors.tasks.decide.undo import next_effect
 from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, revision_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.execution.off_loop import called
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Effect, Unit
 from actors.tasks.model import task_events
@@ -125,6 +126,6 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
     return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
 
 
-def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
-    """Call code that undoes: with the result, which it may change."""
-    return how(task, context.results[subtask], context)
+async def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
+    """Call code that undoes: with the result, which it may change. What is sync is called off the loop."""
+    return await called(how, task, context.results[subtask], context)

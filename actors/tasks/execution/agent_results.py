@@ -18,8 +18,6 @@ from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
 
 _COUNTS: Final = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
 """Names that frameworks give to their counts of tokens: of all, and of two halves, by either of two pairs of names."""
-_NO_CLASS_OF_A_FRAMEWORK: Final = frozenset({"builtins", "datetime", "decimal", "enum", "pathlib", "uuid"})
-"""Modules of types that are not looked at any further."""
 
 
 def unwrap_result(answer: Any) -> Any:
@@ -40,8 +38,6 @@ def unwrap_returned(value: Any) -> Any:
         InvalidResultError: the run has no answer yet, since it waits for the approval of calls of tools.
     """
     kind = type(value)
-    if kind.__module__ in _NO_CLASS_OF_A_FRAMEWORK:
-        return value
     if kind is Done:
         found = unwrap_returned(value.value)
         if found is value.value:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messaging.envelope import MessageContext, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
-from actors.tasks.execution.adapters import execute_of, model_of_class
+from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import error_facts
@@ -172,8 +172,7 @@ class Attempt(Reply, SystemMessage):
 
     def handle(self, worker: Any) -> Any:
         """Have the worker do it whose mailbox it came from; see ``actors.tasks.execution.run_attempt``."""
-        model = model_of_class(type(worker))  # type: ignore[arg-type]  # a type is hashable
-        return run_attempt(worker.execute if model is None else execute_of(worker), self)
+        return run_attempt(execute_of(worker), self)
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""

@@ -19,13 +19,20 @@ from actors.messaging.blocking import require_thread
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
 from actors.tasks.model.event_base import NO_METADATA
-from actors.tasks.model.live_events import StreamKind, require_kind
+from actors.tasks.model.live_events import STREAM_KINDS, StreamKind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task import Subtask, Usage, same_instruction
 from actors.tasks.model.task_errors import SubtaskFailedError
-from actors.validation.validation_messages import fraction_of, listed, nearest, require_seconds, type_phrase
+from actors.validation.validation_messages import (
+    fraction_of,
+    listed,
+    nearest,
+    require_seconds,
+    type_phrase,
+    value_phrase,
+)
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply
@@ -156,6 +163,28 @@ class Context(Mapping[str, Any]):
         """1 is the first."""
         self.idempotency_key = values.idempotency_key
         """Key of one effect: it stays the same however often that has to be tried."""
+        self.task_id = attempt.task
+        """Id of the task, as its events have it."""
+        self.path = attempt.spec.path
+        """Path of the worker, such as ``office/research``."""
+        self.part = values.part
+        """Goal of the part of the task that its team has; empty where it is in no team."""
+        self.context_tokens = attempt.context_tokens
+        """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
+        said = values.revision
+        self.revision = said.number
+        """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
+        self.feedback = said.feedback
+        """Feedback: what is to be better than last time; empty the first time. In a team that of the team counts."""
+        self.history = list(said.history)
+        """Feedbacks before the present one, the oldest first."""
+        self.answers = list(said.answers)
+        """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
+        self.answer = said.answer
+        """Answer to the question that ``state`` came with; None: nobody has answered that one.
+
+        What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
+        """
 
     def __repr__(self) -> str:
         return f"<Context of {self.idempotency_key}>"
@@ -177,29 +206,14 @@ class Context(Mapping[str, Any]):
 
     def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, Attempt]:
         """Return the work as it crosses to a worker in another process, and its attempt."""
-        from actors.tasks.execution.work_elsewhere import WorkElsewhere, crossing  # noqa: PLC0415 - it needs Context
+        from actors.tasks.execution.work_elsewhere import crossing  # noqa: PLC0415 - it needs Context
 
         attempt = cast("Attempt", self._attempt)
-        return WorkElsewhere(task, crossing(attempt)), attempt
-
-    @property
-    def part(self) -> str:
-        """Goal of the part of the task that its team has; empty where it is in no team."""
-        return self._values.part
+        return crossing(task, attempt), attempt
 
     @property
     def _regrow_notes(self) -> Notes:
         return self._values.notes
-
-    @property
-    def task_id(self) -> str:
-        """Id of the task, as its events have it. In a team that of the team's part: ``TASK@...``."""
-        return self._attempt.task
-
-    @property
-    def path(self) -> str:
-        """Path of the worker, such as ``office/research``."""
-        return self._attempt.spec.path
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
@@ -216,11 +230,6 @@ class Context(Mapping[str, Any]):
         """Metadata of the task, and over it that of the subtask: small JSON, also in teams."""
         return copied(dict(self._values.metadata))  # type: ignore[no-any-return]
 
-    @property
-    def revision(self) -> int:
-        """How often it was sent back, or what it depends on was. 0 the first time, also where it is tried again."""
-        return self._values.revision.number
-
     @cached_property
     def previous(self) -> Any:
         """Last result of this subtask, as JSON: the work that is to be revised. None where it has had none."""
@@ -234,34 +243,6 @@ class Context(Mapping[str, Any]):
         where it is tried again. A revision begins without.
         """
         return copied(self._values.revision.state)
-
-    @property
-    def feedback(self) -> str:
-        """Feedback: what is to be better than last time; empty the first time. In a team that of the team counts."""
-        return self._values.revision.feedback
-
-    @property
-    def history(self) -> list[str]:
-        """Feedbacks before the present one, the oldest first."""
-        return list(self._values.revision.history)
-
-    @property
-    def answers(self) -> list[Answer]:
-        """Answers of people to all questions about it, the oldest first: ``Approve()``, ``Respond(text)`` ..."""
-        return list(self._values.revision.answers)
-
-    @property
-    def answer(self) -> Answer | None:
-        """Answer to the question that ``state`` came with; None: nobody has answered that one.
-
-        What people have said since to other questions, such as one of its ladder, is in ``answers`` only.
-        """
-        return self._values.revision.answer
-
-    @property
-    def context_tokens(self) -> int:
-        """Tokens that all it sees may be worth in a prompt: ``context_tokens`` of its supervisor's ``Tasks``."""
-        return self._attempt.context_tokens
 
     @property
     def is_light(self) -> bool:
@@ -305,8 +286,9 @@ class Context(Mapping[str, Any]):
             TypeError: this is no text.
             ValueError: there is no such kind.
         """
-        if kind != "text":
-            require_kind(kind)
+        if kind not in STREAM_KINDS:
+            what = f"context.stream: kind={value_phrase(kind)} is not a kind"
+            raise ValueError(f"{what}. Use 'text', 'tool_call' or 'tool_result'")
         if not isinstance(text, str):
             raise TypeError(f"context.stream: {type_phrase(text)} is not a text. Give a str")
         self._attempt.tell_stream(str(text), kind)

@@ -17,20 +17,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-_ATOMS: Final = frozenset({str, int, float, bool, type(None)})
 _TOLD: Final = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
 """Modules of types whose values are told apart by their text."""
 
 
 def fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Return the fingerprint of these arguments: 16 hexadecimal digits."""
-    if not kwargs and _ATOMS.issuperset(map(type, args)):
-        text = repr(args)
-    else:
-        try:
-            text = _text([args, kwargs])
-        except (TypeError, ValueError, RecursionError):
-            text = _text([[_named(type(each)) for each in args], sorted(kwargs)])
+    try:
+        text = _text([args, kwargs])
+    except (TypeError, ValueError, RecursionError):
+        text = _text([[_named(type(each)) for each in args], sorted(kwargs)])
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 

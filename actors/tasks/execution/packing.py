@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -76,16 +76,10 @@ def pack(parts: Iterable[Part], most_tokens: int) -> None:
     for _, equals in groupby(sized, key=lambda each: each[1].importance):
         group = sorted(equals, key=lambda each: each[0])
         below -= sum(min(tokens, _LEAST_TOKENS) for tokens, _ in group)
-        left -= _shared(group, left - min(below, left // 2))
-
-
-def _shared(group: Sequence[tuple[int, Part]], room: int) -> int:
-    """Give parts, the smallest first, equal shares of the room; how many tokens they took."""
-    left = room
-    for place, (tokens, part) in enumerate(group):
-        share = left // (len(group) - place)
-        left -= tokens if tokens <= share else _shorten(part, tokens, share)
-    return room - left
+        kept = min(below, left // 2)  # for the parts that are less important
+        for place, (tokens, part) in enumerate(group):
+            share = (left - kept) // (len(group) - place)
+            left -= tokens if tokens <= share else _shorten(part, tokens, share)
 
 
 def _shorten(part: Part, tokens: int, share: int) -> int:

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.off_loop import called, off_loop
 from actors.tasks.execution.packing import CONTEXT_TOKENS, NO_NOTES, Notes
 from actors.tasks.model.model_call import with_usage
@@ -42,7 +43,7 @@ def report_usage(usage: Usage) -> bool:
 
 async def asked(ask: Callable[[], Any], read: Callable[[Any], ReadT]) -> ReadT:
     """Ask a model, and read its answer. Neither is done on the loop; the usage that comes with the answer counts."""
-    said = with_usage(await called(ask))
+    said = unwrap_result(unwrap_returned(with_usage(await called(ask))))
     if isinstance(said, Done):
         if (attempt := ROLE_CALL.get()) is not None:
             attempt.use(said.usage)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from actors.messaging.envelope import CURRENT, SystemMessage, own_error
 from actors.messaging.reply import Reply
@@ -28,21 +28,13 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_spec import AttemptSpec
 
 
-class Seen(NamedTuple):
-    """What the code of an attempt is to see in another process."""
-
-    spec: AttemptSpec
-    """Without what cannot cross."""
-    context_tokens: int
-    remaining_s: float | None
-
-
-def crossing(attempt: Attempt) -> Seen:
-    """Return what crosses of an attempt."""
+def crossing(task: Any, attempt: Attempt) -> WorkElsewhere:
+    """Return the work of an attempt as it crosses, without what cannot."""
     values = attempt.spec.values._replace(metadata=dict(attempt.spec.values.metadata))
     stays: dict[str, Any] = {"owner": None, "chain": (), "adapter": None, "form": None, "variables": None}
-    spec = attempt.spec._replace(values=values, **stays)
-    return Seen(spec, attempt.context_tokens, attempt.remaining_s)
+    return WorkElsewhere(
+        task, attempt.spec._replace(values=values, **stays), attempt.context_tokens, attempt.remaining_s
+    )
 
 
 class WorkElsewhere(SystemMessage):
@@ -50,20 +42,21 @@ class WorkElsewhere(SystemMessage):
 
     __slots__ = ("is_cancelled", "seen", "task")
 
-    def __init__(self, task: Any, seen: Seen) -> None:
+    def __init__(self, task: Any, *seen: Any) -> None:
         self.task = task
         self.seen = seen
+        """What its code is to see: the specification, the tokens of a prompt, the seconds that are left."""
         self.is_cancelled = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WorkElsewhere, (self.task, self.seen)
+        return WorkElsewhere, (self.task, *self.seen)
 
     def handle(self, worker: Any) -> Any:
         """Have the worker do it. In its process."""
         current = CURRENT.get()
         assert current is not None  # noqa: S101 - the boundary has set it
         here: Any = current.incarnation
-        result = execute_of(worker)(self.task, Context(AttemptElsewhere(self.seen, here.calls)))
+        result = execute_of(worker)(self.task, Context(AttemptElsewhere(here.calls, *self.seen)))
         if hasattr(type(result), "__await__"):
             return self._awaited(here, result)
         return unwrap_returned(result)
@@ -127,10 +120,10 @@ def _asked(name: str) -> Callable[..., Reply]:
 class AttemptElsewhere:
     """Attempt as its code sees it in the process of its worker: what it says or asks is a call to the ``Attempt``."""
 
-    def __init__(self, seen: Seen, calls: BackCallClient) -> None:
-        self.spec, self.context_tokens, left = seen
-        self.task, self.subtask = self.spec.task, self.spec.subtask
+    def __init__(self, calls: BackCallClient, spec: AttemptSpec, context_tokens: int, left: float | None) -> None:
         self.calls = calls
+        self.spec, self.context_tokens = spec, context_tokens
+        self.task, self.subtask = spec.task, spec.subtask
         self._until = None if left is None else monotonic() + left
 
     @property

@@ -37,27 +37,26 @@ def answer_data(answer: object, at: str, hint: str) -> object:
     if not isinstance(answer, (str, bytes, bytearray)):
         return answer
     try:
-        return json_in(answer)
+        return _json_in(answer if isinstance(answer, str) else answer.decode())
     except ValueError as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
         what = f"{len(answer)} characters that are no JSON{where}: {answer[:_MOST_SHOWN]!r}"
     raise InvalidAnswerError((Problem(at, what, hint),))
 
 
-def json_in(text: str | bytes | bytearray) -> object:
+def _json_in(text: str) -> object:
     """Return the JSON of a text: all of it, or what is in a fence, or the longest object or list among prose.
 
     Raises:
         ValueError: it holds none; the error is of the text, or of the fence.
     """
-    said = text if isinstance(text, str) else text.decode()
-    fenced = _FENCE.search(said)
+    fenced = _FENCE.search(text)
     try:
-        found: object = json.loads(fenced.group(1) if fenced else said)
+        found: object = json.loads(fenced.group(1) if fenced else text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except ValueError:
-        found = _among_prose(said)
+        found = _among_prose(text)
         if found is None:
             raise
     return found

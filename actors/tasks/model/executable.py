@@ -7,8 +7,8 @@ import threads, a clock or Pykka.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias
 
 from actors.model.child_state import State
 from actors.model.record import record
@@ -16,7 +16,7 @@ from actors.tasks.model.policy import Breaker, Ladder
 
 Type: TypeAlias = Literal["tool", "workflow", "agent", "team"]
 Errors: TypeAlias = tuple[type[BaseException], ...]
-BreakerWord: TypeAlias = Literal["closed", "open", "half_open"]
+BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,10 @@ class Described:
     """Tools that a subtask may name, which are among its capabilities; None: it has none, or they are not known yet."""
 
 
+DESCRIBED: Final = tuple(each.name for each in fields(Described))
+"""Names of the fields of a description."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executable(Described):
     """Declaration of a worker, or a team, that can be given work."""
@@ -96,7 +100,7 @@ class ExecutableInfo(Described):
     path: str
     state: State
     """running, restarting, stopped or parked; of a pool the best of its members."""
-    breaker: BreakerWord | None
+    breaker: BreakerState | None
     """None: it has none."""
     load: int
     """Attempts that it has now."""

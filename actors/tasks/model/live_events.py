@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from actors.model.event_metadata import LOGGED_TIME, NO_CONTENT, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
 from actors.tasks.model.event_base import SubtaskEvent
 from actors.tasks.model.task_errors import StoreError
-from actors.validation.validation_messages import value_phrase
 
 # -- running attempts ----------------------------------------------------------------------------------------
 
 StreamKind: TypeAlias = Literal["text", "tool_call", "tool_result"]
-_STREAM_KINDS: Final = get_args(StreamKind)
-
-
-def require_kind(kind: Any) -> StreamKind:
-    """Return one of the kinds that there are.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
-    if kind not in _STREAM_KINDS:
-        what = f"context.stream: kind={value_phrase(kind)} is not a kind"
-        raise ValueError(f"{what}. Use 'text', 'tool_call' or 'tool_result'")
-    known: StreamKind = kind
-    return known
+STREAM_KINDS: Final = get_args(StreamKind)
 
 
 @record

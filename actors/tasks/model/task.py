@@ -106,15 +106,10 @@ METADATA_CHARS: Final = 4_096
 """Limit of metadata, in characters of JSON: each event of a task carries it."""
 
 
-def metadata_size(metadata: object) -> int:
-    """Characters of metadata as JSON."""
-    return len(json.dumps(metadata))
-
-
 def _as_metadata(value: object) -> object:
     """Metadata in the form in which it is kept, if it is small."""
     found = _as_json(value)
-    if isinstance(found, dict) and (size := metadata_size(found)) > METADATA_CHARS:
+    if isinstance(found, dict) and (size := len(json.dumps(found))) > METADATA_CHARS:
         what = f"is {size:,} characters of JSON, more than {METADATA_CHARS:,}"
         raise validation_error(what, "It is for small facts to search and to group by; inputs= takes what is large.")
     return found

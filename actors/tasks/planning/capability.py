@@ -43,9 +43,7 @@ class CapabilityPlanner:
         Raises:
             NoCapableWorkerError: names what no worker can do.
         """
-        if self.needs is None:
-            return _planned(task, _mentioned(task.goal, catalogue), catalogue)
-        said = self.needs(task)
+        said = _mentioned(task.goal, catalogue) if self.needs is None else self.needs(task)
         return _later(said, task, catalogue) if inspect.isawaitable(said) else _planned(task, said, catalogue)
 
 
@@ -61,7 +59,8 @@ def _planned(task: Task, said: Iterable[str] | str, catalogue: Catalogue) -> Pla
     known, needed = _known(catalogue), [said] if isinstance(said, str) else list(dict.fromkeys(said))
     missing = [one for one in needed if one not in known]
     if missing or not needed:
-        raise NoCapableWorkerError(missing, known, task=task.id or "?", hint="" if missing else _REMEDY)
+        hint = "" if missing else f"It names none of: {', '.join(known[:20]) or 'nothing'}. {_REMEDY}"
+        raise NoCapableWorkerError(missing, known, task=task.id or "?", hint=hint)
     return _ordered(_subtasks(task.goal, needed, catalogue), task)
 
 

@@ -2,7 +2,7 @@
 
 A small model cannot keep a graph in order by itself. With ``slots=3`` it fills in the slots ``s1``, ``s2`` and ``s3``:
 each has a worker of the catalogue and needs only slots before it. So there is no unknown worker, no unknown dependency,
-no id twice and no cycle, whatever is filled in. Every string and every list of the schema is bounded. Pure.
+no id twice and no cycle, whatever is filled in. Every string and every list of the schema is bounded.
 """
 
 from __future__ import annotations

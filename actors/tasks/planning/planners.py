@@ -136,17 +136,14 @@ class StaticPlan:
 
 _MOST_MATCHED: Final = 50_000
 """Characters of the goal times workers: a few hundredths of a second."""
-_MOST_CHECKED: Final = 500
-"""Subtasks: a few milliseconds."""
 
 
 def is_quick(planner: object, task: Task, rows: Catalogue) -> bool:
     """Whether planning and the check of the plan run no code of users and take no time: a loop may run both."""
     if any(callable(row.estimate) for row in rows):
         return False
-    if type(planner) is StaticPlan:
-        return len(planner.fixed.subtasks) <= _MOST_CHECKED
-    is_ours = type(planner) is KeywordPlanner or (type(planner) is CapabilityPlanner and planner.needs is None)
+    is_pure = type(planner) in {StaticPlan, KeywordPlanner}
+    is_ours = is_pure or (type(planner) is CapabilityPlanner and planner.needs is None)
     return is_ours and len(task.goal) * (len(rows) + 1) <= _MOST_MATCHED
 
 

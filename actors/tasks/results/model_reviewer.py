@@ -6,7 +6,7 @@ for each, and the feedback of a subtask names the criteria that it has not met.
 
 A grader that fails is no "not good enough". A model that raises, hangs, answers no JSON, or says nothing of a criterion
 is asked again: as ``Tasks(step_retry=...)`` says, or at once with what was wrong with its answer. Then
-``on_step_failure`` decides. No subtask runs again because of it. Pure, but for the call.
+``on_step_failure`` decides. No subtask runs again because of it.
 """
 
 from __future__ import annotations

@@ -28,10 +28,6 @@ class Last:
         return next(reversed(results.values()), None)
 
 
-class NoAnswerError(Failed):
-    """A model has answered nothing."""
-
-
 class ModelSynthesizer:
     """Has a model write the output.
 
@@ -60,5 +56,5 @@ class ModelSynthesizer:
 
 def _read(answer: Any) -> Any:
     if answer is None or (isinstance(answer, (str, bytes)) and not answer.strip()):
-        raise NoAnswerError("the model has answered nothing")
+        raise Failed("the model has answered nothing")
     return answer

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Literal, TypeAlias
 
+from actors.tasks.model.executable import BreakerState
 from actors.tasks.model.policy import Breaker
-
-BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 _MOST_ENDED = 1_000
 """The newest ends that are looked at, beside as many as may be failures."""

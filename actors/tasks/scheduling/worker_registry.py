@@ -16,7 +16,7 @@ from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.raised import kind_of
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
-from actors.tasks.model.executable import Executable, ExecutableInfo
+from actors.tasks.model.executable import DESCRIBED, Executable, ExecutableInfo
 from actors.tasks.model.outcome import Failure, is_one_of
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
@@ -104,23 +104,13 @@ class RegistryEntry:
         return ExecutableInfo(
             id=self.id,
             path=self.path,
-            type=executable.type,
-            description=executable.description,
-            capabilities=executable.capabilities,
-            input_schema=executable.input_schema,
-            output_schema=executable.output_schema,
             state=self.state,
             breaker=breaker,
             load=len(self.attempts),
             size=self.size if self.is_team else max(1, len(self.members)),
-            backup=executable.backup,
-            estimate=executable.estimate,
-            consumes=executable.consumes,
-            produces=executable.produces,
-            members=executable.members,
             is_only=is_only,
-            tools=executable.tools,
             is_missing=not (self.spec.required or self.was_up),
+            **{name: getattr(executable, name) for name in DESCRIBED},
         )
 
     # -- its members ---------------------------------------------------------------------------------------

@@ -217,11 +217,11 @@ def test_two_workers_that_fit_alike_are_told() -> None:
     assert "fits a and b nearly alike: a has it" in plan.warnings[0]
 
 
-def test_a_goal_that_matches_nobody_is_refused_with_what_helps() -> None:
+def test_a_goal_that_matches_nobody_is_refused_with_who_there_is_and_what_helps() -> None:
     with pytest.raises(NoCapableWorkerError) as caught:
         planned("bake a cake", CREW)
 
-    for word in ("description=", "KeywordPlanner(default='...')", "ModelPlanner(call)"):
+    for word in ("dev: 'Writes code'", "description=", "KeywordPlanner(default='...')", "ModelPlanner(call)"):
         assert word in str(caught.value)
 
 

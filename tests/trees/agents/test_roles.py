@@ -218,6 +218,22 @@ def test_a_call_outside_of_a_tree_returns_the_answer_and_its_usage() -> None:
     assert (answer, usage.tokens) == ("hello", 42)
 
 
+def test_a_function_that_returns_what_a_framework_returns_is_a_call_too_and_its_usage_counts() -> None:
+    scripted = Scripted(json.dumps(PLAN))
+
+    async def ask(prompt: str, schema: Any) -> Any:
+        return await Agent(scripted.model).run(prompt)
+
+    spec = SupervisorSpec(
+        id="p", tasks=Tasks(planner=ModelPlanner(ask)), children=[WorkerSpec(id="w", execute=lambda task: "done")]
+    )
+    with start(spec) as tree:
+        report = tree.run("go", timeout=LONG_S)
+
+    assert report.results == {"x": "done"}
+    assert report.usage_by_role["planner"].tokens == 42
+
+
 def test_the_schema_reaches_the_model_as_its_native_output() -> None:
     scripted, schema = Scripted(PLAN), plan_schema((), None)
     answer, _ = call(scripted.model, schema)
