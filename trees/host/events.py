@@ -24,7 +24,6 @@ from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
-from actors.tasks.journal.metadata import MetadataReader
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.model.task_events import (
@@ -77,7 +76,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Number of the last record that was found, or passed over."""
         self._records = 0
         """Records that were read."""
-        self._labels = MetadataReader()
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
         self._lock = threading.Lock()
@@ -194,11 +192,10 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
                 self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
                 continue
             self._records += 1
-            labelled = self._labels.labelled(event)
             if event.seq > self._last:
                 self._last = event.seq
                 if self._is_mine(event):
-                    self._ready.append(labelled)
+                    self._ready.append(event)
         self._is_read = is_last
 
     def _kept(self) -> list[TaskEvent]:

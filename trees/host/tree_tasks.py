@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
-from actors.tasks.journal.metadata import has_metadata
+from actors.tasks.journal.fold import has_metadata
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.executable import ExecutableInfo
 from actors.tasks.model.policy import Answer

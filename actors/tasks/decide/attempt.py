@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from actors.model.errors import ConfigError, Failed, Later
+from actors.model.errors import Failed, Later
 from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.execution.error_facts import NEUTRAL, Neutral
 from actors.tasks.journal.unit import FRESH, STAGES, WITHDRAWN, Unit
@@ -35,7 +35,7 @@ from actors.tasks.model.policy import (
     RungFacts,
 )
 from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
-from actors.tasks.model.task_errors import EscalationError, NoCapableWorkerError
+from actors.tasks.model.task_errors import EscalationError
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.ready_queue import LaneKey
 
@@ -261,10 +261,6 @@ def _escalated(unit: Unit, failure: Failure, end: AttemptEnd, ask: AskPerson, fa
         resumes=failure.resumes,
         usage=end.usage,
     )
-
-
-ANSWERS_OF_A_PLANNER = (NoCapableWorkerError, ConfigError)
-"""Errors of a planner that are about the plan: an answer, and no failure."""
 
 
 def answered(unit: Unit, facts: Facts) -> Draft | None:

@@ -44,4 +44,4 @@ class Facts(NamedTuple):
     is_wanted: bool = True
     """False for what was asked for, and nobody waits for any longer."""
     output_is_checked: bool = False
-    """True for a team whose output has a declared type (``output=``)."""
+    """True for a team whose output has a declared type (``output=``): code of the user's looks at it, as a step."""

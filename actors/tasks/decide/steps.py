@@ -1,7 +1,7 @@
 """The record that the end of a planner, a reviewer or a synthesizer makes.
 
 ===================================  ==============================================================
-planner raised, was too slow         ``SubtaskRetrying`` as ``step_retry`` says, then ``PlanRefused``, the last
+planner raised, was too slow         ``SubtaskRetrying`` as ``step_retry`` says, then ``SubtaskFailed``: a ``PlanError``
 planner returned what does not fit   ``PlanRefused``: called at once with what is wrong, ``max_plan_attempts`` times
 reviewer or synthesizer failed       ``SubtaskRetrying``, then ``SubtaskFailed``: ``on_step_failure`` decides
 reviewer returned no sound verdict   ``Reviewed`` with the problems: called at once with them, once; then it has failed
@@ -19,11 +19,11 @@ from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide import attempt
 from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.decide.task import DO_AGAIN
-from actors.tasks.decide.verdict import findings, problems_of, told
+from actors.tasks.decide.verdict import not_passed, problems_of, told
 from actors.tasks.journal.course import Course
 from actors.tasks.model import task_events
 from actors.tasks.model.answer_text import InvalidAnswerError
-from actors.tasks.model.outcome import Failure, FailureKind, text_of
+from actors.tasks.model.outcome import Failure, FailureKind
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import Plan, Usage
 from actors.tasks.model.task_errors import NoCapableWorkerError
@@ -57,37 +57,18 @@ def _refused(
     *,
     is_last: bool = False,
 ) -> Draft:
-    call, before = course.calls.get("plan"), course.refusal.number if course.refusal is not None else 0
-    more = call.made if is_last and call is not None else 0
-    return draft(course.unit, task_events.PlanRefused, before + 1 + more, problems, *names, usage, is_last)
+    before = course.refusal.number if course.refusal is not None else 0
+    return draft(course.unit, task_events.PlanRefused, before + 1, problems, *names, usage, is_last)
 
 
-def _problem(task: str, text: str) -> Problem:
-    return Problem(f"task {task}", f"the planner raised {text.removesuffix('.')}", "Repair it, or its answer.")
-
-
-def _plan_failed(task: str, course: Course, failure: Failure, usage: Usage, *, is_pure: bool) -> Draft:
-    """A planner has failed for good, or says itself that there is no plan."""
-    error = failure.error
-    if type(error) is NoCapableWorkerError:
-        return _refused(course, error.problems, usage, (error.needed, error.known), is_last=is_pure)
-    if isinstance(error, ConfigError) and error.problems:
-        return _refused(course, error.problems, usage, is_last=is_pure)
-    if failure.kind is FailureKind.LOST:
-        hint = "Find out what it does to them: no memory left, a fault in compiled code. Then submit it again."
-        problem = Problem(f"task {task}", str(error), hint)
-    else:
-        problem = _problem(task, failure.told or text_of(error))
-    return _refused(course, (problem,), usage, is_last=True)
-
-
-def plan_feedback(task: str, course: Course) -> str:
+def plan_feedback(course: Course) -> str:
     """Tell a planner what was wrong with its last plan, and how its last call failed."""
     call = course.calls.get("plan")
-    problems = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
-    problems += [str(_problem(task, call.error))] if call is not None and call.made else []
-    said = call.remarks.feedback if call is not None else ""
-    return "\n".join([*problems, said] if said else problems)
+    told = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
+    if call is not None:
+        told += [f"the planner failed: {call.error}"] if call.made else []
+        told += [call.remarks.feedback] if call.remarks.feedback else []
+    return "\n".join(told)
 
 
 # -- reviews -------------------------------------------------------------------------------------------------
@@ -98,17 +79,17 @@ def reviewed(course: Course, said: Verdict, subtasks: tuple[str, ...], usage: Us
     most = facts.settings.max_iterations
     reviews = {id_: course.units[id_].reviews + 1 for id_ in subtasks}
     again = [id_ for id_, number in reviews.items() if number < most]
-    if problems := problems_of(said, subtasks, again, course.units):
+    if problems := problems_of(said, subtasks, again):
         return _handed_back(course, problems, usage, facts)
-    passed, bad = findings(said)
-    if not passed and not bad:  # there is no word on what is to be better
+    bad = not_passed(said)
+    if not said.passed and not bad:  # there is no word on what is to be better
         bad, again = dict.fromkeys(subtasks or ("",), ""), []
     rerun = {id_: text or DO_AGAIN for id_, text in bad.items() if id_ in again}
     left = {id_: text for id_, text in bad.items() if id_ not in again}
     more: dict[str, Any] = {"usage": usage, "subtasks": subtasks, "rejected": tuple(left), "checks": told(left)}
     more["best_effort"] = bool(left) and facts.settings.on_rejected == "best_effort"
     iteration = max(reviews.values(), default=course.iterations + 1)
-    return draft(course.unit, task_events.Reviewed, iteration, passed, rerun, **more)
+    return draft(course.unit, task_events.Reviewed, iteration, said.passed, rerun, **more)
 
 
 def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage, facts: Facts) -> Draft:
@@ -117,30 +98,25 @@ def _handed_back(course: Course, problems: tuple[Problem, ...], usage: Usage, fa
     if not course.call("review").remarks.number:
         return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, usage=usage, problems=text)  # noqa: FBT003 - a field
     failure = Failure(FailureKind.INVALID, ConfigError(problems), retryable=False, told=text)
-    return failed(course.unit.id, course, "review", failure, usage, facts)
+    return failed(course, "review", failure, usage, facts)
 
 
 # -- failures ------------------------------------------------------------------------------------------------
 
 
-def failed(
-    task: str, course: Course, role: str, failure: Failure, usage: Usage, facts: Facts, *, is_pure: bool = False
-) -> Draft:
+def failed(course: Course, role: str, failure: Failure, usage: Usage, facts: Facts, *, is_pure: bool = False) -> Draft:
     """A step has raised, took too long, or was lost with its process once too often.
 
     ``is_pure``: called again it would do the same.
     """
-    call = course.call(role)
-    end = attempt.AttemptEnd(role, began=True, usage=usage)
-    is_answer = role == "plan" and isinstance(failure.error, attempt.ANSWERS_OF_A_PLANNER)
-    if role == "review" and isinstance(failure.error, InvalidAnswerError):
-        return _handed_back(course, failure.error.problems, usage, facts)
-    if is_answer or is_pure:
-        return _plan_failed(task, course, failure, usage, is_pure=is_pure)
+    call, error = course.call(role), failure.error
+    if role == "review" and isinstance(error, InvalidAnswerError):
+        return _handed_back(course, error.problems, usage, facts)
+    if role == "plan" and isinstance(error, (ConfigError, NoCapableWorkerError)) and error.problems:
+        # That is an answer of the planner, and no failure.
+        names = (error.needed, error.known) if isinstance(error, NoCapableWorkerError) else (None, ())
+        return _refused(course, error.problems, usage, names, is_last=is_pure)
     may_ask = role != "plan" and facts.settings.on_step_failure == "escalate" and not call.is_vouched
-    is_lost = failure.kind is FailureKind.LOST
-    failure = replace(failure, may_ask=may_ask, retryable=failure.retryable and not is_lost)
-    following = attempt.failed(call, failure, end, facts)
-    if role == "plan" and following.made is task_events.SubtaskFailed:
-        return _plan_failed(task, course, failure, usage, is_pure=False)
-    return following
+    retryable = failure.retryable and not is_pure and failure.kind is not FailureKind.LOST
+    failure = replace(failure, may_ask=may_ask, retryable=retryable)
+    return attempt.failed(call, failure, attempt.AttemptEnd(role, began=True, usage=usage), facts)

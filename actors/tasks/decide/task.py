@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from actors.tasks.decide import attempt, ends
 from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.decide.undo import all_undone, next_effect
-from actors.tasks.decide.verdict import as_verdict, findings
+from actors.tasks.decide.verdict import as_verdict, not_passed
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Unit
@@ -46,6 +47,8 @@ class Do(Enum):
     REVIEW = "review"
     COMBINE = "combine"
     UNDO = "undo"
+    FAIL = "fail"
+    """A team has failed: its ladder says what follows."""
 
 
 class Wait(NamedTuple):
@@ -61,15 +64,14 @@ Next: TypeAlias = Draft | Do | Wait | None
 def ready(course: Course) -> Iterator[Draft]:
     """Yield what follows for subtasks whose dependencies are settled: they are queued, or skipped."""
     those, course.ready = course.ready, ()
-    is_ending = course.unit.is_ending
     for unit in those:
         if unit.status is PENDING and not unit.missing:
-            yield ends.skipped(unit) if is_ending else draft(unit, task_events.SubtaskQueued)
+            yield draft(unit, task_events.SubtaskQueued)
     barred, course.barred = course.barred, ()
     for unit in barred:
         gone = course.barring(unit) if unit.status is PENDING else None
         if gone is not None:
-            yield ends.skipped(unit) if is_ending else ends.barred(unit, gone)
+            yield ends.barred(unit, gone)
 
 
 def next_of(state: TaskState, course: Course, facts: Facts) -> Next:
@@ -93,16 +95,17 @@ def next_of(state: TaskState, course: Course, facts: Facts) -> Next:
 
 
 def _wound_up(state: TaskState, course: Course) -> Next:
-    """Nothing of a course that is ending runs any more; how a team ends is decided by ``team_ended``."""
+    """Nothing of a course that is ending runs any more."""
     unit, ending = course.unit, course.ending
-    if unit.role != "task":
-        if reason := attempt.cut_off(unit):
-            return draft(unit, task_events.SubtaskCancelled, reason, False, unit.worker or "")  # noqa: FBT003 - a field
-        return Do.UNDO
+    cancelled = partial(draft, unit, task_events.SubtaskCancelled, unknown=False, worker=unit.worker or "")
+    if unit.role != "task" and (reason := attempt.cut_off(unit)):
+        return cancelled(reason)
     if next_effect(state, course) is not None:
         return Do.UNDO
     status = ending.status if ending is not None else TaskStatus.FAILED
-    return draft(unit, task_events.TaskFinished, status, course.best_effort)
+    if unit.role == "task":
+        return draft(unit, task_events.TaskFinished, status, course.best_effort)
+    return cancelled(ending.error) if ending is not None and status is TaskStatus.CANCELLED else Do.FAIL
 
 
 def _ends_well(course: Course, facts: Facts) -> Draft:
@@ -131,9 +134,12 @@ def _planning(course: Course, facts: Facts) -> Next:
     call, refusal = course.calls.get("plan"), course.refusal
     if call is not None and call.answered is not None:
         return _answered(course, call)
-    if refusal is None or not (refusal.is_last or refusal.number >= facts.settings.max_plan_attempts):
+    if call is not None and call.status is SubtaskStatus.FAILED:
+        problems = f"the planner failed: {call.error}"
+    elif refusal is None or not (refusal.is_last or refusal.number >= facts.settings.max_plan_attempts):
         return _call(course, Do.PLAN, facts)
-    problems = "; ".join(map(str, refusal.problems))
+    else:
+        problems = "; ".join(map(str, refusal.problems))
     if course.phase == "planning":
         return ends.fails(course, "plan", problems)
     kind, error = _missing_error(course.missing())
@@ -178,14 +184,9 @@ def _all_done(course: Course, facts: Facts) -> Next:
         return ends.fails(course, *_missing_error(those))
     if settings.reviewer is not None and not course.reviewed and not course.reviews_each:
         return _call(course, Do.REVIEW, facts)
-    if not course.combined and (settings.synthesizer is not None or _is_checked(course, facts)):
+    if not course.combined and (settings.synthesizer is not None or facts.output_is_checked):
         return _call(course, Do.COMBINE, facts)
     return _ends_well(course, facts)
-
-
-def _is_checked(course: Course, facts: Facts) -> bool:
-    """True for a team whose output has a declared type: code of the user's looks at it, as a step."""
-    return course.unit.role != "task" and facts.output_is_checked
 
 
 def _review_each(course: Course, facts: Facts) -> Next:
@@ -216,13 +217,10 @@ def _taken_as_they_are(course: Course, failed: Unit) -> Draft:
 
 
 def _rejected(course: Course, facts: Facts) -> Draft:
-    policy, ids = facts.settings.on_rejected, tuple(course.rejected)
+    ids = tuple(course.rejected)
     checks = "; ".join(dict.fromkeys(text for text in course.rejected.values() if text))
-    if policy == "best_effort":  # decided when it was recorded, unless the declaration has changed since
-        more: dict[str, Any] = {"subtasks": ids, "rejected": ids, "checks": checks}
-        return draft(course.unit, task_events.Reviewed, course.iterations, False, {}, best_effort=True, **more)  # noqa: FBT003 - a field
     said = f"not passed: {checks}" if checks else "the reviewer did not let it pass"
-    if policy == "fail":
+    if facts.settings.on_rejected != "escalate":  # "best_effort" was decided when the review was recorded
         return ends.fails(course, "review", f"rejected after review {course.iterations}: {said}")
     call, question = course.call("review"), f"review {course.iterations} said no. What now?"
     failure = Failure(FailureKind.INVALID, InvalidResultError(said), question=question, told=said)
@@ -245,7 +243,7 @@ def _answered(course: Course, call: Unit) -> Draft | Do:
     ids = looked_at(course, tuple(course.rejected))
     failed = dict.fromkeys(ids, str(event.value)) if event.answer == "respond" else {}
     if event.answer == "edit":  # the verdict of a person is taken for the reviewer's
-        failed = findings(as_verdict(event.value, ids)).failed
+        failed = not_passed(as_verdict(event.value, ids))
     rerun = {id_: text or DO_AGAIN for id_, text in failed.items() if id_ in ids}
     more: dict[str, Any] = {"subtasks": ids}
     return draft(course.unit, task_events.Reviewed, course.iterations, not rerun, rerun, **more)

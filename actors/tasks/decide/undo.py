@@ -8,7 +8,6 @@ each goes what it had asked for. A team that declares no undo has its members un
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from actors.tasks.decide import ends
 from actors.tasks.decide.drafts import Draft, draft
@@ -17,13 +16,6 @@ from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Effect, Unit, with_dependants
 from actors.tasks.model import task_events
 from actors.tasks.model.task import SUCCEEDED
-
-
-class Undoable(NamedTuple):
-    """An effect that is to be undone, and whose it is."""
-
-    unit: Unit
-    effect: Effect
 
 
 def void(course: Course) -> list[Unit]:
@@ -36,16 +28,12 @@ def void(course: Course) -> list[Unit]:
         found = with_dependants(course.units[id_] for id_ in rework)
     else:
         found = [unit for unit in units if unit.asker is None and unit.status is not SUCCEEDED]
-    asked: dict[str, list[Unit]] = {}
-    for unit in units:
-        if unit.asker is not None:
-            asked.setdefault(unit.asker.path, []).append(unit)
     for unit in found:  # it grows
-        found += asked.get(unit.path, [])
+        found += [each for each in unit.asked or () if each.above is course.unit]
     return found
 
 
-def next_effect(state: TaskState, course: Course) -> Undoable | None:
+def next_effect(state: TaskState, course: Course) -> Effect | None:
     """Return the effect that is undone next: of those whose worker, or whose subtask, declares how, the last begun.
 
     What is to be undone is found once: it stays the same until something starts, or the course ends.
@@ -53,17 +41,15 @@ def next_effect(state: TaskState, course: Course) -> Undoable | None:
     found_for = state.starts, course.rework, course.unit.is_ending
     if course.undoable is None or course.undoable[0] != found_for:
         found = [each for unit in void(course) for each in _effects_in(unit)]
-        course.undoable = found_for, sorted(found, key=lambda each: each.effect.seq)
-    left: list[Undoable] = course.undoable[1]
-    while left and not left[-1].effect.needs_undo:
+        course.undoable = found_for, sorted(found, key=lambda each: each.seq)
+    left: list[Effect] = course.undoable[1]
+    while left and not left[-1].needs_undo:
         left.pop()
     return left[-1] if left else None
 
 
-def _effects_in(unit: Unit) -> Iterator[Undoable]:
-    for effect in unit.effects.values():
-        if effect.needs_undo:
-            yield Undoable(unit, effect)
+def _effects_in(unit: Unit) -> Iterator[Effect]:
+    yield from (effect for effect in unit.effects.values() if effect.needs_undo)
     own = any(each.is_team and each.undoable for each in unit.effects.values())
     if unit.course is not None and not own:  # a team with an undo of its own is undone as a whole
         for each in list(unit.course.units.values()):

@@ -8,11 +8,11 @@ contradicts itself or that sends something back without a word is handed back to
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
-from actors.tasks.model.policy import Check, Verdict
+from actors.tasks.model.policy import Verdict
 from actors.validation.validation_messages import type_phrase
 
 HINT: Final = 'Return Verdict(passed, checks=[Check(subtask, passed, feedback)]), or {"passed": ..., "checks": [...]}.'
@@ -39,16 +39,21 @@ def as_verdict(value: object, subtasks: Collection[str] = ()) -> Verdict:
     passed, checks, feedback = said.get("passed"), said.get("checks") or [], said.get("feedback")
     if isinstance(checks, Mapping):
         checks = [_of_subtask(id_, each) for id_, each in checks.items()]
-    if not isinstance(checks, (list, tuple)):
-        raise _invalid("verdict.checks", f"expected a list, got {type_phrase(checks)}")
     if passed is None and not checks:
         raise _invalid("verdict", "has neither 'passed' nor checks that say it")
-    if not isinstance(passed, (bool, type(None))):
-        raise _invalid("verdict.passed", f"expected true or false, got {type_phrase(passed)}")
     if passed is False and feedback and not checks:
         checks = [{"subtask": id_, "passed": False, "feedback": feedback} for id_ in subtasks]
-    read = _checks(checks)
-    return Verdict(passed=all(check.passed for check in read) if passed is None else passed, checks=read)
+    if isinstance(checks, (list, tuple)):
+        checks = [_given(each) if isinstance(each, Mapping) else each for each in checks]
+    try:
+        read = Verdict(passed=True if passed is None else passed, checks=checks)
+    except ConfigError as error:
+        raise InvalidAnswerError(error.problems) from None
+    return Verdict(passed=read.passed and (passed is not None or not not_passed(read)), checks=read.checks)
+
+
+def _given(fields: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): each for name, each in fields.items() if each is not None}
 
 
 def as_fields(said: object) -> object:
@@ -69,61 +74,32 @@ def _invalid(path: str, what: str) -> InvalidAnswerError:
     return InvalidAnswerError((Problem(path, what, HINT),))
 
 
-def _checks(entries: Collection[Any]) -> list[Check]:
-    checks, problems = [], list[Problem]()
-    for at, entry in enumerate(entries):
-        where = f"verdict.checks[{at}]"
-        if isinstance(entry, Check):
-            checks.append(entry)
-        elif not isinstance(entry, Mapping):
-            problems.append(Problem(where, f"{type_phrase(entry)} is not a check", HINT))
-        else:
-            try:
-                checks.append(Check(**{str(name): each for name, each in entry.items() if each is not None}))
-            except ConfigError as error:
-                problems += [Problem(f"{where}.{one.path}", one.what, one.hint) for one in error.problems]
-    if problems:
-        raise InvalidAnswerError(tuple(problems))
-    return checks
-
-
 # -- what follows from one -----------------------------------------------------------------------------------
 
 
-class Findings(NamedTuple):
-    """Subtasks that have not passed, and what the reviewer says of each."""
-
-    passed: bool
-    failed: dict[str, str]
-
-
-def findings(verdict: Verdict) -> Findings:
-    """Return which subtasks have not passed; of two checks of one subtask both are told."""
+def not_passed(verdict: Verdict) -> dict[str, str]:
+    """Return the subtasks that have not passed, with what is said of each; of two checks of one both are told."""
     failed: dict[str, str] = {}
     for check in verdict.checks:
         if not check.passed:
             before = failed.get(check.subtask, "")
             said = ": ".join(text for text in (check.criterion.strip(), check.feedback.strip()) if text)
             failed[check.subtask] = "\n".join(text for text in (before, said) if text)
-    return Findings(verdict.passed and not failed, failed)
+    return failed
 
 
-def problems_of(
-    verdict: Verdict, known: Collection[str], again: Collection[str], planned: Collection[str] = ()
-) -> tuple[Problem, ...]:
+def problems_of(verdict: Verdict, known: Collection[str], again: Collection[str]) -> tuple[Problem, ...]:
     """Find what a reviewer has to be told about its verdict.
+
+    That something has passed which it was not shown means nothing.
 
     Args:
         verdict: as it was read.
         known: subtasks whose results it has seen.
         again: subtasks that would run again because of it.
-        planned: subtasks of the task. That one of them has passed may be said again, or before its time: nothing
-            follows from it. A reviewer may have a word on each that it was ever asked about.
     """
-    failed = findings(verdict).failed
-    problems = []
-    idle = {check.subtask for check in verdict.checks if check.subtask in planned} - failed.keys()
-    strange = sorted({check.subtask for check in verdict.checks} - idle - set(known))
+    failed, problems = not_passed(verdict), []
+    strange = sorted(failed.keys() - set(known))
     if strange:
         what = f"the verdict speaks of {', '.join(strange)}, which have no result here"
         problems.append(Problem("verdict.checks", what, f"Speak of {', '.join(known) or 'nothing'} only."))

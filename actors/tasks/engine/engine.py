@@ -298,13 +298,15 @@ class Engine(ManagedActor):
                 run.at(following.due, run.state.touch, unit)
             elif following is Do.UNDO:
                 self.undos.go_on(run, course)
+            elif following is Do.FAIL:
+                self.dispatch.team_fails(run, unit, ends.failure_of(course, unit.spec.timeout_s or 0.0))
             elif following is not None:
                 self.roles.call(run, course, following.value)
 
     def facts(self, run: Run, unit: Unit, course: Course | None = None) -> Facts:
         """Return the facts that a decision about a unit needs, or about its course."""
         scope = self.service.scopes.get(unit.scope if course is None else course.scope, self.scope)
-        team = scope.team if course is not None and scope.above is not None else None
+        team = scope.team if course is not None and course.unit.role != "task" else None
         question = f"{run.id}:{unit.subject or 'task'}:{run.state.raised + 1}"
         is_checked = team is not None and team.adapter is not None
         return Facts(

@@ -162,16 +162,21 @@ def notes_of(course: Course, ids: Iterable[str]) -> Notes:
     }
 
 
+def own_revision(unit: Unit) -> Revision:
+    """Return what was done and said before about a unit."""
+    if unit.is_new:
+        return NO_REVISION
+    said = unit.remarks
+    answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
+    work = unit.value, unit.state_for(unit.worker)
+    return Revision(said.number, said.feedback, said.earlier, *work, answers, unit.answer_to_state)
+
+
 def revision_of(unit: Unit) -> Revision:
-    """Join what was done and said before about a unit, or about its undo, with what was about the teams of the unit."""
-    own = NO_REVISION
-    if not unit.is_new:
-        said = unit.remarks
-        answers = tuple(answer_of(each.answer, each.value) for each in said.answers)
-        work = unit.value, unit.state_for(unit.worker)
-        own = Revision(said.number, said.feedback, said.earlier, *work, answers, unit.answer_to_state)
+    """Join what was done and said before about a unit with what was about the teams that it is in."""
+    own = own_revision(unit)
     above = unit.above
-    if above is None or unit.role == "undo" or above.role != "work" or above.is_new:
+    if above is None or above.role != "work" or above.is_new:
         return own
     outer = revision_of(above)
     before = (outer.feedback,) if own.feedback and outer.feedback else ()

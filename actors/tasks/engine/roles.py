@@ -156,8 +156,7 @@ class Roles:
         rows = tuple(scope.rows())
         sees_all = (run.id, course.unit.path) in self._asks_all or isinstance(planner, KeywordPlanner)
         task = self._task_of(run, course)
-        args = (task, counted_on(rows, waiting=sees_all), self._plan_feedback(run, course))
-
+        args = (task, counted_on(rows, waiting=sees_all), self._plan_feedback(course))
         facts = _facts_of(run, course, scope, rows)
 
         def form(said: object) -> Checked:
@@ -179,8 +178,8 @@ class Roles:
             metadata=run.state.metadata_of(unit.path),
         ).model_copy(update={"id": run.id})
 
-    def _plan_feedback(self, run: Run, course: Course) -> str:
-        refused = steps.plan_feedback(run.id, course)
+    def _plan_feedback(self, course: Course) -> str:
+        refused = steps.plan_feedback(course)
         said = course.unit.remarks.feedback
         if said:
             refused = f"The last result of this team was sent back: {said}\n{refused}".rstrip()
@@ -258,7 +257,7 @@ class Roles:
     ) -> None:
         if not self._has_others(run, course, scope, failure.error):
             failure, facts = self._with_known(run, scope, failure), self._engine.facts(run, course.call(role))
-            run.record(steps.failed(run.id, course, role, failure, usage, facts, is_pure=is_pure))
+            run.record(steps.failed(course, role, failure, usage, facts, is_pure=is_pure))
         elif is_pure:
             run.state.touch(course.unit)
         else:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actors.model.errors import Failed
 from actors.tasks.decide import attempt as of_attempt
-from actors.tasks.decide.ends import failure_of
 from actors.tasks.decide.undo import next_effect
-from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, revision_of
+from actors.tasks.engine.making import attempt_beside, context_values, idempotency_key, own_revision
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.off_loop import called
@@ -34,22 +35,12 @@ class Undos:
         self._engine = engine
 
     def go_on(self, run: Run, course: Course) -> None:
-        """Undo the next effect. A team that has failed undoes what it did; then its ladder says what follows."""
-        unit, undo = course.unit, course.undoing
-        found = next_effect(run.state, course) if undo is None else None
+        """Undo the next effect."""
+        undo, found = course.undoing, next_effect(run.state, course)
         if undo is not None:
             self._go_on_with(run, course, undo)
         elif found is not None:
-            self._begin(run, course, found.unit, found.effect, 1)
-        elif unit.role != "task" and unit.is_ending:
-            self._team_fails(run, course)
-
-    def _team_fails(self, run: Run, course: Course) -> None:
-        unit, ending = course.unit, course.ending
-        if ending is not None and ending.status == "cancelled":
-            run.emit(unit, task_events.SubtaskCancelled, ending.error, False, unit.worker or "")  # noqa: FBT003 - a field
-            return
-        self._engine.dispatch.team_fails(run, unit, failure_of(course, unit.spec.timeout_s or 0.0))
+            self._begin(run, course, found.unit, found, 1)
 
     def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
         engine = self._engine
@@ -86,7 +77,7 @@ class Undos:
             number=undo.attempt,
             idempotency_key=idempotency_key(run.state, undo),
             results={unit.id: effect.result},
-            revision=revision_of(undo),
+            revision=own_revision(undo),
         )
         told = instructed(unit.spec, run.state.task.goal)
         attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
@@ -122,6 +113,8 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
         return f"{effect.worker!r}, which knew how to undo it, is gone"
     if not isinstance(declared, str):
         return partial(_undo, declared, unit.id)
+    if ":" in declared:
+        return partial(_undo, partial(_imported, declared), unit.id)
     by = scope.workers.get(declared)
     return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
 
@@ -129,3 +122,13 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
 async def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
     """Call code that undoes: with the result, which it may change. What is sync is called off the loop."""
     return await called(how, task, context.results[subtask], context)
+
+
+def _imported(name: str, task: Any, result: Any, context: Any) -> Any:
+    """Call ``module:attr``; importing it runs code of the user's, so it is done where that runs."""
+    try:
+        found: Any = pkgutil.resolve_name(name)
+    except Exception as error:
+        said = f"{name!r}, which is to undo it, could not be imported: {type(error).__name__}"
+        raise Failed(said, retryable=False) from error
+    return found(task, result, context)

@@ -8,12 +8,26 @@ decided in ``actors.tasks.decide``. This module must never import threads, a clo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from actors.model.events import Event
 from actors.tasks.journal.course import NO_WORK, Course
-from actors.tasks.journal.unit import FRESH, LOST, NO_REMARKS, NONE, STAGES, WITHDRAWN, Ask, Escalation, KeptState, Unit
+from actors.tasks.journal.unit import (
+    FRESH,
+    LOST,
+    NO_REMARKS,
+    NONE,
+    STAGES,
+    WITHDRAWN,
+    Ask,
+    Escalation,
+    KeptState,
+    KeptStep,
+    Unit,
+    step_key,
+)
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import ROLES, CourseEvent, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
@@ -163,7 +177,7 @@ class TaskState:
         role = unit.role if unit.role in ROLES else "work"
         self.usage_by = {**self.usage_by, role: self.usage_by.get(role, NO_USAGE) + usage}
         for each in unit.line:
-            each.spends(usage)
+            each.usage += usage
 
     def _ran(self, unit: Unit, ended_at: float, usage: Usage) -> None:
         """Count the time and the usage of an attempt that has ended, or of none."""
@@ -318,7 +332,9 @@ class TaskState:
         self.touch(unit)
 
     def subtask_stepped(self, unit: Unit, event: task_events.SubtaskStepped) -> None:
-        unit.has_stepped(event)
+        step = KeptStep(event.fingerprint, event.value, event.is_of_subtask)
+        unit.steps, unit.losses = unit.steps or {}, 0
+        unit.steps[step_key(event.step, event.number)] = step
         self._spend(unit, event.usage)
 
     def usage_told(self, unit: Unit, event: task_events.UsageTold) -> None:
@@ -557,3 +573,8 @@ def fold(id_: str, records: Iterable[Any]) -> TaskState:
         where = f"makes no sense at record {max(0, state.events - 1)} ({type(error).__name__})"
         raise StoreError(f"journal of {id_!r}", f"{where}. It is damaged: restore it from a copy") from error
     return state
+
+
+def has_metadata(first: Event | None, wanted: Mapping[str, Any]) -> bool:
+    """True if this is the first record of a task with all of these entries."""
+    return isinstance(first, task_events.TaskSubmitted) and wanted.items() <= first.spec.metadata.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from actors.model.errors import Problem
 from actors.tasks.journal.fold import TaskState, unit_status_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.event_base import ROLES
@@ -51,7 +52,7 @@ def report_of(state: TaskState) -> Report:
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
-        notes=(*course.notes, *best_efforts, *_over_budget(state), *course.warnings),
+        notes=(*course.notes, *best_efforts, *course.warnings),
         path=state.path,
         replans=course.replans,
         error=error_of(state),
@@ -59,13 +60,6 @@ def report_of(state: TaskState) -> Report:
     if report.error is not None:
         report.error.report = report
     return report
-
-
-def _over_budget(state: TaskState) -> tuple[str, ...]:
-    """Say what used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
-    budget, ending = state.task.budget, state.course.ending
-    over = budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
-    return (f"budget exceeded: {over}",) if over and not (ending is not None and ending.kind == "budget") else ()
 
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
@@ -117,7 +111,10 @@ def error_of(state: TaskState) -> TaskError | None:
         return None
     if state.final is TaskStatus.CANCELLED:
         return TaskCancelledError(state.id, ending.error)
-    refusal = course.refusal
+    call, refusal = course.calls.get("plan"), course.refusal
+    if ending.kind == "plan" and call is not None and call.status is SubtaskStatus.FAILED:
+        hint = "Repair it, or find out what it does to its process."
+        return PlanError(state.id, (Problem(f"task {state.id}", ending.error, hint),), call.made)
     if ending.kind == "plan" and refusal is not None:
         if refusal.needed is not None:
             hint = refusal.problems[0].hint if refusal.problems else ""

@@ -31,7 +31,7 @@ from actors.tasks.model.task_events import EscalationRaised
 if TYPE_CHECKING:
     from actors.tasks.journal.course import Course
     from actors.tasks.model.event_base import Role
-    from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted, SubtaskStepped
+    from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted
 
 FRESH: Final = LadderPosition()
 NONE: Final[dict[Any, Any]] = {}
@@ -231,7 +231,7 @@ class Unit:
         if not self.effects:
             self.effects = {}
         key = event.worker, event.act
-        effect = self.effect = self.effects.setdefault(key, Effect(*key))
+        effect = self.effect = self.effects.setdefault(key, Effect(self, *key))
         effect.undoable = event.undoable or self.spec.undo is not None
         effect.is_team, effect.seq = event.is_team, seq
 
@@ -240,13 +240,6 @@ class Unit:
         if self.status is not RUNNING:
             return 0.0, 0.0
         return max(0.0, self.started_at - self.queued_at), max(0.0, ended_at - self.started_at)
-
-    def has_stepped(self, event: SubtaskStepped) -> None:
-        """A step of its attempt is done."""
-        step = KeptStep(event.fingerprint, event.value, event.is_of_subtask)
-        self.steps = self.steps or {}
-        self.steps[step_key(event.step, event.number)] = step
-        self.losses = 0
 
     def forget_steps(self, *, keeps: bool = False) -> None:
         """Forget the steps of an attempt that has come to an end of its own, unless the next one goes on after them.
@@ -263,10 +256,6 @@ class Unit:
         if self.kept is not None:
             return self.kept.worker
         return self.worker if any(not step.is_of_subtask for step in self.steps.values()) else None
-
-    def spends(self, usage: Usage) -> None:
-        """Something was used up for it."""
-        self.usage += usage
 
     @property
     def total_usage(self) -> Usage:
@@ -393,6 +382,7 @@ WITHDRAWN: Final = "withdrawn"
 class Effect:
     """What one worker did, or began, for one epoch of a unit: what would have to be undone."""
 
+    unit: Unit
     worker: str
     epoch: int
     seq: int = 0
@@ -430,7 +420,6 @@ class Escalation:
         self.raised_at = event.at
         self.due = event.due
         """When it is too late for an answer, in seconds since 1970; None: never."""
-        self.standing = event.standing
         self.role = event.role
         """work, plan, review, combine or undo."""
         self.undoing = event.undoing

@@ -20,8 +20,7 @@ from actors.model.record import record
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY
 from actors.tasks.engine.service import service_of
 from actors.tasks.execution.attempt import Attempt
-from actors.tasks.journal.fold import TaskState, fold, unit_status_of
-from actors.tasks.journal.metadata import has_metadata
+from actors.tasks.journal.fold import TaskState, fold, has_metadata, unit_status_of
 from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.unit import LOST, Escalation, Unit

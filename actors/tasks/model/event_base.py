@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
-from actors.model.event_metadata import KEPT, NO_CONTENT, SECONDS, UNLOGGED
+from actors.model.event_metadata import NO_CONTENT, SECONDS, UNLOGGED
 from actors.model.events import Event
 from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
@@ -45,9 +45,9 @@ class TaskEvent(Event):
     seq: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
     """Number of the event in the journal of its task, from 1 on, without gaps."""
     metadata: Mapping[str, Any] = field(
-        default=NO_METADATA, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT | {KEPT: False}
+        default=NO_METADATA, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT
     )
-    """Metadata of the task, and over it that of the subtask. A journal has it in the task and in the plan only."""
+    """Metadata of the task, and over it that of the subtask."""
 
     @property
     def task_id(self) -> str:

@@ -142,7 +142,7 @@ class Subtask(SpecModel, frozen=True, kw_only=False):
     preemptible: bool = True
     """``True``: it may be interrupted for something more urgent. Not given: ``False`` where an undo is declared."""
     undo: str | None = None
-    """Undoes it if the task fails: the id of a worker. ``None``: its worker's."""
+    """Undoes it if the task fails: the id of a worker, or ``"module:attr"``. ``None``: its worker's."""
     budget: Budget | None = None
     """Limit of its usage, all attempts together. ``None``: no limit of its own."""
     estimate: Budget | None = None

@@ -141,7 +141,7 @@ class Planned(CourseEvent):
 
 @record
 class PlanRefused(CourseEvent):
-    """A planner failed for good, or made a plan that does not fit; it is told what is wrong."""
+    """A planner made a plan that does not fit, or says that there is none; it is told what is wrong."""
 
     level = "WARNING"
     number: int
@@ -282,7 +282,10 @@ class SubtaskSucceeded(AttemptEvent):
 
 @record
 class SubtaskFailed(FailedAttempt):
-    """Everything on its ladder was tried. Of a reviewer or a synthesizer: ``on_step_failure`` decides what follows."""
+    """Everything on its ladder was tried.
+
+    Of a planner it is a ``PlanError``. Of a reviewer or a synthesizer ``on_step_failure`` decides what follows.
+    """
 
 
 @record

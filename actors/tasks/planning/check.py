@@ -7,6 +7,7 @@ that a worker's ``estimate=`` is user code, which is called here.
 from __future__ import annotations
 
 import math
+import pkgutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from actors.model.errors import Problem
 from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.outcome import text_of
 from actors.tasks.model.task import NO_USAGE, Budget, Plan, Subtask, Usage, instructed
+from actors.validation.introspection import binds, signature_of
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase
 
@@ -129,7 +131,11 @@ def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> I
             hint = nearest(name, known).strip() or "Name the id of a subtask of this plan."
             yield "depends_on", f"there is no subtask {value_phrase(name)}", hint
     if subtask.undo is not None and subtask.undo not in facts.workers:
-        yield "undo", f"there is no worker {value_phrase(subtask.undo)}", _known(subtask.undo, facts.workers)
+        if ":" not in subtask.undo:
+            hint = f"{_known(subtask.undo, facts.workers)} Or write 'module:attr'."
+            yield "undo", f"there is no worker {value_phrase(subtask.undo)}", hint
+        elif flaw := _flaw_of_undo(subtask.undo):
+            yield "undo", f"{value_phrase(subtask.undo)} {flaw}", "Name a function of (task, result, context)."
 
 
 def _who(subtask: Subtask, facts: PlanCheck) -> Iterator[tuple[str, str, str]]:
@@ -154,6 +160,17 @@ def _who(subtask: Subtask, facts: PlanCheck) -> Iterator[tuple[str, str, str]]:
 
 def _known(word: str, names: Collection[str]) -> str:
     return f"{nearest(word, names)}Known: {', '.join(sorted(names)[:_MOST_LISTED]) or 'nothing'}."
+
+
+def _flaw_of_undo(name: str) -> str:
+    """Say why a subtask cannot be undone by this code, or nothing."""
+    try:
+        found = pkgutil.resolve_name(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return f"cannot be imported ({type(error).__name__})"
+    signature = signature_of(found) if callable(found) else None
+    fits = callable(found) and (signature is None or binds(signature, None, None, None))
+    return "" if fits else "cannot be called with (task, result, context)"
 
 
 def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:

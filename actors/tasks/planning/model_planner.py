@@ -18,7 +18,8 @@ from actors.tasks.model.executable import Catalogue, ExecutableInfo
 from actors.tasks.model.model_call import as_call, ask, recognised_model
 from actors.tasks.model.task import Plan, Task
 from actors.tasks.model.task_errors import NoCapableWorkerError
-from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan
+from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, without_code
+from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import value_phrase
 
 _INSTRUCTION_CHARS: Final = 300
@@ -50,7 +51,8 @@ class ModelPlanner:
 
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
-        return await asked(partial(self._ask, task, catalogue, feedback), as_plan)
+        plan = await asked(partial(self._ask, task, catalogue, feedback), as_plan)
+        return copy_with(plan, subtasks=[without_code(subtask) for subtask in plan.subtasks])
 
     def _ask(self, task: Task, catalogue: Catalogue, feedback: str) -> Any:
         """Call the model, and return its answer or an awaitable of it.

@@ -87,7 +87,19 @@ def _of_data(entry: object) -> Subtask:
     for name in ("budget", "estimate"):
         if isinstance(data.get(name), Mapping):
             data[name] = Budget(**data[name])
-    return Subtask(**data)
+    return without_code(Subtask(**data))
+
+
+def without_code(subtask: Subtask) -> Subtask:
+    """Return a subtask that is data, and may come from a model: a model must not choose what code is called.
+
+    Raises:
+        InvalidAnswerError: its undo is an import string.
+    """
+    if subtask.undo is not None and ":" in subtask.undo:
+        hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
+        raise InvalidAnswerError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
+    return subtask
 
 
 def _is_slots(value: object) -> bool:
@@ -142,6 +154,8 @@ def is_quick(planner: object, task: Task, rows: Catalogue) -> bool:
     """Whether planning and the check of the plan run no code of users and take no time: a loop may run both."""
     if any(callable(row.estimate) for row in rows):
         return False
+    if type(planner) is StaticPlan and any(":" in (one.undo or "") for one in planner.fixed.subtasks):
+        return False  # the check imports them
     is_pure = type(planner) in {StaticPlan, KeywordPlanner}
     is_ours = is_pure or (type(planner) is CapabilityPlanner and planner.needs is None)
     return is_ours and len(task.goal) * (len(rows) + 1) <= _MOST_MATCHED

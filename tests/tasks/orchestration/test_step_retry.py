@@ -172,7 +172,7 @@ def test_a_planner_that_fails_is_a_plan_error_with_its_last_error_and_how_often_
         error = it.report().error
 
     assert isinstance(error, PlanError)
-    assert "the planner raised ConnectionError: no route" in str(error)
+    assert "the planner failed: ConnectionError: no route" in str(error)
     assert error.attempts == len(code.calls) == 3
 
 
@@ -182,7 +182,7 @@ def test_a_planner_is_told_how_its_last_call_failed() -> None:
         it.submit()
         it.advance(2.0)
     assert code.calls[0][2] == ""
-    assert "the planner raised ConnectionError: no route" in code.calls[1][2]
+    assert "the planner failed: ConnectionError: no route" in code.calls[1][2]
 
 
 def test_a_plan_that_does_not_fit_is_handed_back_at_once_and_counts_by_itself() -> None:

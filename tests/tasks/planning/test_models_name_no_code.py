@@ -1,4 +1,4 @@
-"""A plan names workers, also for an undo: code that it names ("module:attr") is never imported."""
+"""The plan of a model names workers: code that it names ("module:attr") is never imported."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def test_a_plan_of_a_model_whose_undo_names_code_is_refused_and_one_that_names_a
     work = ScriptedExecutable("done")
     children = [WorkerSpec(id=id_, execute=work.execute) for id_ in ("w", "u")]
     refused = SupervisorSpec(id="t", tasks=Tasks(planner=ModelPlanner(answer("os:getcwd"))), children=children)
-    with start(refused) as tree, pytest.raises(PlanError, match="there is no worker 'os:getcwd'"):
+    with start(refused) as tree, pytest.raises(PlanError, match="a model may name no code"):
         tree.run("go", timeout=60.0)
     assert not work.calls
-    assert "there is no worker 'os:getcwd'" in asked[-1]  # so that it can do better
+    assert "a model may name no code" in asked[-1]  # so that it can do better
 
     taken = SupervisorSpec(id="t", tasks=Tasks(planner=ModelPlanner(answer("u"))), children=children)
     with start(taken) as tree:

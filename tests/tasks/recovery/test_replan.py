@@ -18,6 +18,7 @@ from trees import (
     PlanRefused,
     Retry,
     Subtask,
+    SubtaskFailed,
     SupervisorSpec,
     TaskEnding,
     Tasks,
@@ -192,6 +193,22 @@ def test_what_a_failed_subtask_may_have_done_is_undone_before_another_way_is_tak
     assert report.status is TaskStatus.SUCCEEDED
 
 
+def test_other_words_under_a_known_id_get_the_answers_to_their_own_asks() -> None:
+    async def asks(task: Any, context: Any) -> Any:
+        said = await context.ask("helper", str(task))
+        if str(task) == "one":
+            raise ValueError("no")
+        return said
+
+    asker = WorkerSpec(id="asker", execute=asks, on_failure=[])
+    helper = WorkerSpec(id="helper", execute=lambda task, _: f"helped with {task}")
+    with replanned(
+        Planner([Subtask("a", "one", worker="asker")], [Subtask("a", "two", worker="asker")]), asker, helper
+    ) as it:
+        it.submit()
+        assert it.report().results == {"a": "helped with two"}
+
+
 # -- plans that do not fit ---------------------------------------------------------------------------------------
 
 
@@ -202,7 +219,7 @@ def test_what_a_failed_subtask_may_have_done_is_undone_before_another_way_is_tak
         ([Subtask("d", worker="ghost")], "there is no worker 'ghost'"),
         ([Subtask("d", worker="w", depends_on=["b"])], "there is no subtask 'b'"),
         ([Subtask("d", worker="w", depends_on=["e"]), Subtask("e", worker="w", depends_on=["d"])], "a cycle"),
-        (ValueError("no idea"), "the planner raised ValueError: no idea"),
+        (ValueError("no idea"), "the planner failed: ValueError: no idea"),
     ],
     ids=["empty", "unknown worker", "depends on what failed", "cycle", "raises"],
 )
@@ -215,7 +232,7 @@ def test_a_further_plan_is_checked_like_the_first_and_without_one_the_task_fails
     with replanned(planner, spec, max_plan_attempts=2, step_retry=again) as it:
         it.submit()
         report = it.report()
-        refusals = it.events(PlanRefused)
+        refusals = [*it.events(PlanRefused), *(each for each in it.events(SubtaskFailed) if each.role == "plan")]
     assert report.status is TaskStatus.FAILED
     assert "b: ValueError: no; there is no other plan" in str(report.error)
     assert words in str(report.error)

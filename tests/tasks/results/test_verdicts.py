@@ -43,7 +43,7 @@ def reviewed(reviewer: Any, **tasks: Any) -> tuple[Any, ScriptedExecutable]:
         (CONTRADICTION, "passed is true"),
         ("looks good", "no JSON"),
         (None, "returned None"),
-        ([Check("ghost", passed=True)], "speaks of ghost"),
+        ([Check("ghost", passed=False, feedback="no")], "speaks of ghost"),
     ],
     ids=["no feedback", "contradiction", "words", "nothing", "stranger"],
 )

@@ -47,6 +47,9 @@ async def work_async(task: Any, context: Any) -> str:
     return "ok"
 
 
+def undo(task: Any, result: Any) -> None: ...
+
+
 def shop(*children: Any, **tasks: Any) -> SupervisorSpec:
     workers = children or (WorkerSpec(id="w", execute=work, capabilities={"it"}), WorkerSpec(id="v", execute=work))
     return SupervisorSpec(id="shop", tasks=Tasks(**tasks), children=workers)
@@ -86,6 +89,10 @@ def told(spec: SupervisorSpec) -> list[str]:
             ["shop.tasks.planner/a.depends_on: there is no subtask 'x'"],
         ),
         ([Subtask("a", worker="w", undo="x")], ["shop.tasks.planner/a.undo: there is no worker 'x'"]),
+        (
+            [Subtask("a", worker="w", undo=f"{HERE}:undo")],
+            ["shop.tasks.planner/a.undo: a str of 45 characters cannot be called with (task, result, context)"],
+        ),
         (
             [Subtask(f"s{n}", worker="w") for n in range(51)],
             ["shop.tasks.planner: the plan has 51 subtasks, at most 50 are accepted"],
