@@ -205,7 +205,7 @@ class StoreBusyError(StoreError):
         super().__init__(
             store,
             f"{root!r} is in use by {holder}. One process at a time leads a tree. "
-            "Stop that one, use another store, or start both on one database with ha=HA()",
+            "Stop that one, use another store, or start both with ha=HA()",
         )
         self.root = root
         self.holder = holder

@@ -14,10 +14,6 @@ from loguru import logger
 from actors import Context, RestartLimitError, Worker
 from actors.testing import settle
 from trees import (
-    Failover,
-    Retry,
-    StaticPlan,
-    Subtask,
     SupervisorSpec,
     Task,
     TaskError,
@@ -92,26 +88,6 @@ def test_a_child_that_is_parked_is_an_error_once_with_why_and_what_to_type(lines
     parked = [line for line in lines.getvalue().splitlines() if "ChildParked" in line]
     advice = "It stays down until somebody starts it: tree.restart_child('p/w')."
     assert parked == [f"ERROR p/w: ChildParked restarts=2 error=ValueError: {SECRET}-boom {advice}"]
-
-
-def test_each_attempt_says_which_it_was_of_how_many_also_after_a_failover(lines: io.StringIO) -> None:
-    ladder = [Retry(max_attempts=3, initial_s=0.0, max_s=0.0), Failover()]
-    children = [WorkerSpec(id="one", execute=fail, backup="two", breaker=None)]
-    children += [WorkerSpec(id="two", execute=fail, breaker=None)]
-    plan = StaticPlan([Subtask("a", worker="one")])
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=plan, on_failure=ladder), children=children)
-    with pytest.raises(TaskError), start(spec) as running:
-        running.run("go", timeout=WAIT_S)
-
-    said = re.findall(r"^WARNING (\S+): Subtask(Retrying|Failed) .* attempt (\d of \d)", lines.getvalue(), re.MULTILINE)
-    assert said == [
-        ("p/one", "Retrying", "1 of 3"),
-        ("p/one", "Retrying", "2 of 3"),
-        ("p/one", "Retrying", "3 of 6"),
-        ("p/two", "Retrying", "4 of 6"),
-        ("p/two", "Retrying", "5 of 6"),
-        ("p/two", "Failed", "6 of 6"),
-    ]
 
 
 def test_a_task_that_fails_says_why_where_no_subtask_does(lines: io.StringIO) -> None:
