@@ -107,6 +107,7 @@ def failed(unit: Unit, failure: Failure, end: AttemptEnd, facts: Facts) -> Draft
         is_approved = not failure.resumes and (worker, failure.text) in unit.remarks.approved
         ask = None if is_approved else _asked_for(ladder_of(unit, worker, facts), standing, failure.question)
         if ask is not None:
+            ask = ask._replace(standing=replace(standing, asked=(ask.standing.rung, ask.standing.questions)))
             return _escalated(unit, failure, end, ask, facts)
         failure = _unasked(failure, worker, is_approved=is_approved)
     return _climbed(unit, failure, end, facts, standing, worker)
@@ -117,9 +118,10 @@ def _asked_for(ladder: Ladder, standing: LadderPosition, question: str) -> AskPe
 
     The one that has asked before comes first: it lasts for the unit, as long as it has questions left.
     """
-    for number in range(standing.rung, len(ladder)):
-        position = standing if number == standing.rung else replace(standing, rung=number, questions=0)
-        asks = ladder[number].ask(replace(position, tries=0, last_chance=False), question)
+    rung, questions = standing.asked
+    for number in range(max(standing.rung, rung), len(ladder)):
+        position = replace(standing, rung=number, tries=0, questions=questions if number == rung else 0)
+        asks = ladder[number].ask(position, question)
         if asks is not None:
             return asks
     return None
@@ -163,12 +165,16 @@ def _climbed(
 
 
 def climb(ladder: Ladder, standing: LadderPosition, failure: Failure, facts: RungFacts) -> Decision:
-    """Decide what follows from ``failure``: the first rung from ``standing`` on that knows says so."""
-    if standing.last_chance:
-        standing = replace(standing, last_chance=False, rung=standing.rung + 1, tries=0, questions=0)
+    """Decide what follows from ``failure``: the first rung from ``standing`` on that knows says so.
+
+    A rung whose question was answered has had its turn. Where the worker had asked by it, those before it have not.
+    """
+    answered = max(standing.rung, standing.asked[0]) if standing.last_chance else -1
     for number in range(standing.rung, len(ladder)):
-        position = standing if number == standing.rung else replace(standing, rung=number, tries=0, questions=0)
-        decision = ladder[number].next(position, failure, facts)
+        position = standing
+        if number > standing.rung:
+            position = replace(standing, rung=number, tries=0, questions=0, last_chance=number < answered)
+        decision = ladder[number].next(position, failure, facts) if number != answered else None
         if decision is not None:
             return decision
     return GiveUp()
@@ -271,7 +277,8 @@ def answered(unit: Unit, facts: Facts) -> Draft | None:
     if isinstance(event, task_events.EscalationExpired):
         said = f"nobody answered in time; it had failed: {unit.error}"
         failure = Failure(FailureKind.UNANSWERED, EscalationError(event.escalation, said))
-        standing = replace(unit.standing, rung=unit.standing.rung + 1, questions=0)
+        rung = max(unit.standing.rung, unit.standing.asked[0])  # of the one that has asked
+        standing = replace(unit.standing, rung=rung + 1, questions=0)
         return _climbed(unit, failure, NO_ATTEMPT, facts, standing, unit.worker)
     answer, value = event.answer, event.value
     goes_on = unit.kept is not None and unit.kept.goes_on_at is not None

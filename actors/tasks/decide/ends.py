@@ -34,9 +34,16 @@ def over_budget(state: TaskState, unit: Unit) -> Draft | None:
         if each.spec.budget is None:  # that of a task, too
             continue
         over = exceeded(state, course) if course.open or course.phase == "planning" else ""
-        if over:
+        if over and _goes_on(course):
             return fails(course, "budget", over)
     return None
+
+
+def _goes_on(course: Course) -> bool:
+    """Return False where all that a course waits for is the end of teams in which nothing is left to be done."""
+    left = [unit for unit in course.units.values() if not unit.is_done]
+    teams = [unit.course for unit in left if unit.course is not None and unit.is_composite and unit.status is RUNNING]
+    return course.phase == "planning" or len(teams) < len(left) or any(map(_goes_on, teams))
 
 
 def exceeded(state: TaskState, course: Course) -> str:

@@ -223,6 +223,7 @@ class Course:
                 continue
             elif retried:
                 unit.begins_anew(is_new=True)
+                unit.remarks = NO_REMARKS  # answers of people, too: they are asked again
                 unit.has_budget_anew()
             elif not unit.stays_ended:
                 unit.begins_anew()

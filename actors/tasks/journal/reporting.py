@@ -52,7 +52,7 @@ def report_of(state: TaskState) -> Report:
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
-        notes=(*course.notes, *best_efforts, *course.warnings),
+        notes=(*course.notes, *best_efforts, *_over_budget(state), *course.warnings),
         path=state.path,
         replans=course.replans,
         error=error_of(state),
@@ -60,6 +60,13 @@ def report_of(state: TaskState) -> Report:
     if report.error is not None:
         report.error.report = report
     return report
+
+
+def _over_budget(state: TaskState) -> tuple[str, ...]:
+    """Say what used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
+    budget, ending = state.task.budget, state.course.ending
+    over = budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
+    return (f"budget exceeded: {over}",) if over and not (ending is not None and ending.kind == "budget") else ()
 
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:

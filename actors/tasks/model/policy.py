@@ -60,9 +60,11 @@ class LadderPosition:
     """Workers that said it is not theirs."""
     laters: int = 0
     last_chance: bool = False
-    """A person let it run once more: if that fails too it is the next rung's turn."""
+    """A person let it run once more: the rung that has asked does not ask again."""
     questions: int = 0
     """Questions that the present rung has asked a person."""
+    asked: tuple[int, int] = (0, 0)
+    """Rung by which its worker itself has asked a person, and how often."""
 
 
 class TryAgain(NamedTuple):

@@ -78,6 +78,15 @@ def test_an_attempt_that_fails_after_the_answer_is_tried_again_with_the_state() 
     assert code.seen == [None, STATE, STATE, STATE]
 
 
+def test_a_retry_before_the_rung_that_asked_is_there_for_what_fails_after_the_answer() -> None:
+    code = Asks(STATE, fails=2)
+    with shop(ONE, asks(code, AT_ONCE, Escalate())) as it:
+        it.submit()
+        answer(it)
+        assert it.report().results == {"x": "did x"}
+    assert code.seen == [None, STATE, STATE, STATE]
+
+
 def test_the_worker_that_asked_goes_on_and_no_other_sees_its_state() -> None:
     seen: list[tuple[str, Any]] = []
 

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from actors import Escalated
 from tests.support.crew import LONG_S
 from trees import (
+    Approve,
     Budget,
+    Escalate,
     Plan,
+    Reject,
     StaticPlan,
     Subtask,
     SubtaskStarted,
@@ -135,6 +139,22 @@ def test_a_cancelled_task_goes_on_and_its_budget_begins_again() -> None:
         report = handle.retry().result(LONG_S)
     assert report.usage.tokens == 6
     assert shop.calls == {"b": 1}
+
+
+def test_a_person_who_has_said_no_is_asked_again() -> None:
+    def pay(_: Any, context: Any) -> str:
+        if not context.answers:
+            raise Escalated("Pay?")
+        return "paid"
+
+    tasks = Tasks(planner=StaticPlan([Subtask("pay")]))
+    spec = SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="pay", execute=pay, on_failure=[Escalate()])])
+    with start(spec) as tree:
+        handle = tree.submit(Task("go"))
+        tree.respond(next(iter(handle.questions())), Reject("no"))
+        again = failed(handle).retry()
+        tree.respond(next(iter(again.questions())), Approve())
+        assert again.result(LONG_S).results == {"pay": "paid"}
 
 
 def test_an_id_that_nobody_knows_is_refused() -> None:
