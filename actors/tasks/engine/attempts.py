@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 PAUSE_S = 0.25
-"""How soon something begins once more that was cut off: the group of its worker is being restarted."""
+"""Seconds before a unit starts again whose worker was stopped: the group of that worker is just being restarted."""
 
 
 class Attempts:
@@ -39,7 +39,7 @@ class Attempts:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.held: dict[str, Attempt] = {}
-        """By key, those that hold something: a slot, a worker, a place among the calls."""
+        """By key, the attempts that hold a slot, a worker, or a place among the calls of roles."""
         self.breakers = Breakers(engine)
 
     def of_task(self, run: Run) -> list[Attempt]:
@@ -47,7 +47,7 @@ class Attempts:
         return [each for each in self.held.values() if each.task == run.id]
 
     def is_held(self, attempt: Attempt) -> bool:
-        """True from the record of its start until its end was heard."""
+        """Return True from the record of its start until the engine has heard of its end."""
         return self.held.get(attempt.key) is attempt
 
     def of(self, run: Run, unit: Unit) -> Attempt | None:
@@ -81,7 +81,7 @@ class Attempts:
     # -- its end -------------------------------------------------------------------------------------------
 
     def hear(self, attempt: Attempt) -> None:
-        """An attempt has ended: what follows is decided, and what it held is given back."""
+        """Take the end of an attempt: decide what follows, and give its slot and its worker back."""
         engine = self._engine
         if not self.is_held(attempt):
             engine.service.forget(attempt)  # heard already
@@ -142,7 +142,7 @@ class Attempts:
             self.reopen(scope)
 
     def reopen(self, who: Scope | RegistryEntry) -> None:
-        """A scope has a free slot, or a worker has room or is gone: the lanes that wait for that are looked at."""
+        """Look again at the lanes that wait for a slot of a scope, or for a worker."""
         lanes, who.lanes = who.lanes, set()
         for key in lanes:
             self._engine.dispatch.queue.reopen(key)
@@ -161,7 +161,7 @@ class Attempts:
         self.fails(run, unit, outcome, end, attempt.entry)
 
     def _call_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
-        """A call of a planner, reviewer or synthesizer has ended that somebody waits for, or an undo."""
+        """Record the end of an undo, or of a call of a planner, reviewer or synthesizer."""
         if outcome is not NEUTRAL:
             ended = self._engine.undos.ended if unit.role == "undo" else self._engine.roles.ended
             ended(run, unit, attempt, outcome if isinstance(outcome, Done) else as_failure(outcome))
@@ -191,7 +191,7 @@ class Attempts:
         return self._engine.facts(run, unit)._replace(is_wanted=self._engine.asks.is_wanted(run, unit))
 
     def pause(self, run: Run, unit: Unit) -> None:
-        """Have what was cut off wait a moment."""
+        """Start a unit whose worker was stopped only after ``PAUSE_S``."""
         run.paused = (*run.paused, unit)
         run.at(self._engine.now + PAUSE_S, self._has_paused, run, unit)
 
@@ -236,7 +236,7 @@ class Attempts:
                 self._engine.limits.end(attempt, "cancel")
 
     def closes(self) -> None:
-        """All is being stopped: record what has ended by now, and what was broken off by that."""
+        """When the scope stops: record the attempts that have ended by now, and the usage of those that are broken off."""
         for attempt in list(self.held.values()):
             run = self._engine.runs.get(attempt.task)
             if attempt.done:
@@ -245,7 +245,7 @@ class Attempts:
                 self._engine.decide(run, self.count, run, attempt)
 
     def end_calls(self) -> None:
-        """All is being stopped: what is called by the engine itself will be called again when it is up again."""
+        """When the scope stops: end the calls of roles and undos. The next engine calls them again."""
         for attempt in [each for each in self.held.values() if not each.is_work]:
             run = self._engine.runs.get(attempt.task)
             if attempt.call is not None and not attempt.done:
@@ -263,7 +263,7 @@ class Attempts:
     # -- adoption ------------------------------------------------------------------------------------------
 
     def adopt(self, run: Run, unit: Unit) -> None:
-        """The attempt of a unit was under way when the last engine ended: wait for it, or have it made once more."""
+        """Wait for the attempt that a unit had when the last engine ended; start another if its process is gone."""
         engine, scope = self._engine, self._engine.scope_of(unit)
         if scope is None:
             return  # its supervisor is not in the tree: it waits
@@ -290,7 +290,7 @@ class Attempts:
             engine.limits.replace_after_grace(attempt)
 
     def _is_lost(self, run: Run, unit: Unit) -> None:
-        """Its process is gone: it is made once more, unless its task is ending."""
+        """Queue a unit again whose process is gone, unless its task is ending."""
         reason = of_attempt.cut_off(unit) if unit.role == "work" else ""
         if reason:
             run.emit(unit, task_events.SubtaskCancelled, reason, True, unit.worker or "")  # noqa: FBT003 - a field
@@ -299,7 +299,7 @@ class Attempts:
             run.emit(unit, task_events.SubtaskRequeued, LOST, worker, ended_at=run.heard_last)
 
     def drop_stale(self) -> None:
-        """Forget attempts of an engine before of which all is recorded, and that nobody waits for."""
+        """Forget attempts of an earlier engine whose ends are recorded; stop those that still run."""
         for key, attempt in list(self._engine.service.attempts.items()):
             if key not in self.held and attempt.owner.port is self._engine.port:
                 self._engine.service.forget(attempt)
@@ -308,7 +308,7 @@ class Attempts:
 
 
 def goes_on_above(unit: Unit) -> bool:
-    """Return False where a team that a unit is in does not have its part now."""
+    """Return False if a team above a unit has no attempt that runs."""
     for each in unit.over:  # noqa: SIM110 - as in ``Unit.is_ending``
         if each.status is not RUNNING:
             return False

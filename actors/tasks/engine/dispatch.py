@@ -44,7 +44,7 @@ class Dispatch:
     # -- in line -------------------------------------------------------------------------------------------
 
     def enqueue(self, run: Run, unit: Unit) -> None:
-        """Put a subtask in line that is recorded as queued; what was asked for waits as long as nobody waits for it."""
+        """Put a queued subtask in line, unless it was asked for and its asker does not wait for it now."""
         engine, state = self._engine, run.state
         if unit.status is not QUEUED or unit in run.paused:
             return
@@ -69,13 +69,13 @@ class Dispatch:
             self.queue.withdraw(ticket)
 
     def requeue_all(self, run: Run) -> None:
-        """Others may do what waits now than before, or it has another rank."""
+        """Put all queued subtasks of a task in line anew: their workers or their rank have changed."""
         for unit in run.state.units.values():
             if unit.status is QUEUED:
                 self.enqueue(run, unit)
 
     def rank(self, run: Run) -> None:
-        """Have all that waits and all that runs of a task take its priority."""
+        """Give the queued subtasks and the attempts of a task its present priority."""
         priority = run.state.task.priority
         for attempt in self._engine.attempts.of_task(run):
             attempt.rank += priority - attempt.priority
@@ -88,7 +88,7 @@ class Dispatch:
             self.leave(unit)
 
     def has_ended_below(self, run: Run, path: str) -> None:
-        """Put a team in line again that has its part once more: it had waited for the end of all that ran of it."""
+        """Put a queued team in line again: it may start when all attempts of its last run have ended."""
         while "/" in path:
             path = path.rpartition("/")[0]
             above = run.state.units.get(path)
@@ -98,7 +98,7 @@ class Dispatch:
     # -- beginning -----------------------------------------------------------------------------------------
 
     def pump(self) -> bool:
-        """Start what can start now; True where something could not, and its task is to be looked at."""
+        """Start what can start now; return True if that has changed a task that is to be settled first."""
         self._engine.asks.let_return()
         while (taken := self.queue.take_next(self._serve)) is not None:
             ticket, (run, unit), served = taken
@@ -112,7 +112,7 @@ class Dispatch:
         return False
 
     def _may_start(self, run: Run, unit: Unit) -> bool:
-        """Look again at what was first in line: it may have been left behind by what has happened since."""
+        """Return False for a ticket that is out of date: its subtask is not queued any more, or its team is not up."""
         engine = self._engine
         if engine.runs.get(run.id) is not run or unit.status is not QUEUED or engine.begins_nothing_of(run):
             return False
@@ -161,7 +161,7 @@ class Dispatch:
             engine.limits.watch(attempt)
 
     def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
-        """Process after process has ended with a subtask: that is a failure, of the worker that had it last."""
+        """Record a failure after ``max_losses`` processes have ended with a subtask. It counts against its last worker."""
         engine, entry = self._engine, scope.workers.get(unit.worker)
         failure = Failure(FailureKind.LOST, AttemptLostError(unit.id, unit.losses), counts=True)
         end = of_attempt.AttemptEnd(unit.worker or "", began=True)
@@ -194,7 +194,7 @@ class Dispatch:
         return (run, unit) if is_present else None  # type: ignore[return-value]  # both are there
 
     def adopt_team(self, run: Run, unit: Unit) -> None:
-        """Go on with the part that a team has; where the team is gone somebody else may have it."""
+        """Go on with what a team has; if the team is gone, queue it again."""
         scope = self._engine.scope_of(unit)
         entry = scope.workers.get(unit.worker) if scope is not None else None
         if scope is None or self._engine.service.scopes.get(f"{unit.scope}/{unit.worker}") is None:
@@ -211,7 +211,7 @@ class Dispatch:
         self._engine.attempts.fails(run, unit, failure, end, entry)
 
     def team_ended(self, run: Run, unit: Unit, *, succeeded: bool = False) -> None:
-        """A team has no part of a task any more: it has room for another one."""
+        """Note that a team has ended with a subtask: it has room for another one."""
         key, attempts = key_of(run, unit), self._engine.attempts
         entry = self._teams.pop(key, None)
         if entry is None:
@@ -222,7 +222,7 @@ class Dispatch:
         attempts.reopen(entry)
 
     def worker_changed(self, entry: RegistryEntry) -> None:
-        """A worker, or a team, stands somewhere else now."""
+        """Look again at what waits for a worker, or a team, whose state has changed."""
         team = self._engine.service.scopes.get(entry.path) if entry.is_team else None
         if entry.is_team and entry.is_gone:
             self._team_gone(entry)
@@ -231,7 +231,7 @@ class Dispatch:
         self._engine.attempts.reopen(entry)
 
     def _team_gone(self, entry: RegistryEntry) -> None:
-        """A team is down for good: what it had goes to somebody else."""
+        """Queue again what a team had that is down for good."""
         for key in list(entry.attempts):
             found = self.part(key)
             if found is not None:
@@ -245,7 +245,7 @@ class Dispatch:
     # -- who gives way -------------------------------------------------------------------------------------
 
     def withdraw(self, run: Run, unit: Unit) -> None:
-        """End a subtask that was asked for and that nobody waits for any longer."""
+        """End a subtask that was asked for, when its asker waits no longer."""
         attempt = self._engine.attempts.of(run, unit)
         if unit.is_done:
             return
@@ -275,7 +275,7 @@ class Dispatch:
                 return
 
     def _in_the_way(self, key: LaneKey) -> Iterator[Attempt]:
-        """Yield attempts whose end would be of use to a lane: those of its workers; of its scope, if that is full."""
+        """Yield the attempts whose end would let a lane start: those of its workers; of its scope, if that is full."""
         scope, held = self._engine.service.scopes.get(key.scope), self._engine.attempts.held
         if scope is None or not scope.is_up:
             return

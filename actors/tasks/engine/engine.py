@@ -78,7 +78,7 @@ class Engine(ManagedActor):
         self._heard = 0
         """Messages of this turn."""
         self.now = self.service.time()
-        """When this turn began, in seconds since 1970: all that it decides happens then."""
+        """When this turn began, in seconds since 1970: the time of all events of the turn."""
         self.limits = Limits(self)
         self.attempts = Attempts(self)
         self.dispatch = Dispatch(self)
@@ -116,7 +116,7 @@ class Engine(ManagedActor):
 
     @collector.paused()
     def begin(self) -> None:
-        """The whole tree is up: now work can begin, or go on."""
+        """Take up the unfinished tasks. The whole tree is up."""
         if self.begun:
             return
         self.begun, self.port.at_work = True, self
@@ -136,7 +136,7 @@ class Engine(ManagedActor):
         return [each.path for each in units]
 
     def on_stop(self) -> None:
-        """Record what has ended and was not heard of yet: the order to stop overtakes it."""
+        """Record the attempts that have ended and were not heard of yet: the order to stop overtakes their messages."""
         self.now = self.service.time()
         if self.port.at_work is self:
             self.port.at_work = None
@@ -189,7 +189,7 @@ class Engine(ManagedActor):
                 self.system.reports.internal_error(error)
 
     def _carry_out_orders(self) -> bool:
-        """Do what users want; False if there is more than fits into a turn: the facts wait for that, too."""
+        """Carry out the orders at the port. False: there are more than fit into a turn, and the facts wait for them."""
         port = self.port
         for _ in range(MAX_ORDERS):
             if not self.begun or not port.orders:
@@ -229,7 +229,7 @@ class Engine(ManagedActor):
             self.port.call()  # what was kept at once has led to something more
 
     def decide(self, run: Run, decision: Callable[..., object], *args: Any) -> None:
-        """Decide something about a task; what goes wrong in that costs this task only."""
+        """Call a decision about a task. An exception in it ends this task, and no other."""
         try:
             decision(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is
@@ -420,7 +420,7 @@ class Engine(ManagedActor):
         self.limits.watch_question(run, event.escalation, event.due)
 
     def answered(self, run: Run, unit: Unit, event: TaskEvent | None = None) -> None:  # noqa: ARG002 - one of a table
-        """Do what follows from the answer about a subtask or an undo, or from there being none."""
+        """Do what follows from the answer about a subtask or an undo, or from the end of the time for one."""
         if unit.role in STAGES:
             return  # its course goes on
         following = of_attempt.answered(unit, self.facts(run, unit))
@@ -508,7 +508,7 @@ class Engine(ManagedActor):
     # -- workers and time ----------------------------------------------------------------------------------
 
     def workers_changed(self, scope: Scope, changes: Sequence[WorkerChanged], *, is_new: bool) -> None:
-        """Workers of a scope stand somewhere else now; ``is_new``: its supervisor has begun anew, and tells of all."""
+        """Take changed states of workers of a scope. ``is_new``: its supervisor has begun anew, and tells of all workers."""
         if self.closing or not (is_new or scope.is_open):
             return  # a worker that stops because all do is not gone
         scope.is_open = True
@@ -529,7 +529,7 @@ class Engine(ManagedActor):
             self.dispatch.queue.reopen_all()
 
     def _team_is_there(self, scope: Scope) -> None:
-        """A team has come up, or was added: it goes on with what an earlier process has left for it."""
+        """Take up the tasks that an earlier process has left at a team that is up now."""
         if not self.begun or scope.path == self.path:
             return
         for id_, owner in self.service.store.owners().items():
@@ -538,7 +538,7 @@ class Engine(ManagedActor):
                 self.decide(run, self.resume, run)
 
     def at(self, due: float, fact: Callable[[Engine], object]) -> Timer:
-        """Have something decided at a time, in seconds since 1970: by the engine that there is then."""
+        """Post a fact at a time, in seconds since 1970, to the engine that is up then."""
         return self.system.timers.call_at(due - self.service.epoch, lambda: self.port.post(fact))
 
     def look_at(self, task: str, path: str) -> None:
@@ -550,12 +550,12 @@ class Engine(ManagedActor):
 
     @property
     def closing(self) -> bool:
-        """True once all beside it is being stopped: nothing new begins."""
+        """True once its supervisor stops all children: nothing new begins."""
         return self.port.closing is self.incarnation
 
     @property
     def is_ending(self) -> bool:
-        """True once all beside it, or the tree, is being stopped: helpers may be down."""
+        """True once its supervisor, or the tree, stops: workers that others ask may be down."""
         return self.closing or self.system.is_ending
 
     def begins_nothing_of(self, run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""Makes attempts: everything that one is to know before it begins, from where its unit stands."""
+"""Makes the specification of an attempt from the state of its unit."""
 
 from __future__ import annotations
 
@@ -203,6 +203,6 @@ def _known_steps(unit: Unit) -> KnownSteps:
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:
-    """True where it may be interrupted: no payment is cut in half."""
+    """Return True if an attempt may be interrupted. What has an undo may not, unless its plan says so."""
     has_undo = spec.undo is not None or entry.executable.undo is not None
     return spec.preemptible and (not has_undo or "preemptible" in spec.model_fields_set)

@@ -1,4 +1,4 @@
-"""``Run``: one task that goes on. It records what is decided, and has that done once it is kept.
+"""``Run``: one unfinished task. It records decisions, and carries them out once the store has kept the records.
 
 A decision is recorded at once in the run's own state, so the next one is made against it; others see it when the store
 has kept it (``TaskService.state``). All records that one turn of the engine makes for a task are one batch: what can
@@ -42,13 +42,13 @@ class Run:
     def __init__(self, engine: Engine, state: TaskState) -> None:
         self.engine, self.state, self.id = engine, state, state.id
         self.heard_last = state.last_at
-        """When the process or the engine before was last heard of, in seconds since 1970."""
+        """Time of the last record of an earlier process or engine, in seconds since 1970."""
         self.kept = state.events
         """Records that are kept."""
         self.has_left = False
-        """True where something of it was broken off while the tree ends: the next process goes on with it."""
+        """True if an attempt was broken off while the tree ends: nothing of the task begins here any more."""
         self.paused: tuple[Unit, ...] = ()
-        """Subtasks and undos that were cut off a moment ago, and wait that long."""
+        """Subtasks and undos whose workers were stopped a moment ago: they wait ``PAUSE_S``."""
         self._timers: dict[Timer, None] | None = None
         self._turn: Turn | None = None
         """What is decided in this turn of the engine; None: nothing."""
@@ -138,7 +138,7 @@ class Run:
             self._timers[timer] = None
 
     def is_over(self) -> None:
-        """Let go of all that was to be decided later."""
+        """Cancel all timers of the task."""
         for timer in self._timers or ():
             timer.cancel()
         self._timers = None
