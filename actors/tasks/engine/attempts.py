@@ -236,7 +236,7 @@ class Attempts:
                 self._engine.limits.end(attempt, "cancel")
 
     def closes(self) -> None:
-        """When the scope stops: record the attempts that have ended by now, and the usage of those that are broken off."""
+        """When the scope stops: record attempts that have ended by now, and the usage of those that it breaks off."""
         for attempt in list(self.held.values()):
             run = self._engine.runs.get(attempt.task)
             if attempt.done:

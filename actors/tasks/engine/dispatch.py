@@ -161,7 +161,7 @@ class Dispatch:
             engine.limits.watch(attempt)
 
     def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
-        """Record a failure after ``max_losses`` processes have ended with a subtask. It counts against its last worker."""
+        """Record a failure after ``max_losses`` processes have ended with a subtask. Its last worker is at fault."""
         engine, entry = self._engine, scope.workers.get(unit.worker)
         failure = Failure(FailureKind.LOST, AttemptLostError(unit.id, unit.losses), counts=True)
         end = of_attempt.AttemptEnd(unit.worker or "", began=True)

@@ -508,7 +508,7 @@ class Engine(ManagedActor):
     # -- workers and time ----------------------------------------------------------------------------------
 
     def workers_changed(self, scope: Scope, changes: Sequence[WorkerChanged], *, is_new: bool) -> None:
-        """Take changed states of workers of a scope. ``is_new``: its supervisor has begun anew, and tells of all workers."""
+        """Take changed states of workers of a scope. ``is_new``: its supervisor has begun anew, and tells of all."""
         if self.closing or not (is_new or scope.is_open):
             return  # a worker that stops because all do is not gone
         scope.is_open = True
