@@ -176,6 +176,7 @@ class Run:
         publish = self.engine.system.bus.publish
         for event in turn.events:
             publish(event)
+        self.engine.service.streams.wake(self.id)
         for function, args in turn.acts:
             try:
                 function(*args)

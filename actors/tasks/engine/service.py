@@ -22,7 +22,6 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply
-from actors.tasks.engine.feed import Feed
 from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
@@ -84,10 +83,8 @@ class TaskService:
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""
-        self.feed = Feed(system.bus)
-        """Tells those who follow a task of its events."""
         self.streams = StreamRelay(self)
-        """Tells what attempts stream, and recalls the last of it."""
+        """Tells what attempts stream, holds the last of it, and wakes readers of tasks."""
         self.before: dict[str, int] = {}
         """The tasks that were unfinished when the store was opened, and how many records each had."""
         self.variables: dict[tuple[str, str], Variables] = {}
@@ -274,6 +271,7 @@ class TaskService:
             done = self.removing.look(partial(self.done.pop, task, None))
             if done is not None:
                 done.complete(report)
+            self.streams.ended(task)
 
     def put_aside(self, task: str) -> None:
         """Leave a task alone as long as this process lives, and tell its waiters."""
@@ -281,6 +279,7 @@ class TaskService:
         done = self.removing.look(partial(self.done.pop, task, None))
         if done is not None:
             done.fail(self._is_aside(task))
+        self.streams.wake(task)
 
     def _is_aside(self, task: str) -> TaskFailedError:
         standing = self.store.standing(task)
@@ -419,11 +418,13 @@ class TaskService:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
         for ask in list(self.asks.values()):
             ask.reply.fail(down)
+        self.streams.wake_all()
 
     def end(self) -> None:
         """The store is closed: whatever has not come from it by now never will."""
         for done in list(self.done.values()):
             done.fail(self.down())
+        self.streams.wake_all()
 
 
 class EnginePort:
