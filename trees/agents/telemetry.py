@@ -14,7 +14,6 @@ from pydantic import PlainValidator
 from actors.model.errors import ConfigError, Problem
 from actors.model.events import Event
 from actors.runtime.handle import Handle, system_of
-from actors.tasks.journal.view import service_of
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
 from trees.agents import packages
@@ -110,6 +109,4 @@ def instrument(
     from trees.agents.telemetry_spans import TreeSpans  # noqa: PLC0415 - loads OpenTelemetry
 
     metrics = TreeMetrics(system, meter_provider)
-    begun = Instrumentation(tree, TreeSpans(system, tracer_provider, metrics, content=content), metrics)
-    service_of(system).trace_unfinished()
-    return begun
+    return Instrumentation(tree, TreeSpans(system, tracer_provider, metrics, content=content), metrics)

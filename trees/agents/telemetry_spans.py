@@ -168,10 +168,6 @@ class TreeSpans:
             begun.span.set_attribute(names.STATUS, status)
             begun.span.end()
 
-    def has_task(self, task: str) -> bool:
-        """True where the span of a task is open."""
-        return task in self._tasks
-
     @_guarded
     def begin_task(
         self, task: str, path: str, variables: contextvars.Context | None, trace: str
@@ -184,17 +180,24 @@ class TreeSpans:
         return within(variables, begun.context)
 
     @_guarded
-    def begin_part(
-        self, key: str, task: str, path: str, variables: contextvars.Context | None
-    ) -> contextvars.Context | None:
-        """Begin the span of the part of a task that a team has."""
-        begun = self._tasks[key] = self._begin_task(task, path, self._around(variables), [])
-        return within(variables, begun.context)
+    def variables_of(self, state: Any, unit: Any, variables: contextvars.Context | None) -> contextvars.Context | None:
+        """Return what code below a unit is to see. Spans of the task and of its teams are begun, if there are none."""
+        below = self.begin_task(state.id, state.path, variables, state.trace)
+        for each in reversed(unit.line):
+            if each.role == "work" and each.is_composite and each.status == "running":
+                key = f"{state.id}@{each.path}"
+                if key not in self._tasks:
+                    self._tasks[key] = self._begin_task(
+                        state.id, f"{each.scope}/{each.worker}", self._around(below), []
+                    )
+                below = within(below, self._tasks[key].context)
+        return below
 
     @_guarded
-    def end_part(self, key: str, status: str, error: str) -> None:
+    def end_part(self, state: Any, unit: Any) -> None:
         """End the span of what a team has done."""
-        begun = self._tasks.pop(key, None)
+        status, error = str(unit.status), "" if unit.status == "succeeded" else unit.error
+        begun = self._tasks.pop(f"{state.id}@{unit.path}", None)
         if begun is None:
             return
         begun.span.set_attribute(names.STATUS, status)
@@ -264,14 +267,6 @@ class TreeSpans:
                 set_error(span, error_type, self._text(error))
         span.end()
         self.metrics.attempt_ended(attempt.spec.worker, status, monotonic() - begun.began)
-
-    @contextmanager
-    def stage(self, task: str, path: str, role: str, variables: contextvars.Context | None) -> Iterator[None]:
-        """Trace a step of a task that is no attempt."""
-        name = names.BY_ROLE.get(role, role)
-        attributes = {names.OPERATION: name, names.PATH: f"{path}/{role}", names.TASK: task}
-        with self.current(name, attributes, self._around(variables)):
-            yield
 
     @contextmanager
     def current(self, name: str, attributes: dict[str, Any], around: otel.Context) -> Iterator[None]:

@@ -10,7 +10,6 @@ next event. One reading has one consumer at a time; calls of ``next`` and of ``a
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
@@ -23,7 +22,7 @@ from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
-from actors.tasks.engine.stream_relay import UNKEPT, UnkeptEvents
+from actors.tasks.engine.stream_relay import UNKEPT, Place
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model.task_errors import UnknownTaskError
 from actors.tasks.model.task_events import (
@@ -78,23 +77,19 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Records that were read."""
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
-        self._lock = threading.Lock()
-        """Guards ``_unkept``, between the thread that tells of events and the one that reads."""
-        self._unkept = UnkeptEvents()
         self._is_closed = False
         self._is_read = False
         """True once all has been found that there will be."""
-        self._signal = self._new_signal()
+        self._streams = self._service.streams
+        self._signal = self._streams.news(id_)
         """Completed with the next news."""
+        self._own_signal: Reply | None = None
+        """The same for a worker: it fails if no news can come before a worker has ended."""
         self._done = self._service.waiting(id_)
         """Completed with the task's report."""
-        self._has_heard_all = self._done.succeeded
-        is_recalled = recall or not (after or self._has_heard_all)
-        with self._lock:  # what is heard comes behind what is recalled
-            self._service.feed.follow(id_, self, self._done)
-            recalled, self._heard_before = self._service.streams.recall(id_) if is_recalled else ([], 0)
-            for event in filter(self._is_mine, recalled):
-                self._unkept.put(event)
+        is_recalled = recall or not (after or self._done.succeeded)
+        self._place = Place() if is_recalled else self._streams.here(id_)
+        """How far the events were read that are in no journal."""
 
     @abstractmethod
     def _read(self, event: TaskEvent) -> ReadT | None:
@@ -128,7 +123,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def close(self) -> None:
         """Read no more; a consumer that waits for the next one hears that it is over. May be called on any thread."""
         self._is_closed = True
-        self.wake()
+        self._streams.wake(self._id)
 
     async def aclose(self) -> None:
         """Do as ``close``."""
@@ -165,28 +160,27 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             with suppress(UnknownTaskError):  # the store has let go of it
                 self._done.get()
 
-    def _new_signal(self) -> Reply:
-        return Reply(self._scope.system.boxes.get(self._scope.port.address))
-
     def _news(self) -> Reply:
-        """Return what is completed with the next news. It fails where they cannot come before a worker has ended."""
-        if CURRENT.get() is not None:
-            list_wait(self._signal)
-        return self._signal
+        """Return what is completed with the next news. For a worker it fails if none can come before that has ended."""
+        if CURRENT.get() is None:
+            return self._signal
+        if self._own_signal is None:
+            own = self._own_signal = Reply(self._scope.system.boxes.get(self._scope.port.address))
+            list_wait(own)
+            self._signal.when_done(own.complete)
+        return self._own_signal
 
     # -- finding -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what has come since the last look. Where that fails nothing has changed."""
-        self._signal = self._new_signal()
-        is_down = self._scope.system.is_down or (self._done.done and not self._done.succeeded)
-        is_last = is_down or self._has_heard_all
+        self._signal, self._own_signal = self._streams.news(self._id), None
+        is_last = self._scope.system.is_down or self._done.done
         records = self._kept()
         if records and isinstance(records[-1], TaskFinished) and not is_last:
-            records.pop()  # handed out once the report is there, and all was heard that came before
-        with self._lock:
-            heard, self._unkept = self._unkept.held(), UnkeptEvents()
-        for event in sorted((*records, *heard), key=_place):
+            records.pop()  # handed out once the report is there
+        heard, self._place = self._streams.after(self._id, self._place)
+        for event in sorted((*records, *filter(self._is_mine, heard)), key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
@@ -197,6 +191,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
                 if self._is_mine(event):
                     self._ready.append(event)
         self._is_read = is_last
+        if is_last:
+            self._streams.wake(self._id)  # nobody else will
 
     def _kept(self) -> list[TaskEvent]:
         """Return the records that are kept and were not found before."""
@@ -206,25 +202,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
 
     def _is_mine(self, event: TaskEvent) -> bool:
         return self._deep or not getattr(event, "is_deep", False)
-
-    # -- told by the feed (``actors.tasks.engine.feed``), on its thread -------------------------------------
-
-    def hear(self, event: TaskEvent) -> None:
-        """Something happened to the task."""
-        if isinstance(event, UNKEPT) and self._is_mine(event):
-            with self._lock:
-                if event.number > self._heard_before:
-                    self._unkept.put(event)
-        self.wake()
-
-    def wake(self) -> None:
-        """Have the reader look."""
-        self._signal.complete()
-
-    def has_heard_all(self) -> None:
-        """The task has ended, and all of that was told."""
-        self._has_heard_all = True
-        self.wake()
 
 
 class TaskEvents(Reading[TaskEvent]):
@@ -264,7 +241,7 @@ class TextStream(Reading[str]):
         self._has_ended = False
         """True if the last that was told of the subtask is its end. A reviewer may still send it back."""
         self.lost = 0
-        """Characters so far that were dropped: they came faster than they were read, or before the reading began."""
+        """Characters of the task so far that were dropped: they came faster than they were read, or long before."""
 
     def _is_over(self) -> bool:
         return self._has_ended or super()._is_over()
@@ -272,9 +249,9 @@ class TextStream(Reading[str]):
     def _read(self, event: TaskEvent) -> str | None:
         own = self._subtask
         if isinstance(event, SubtaskStreamed):
+            self.lost += event.lost
             if own is not None and event.subtask != own and not event.subtask.startswith(f"{own}/"):
                 return None
-            self.lost += event.lost
             return event.text if event.kind == "text" and event.text else None
         if isinstance(event, SubtaskEvent) and event.subtask == own and event.role == "work":
             if isinstance(event, _ENDS):

@@ -420,3 +420,4 @@ def _remove(service: TaskService, id_: str) -> None:
     waits = service.done.pop(id_, None)
     if waits is not None:
         waits.fail(UnknownTaskError(id_))
+    service.streams.wake(id_)

@@ -147,24 +147,6 @@ def _close(service: TaskService, ask: OpenAsk) -> None:
     ask.attempt.owner.port.post(lambda engine: engine.asks.closed(ask))
 
 
-def keep_step(own: Scope, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
-    """Have a step recorded. None: it is kept; else what is returned is completed when it is. From any thread.
-
-    Raises:
-        AttemptEnded: the attempt is over.
-    """
-    engine, kept = own.port.at_work, own.answer_of_engine()
-
-    def record(engine: Engine) -> None:
-        engine.asks.record_step(attempt, step, value, kept)
-
-    if engine is not None and own.system.loop.is_here and not own.port.facts:
-        engine.hear_at_once(record)
-    else:
-        own.port.post(record)
-    return None if kept.succeeded else kept
-
-
 # -- the engine's side -----------------------------------------------------------------------------------------
 
 

@@ -181,7 +181,6 @@ class Dispatch:
         entry.attempts[key] = None
         self._teams[key] = entry
         engine.attempts.breakers.begin(entry, key)
-        engine.service.begin_part(run.state, unit)
         engine.limits.watch_team(run, unit, entry)
         engine.dirty[run.id] = run
 
@@ -216,7 +215,8 @@ class Dispatch:
         entry = self._teams.pop(key, None)
         if entry is None:
             return
-        self._engine.service.end_part(run.state, unit)
+        if (tracer := self._engine.system.tracer) is not None:
+            tracer.end_part(run.state, unit)
         attempts.breakers.ended(entry, key, fails=False if succeeded else None)
         entry.attempts.pop(key, None)
         attempts.reopen(entry)

@@ -119,7 +119,7 @@ class Engine(ManagedActor):
         """Take up the unfinished tasks. The whole tree is up."""
         if self.begun:
             return
-        self.begun, self.port.at_work = True, self
+        self.begun = True
         for run in list(self.runs.values()):
             if self.service.is_stranded(run.state.path):
                 del self.runs[run.id]  # until its team is added
@@ -138,8 +138,6 @@ class Engine(ManagedActor):
     def on_stop(self) -> None:
         """Record the attempts that have ended and were not heard of yet: the order to stop overtakes their messages."""
         self.now = self.service.time()
-        if self.port.at_work is self:
-            self.port.at_work = None
         if self.closing:
             self.attempts.end_calls()
             self.attempts.closes()
@@ -170,12 +168,6 @@ class Engine(ManagedActor):
         if self.incarnation.mailbox.depth and self._heard < MOST_HEARD:
             return  # what has come together is settled, started and kept together
         self._heard = 0
-        self.turn_over()
-
-    def hear_at_once(self, fact: Callable[[Engine], object]) -> None:
-        """On the loop: decide about something now, as a turn of its own."""
-        self.now = self.service.time()
-        fact(self)
         self.turn_over()
 
     def _hear_port(self) -> None:

@@ -70,25 +70,26 @@ class Limits:
 
     def watch_team(self, run: Run, unit: Unit, entry: RegistryEntry) -> None:
         """End what a team has when its time is up, or nothing in it gives a sign of life for too long."""
-        if unit.due is not None:
-            run.at(unit.due, self._team_is_late, run, unit, unit.seq, "timeout", "its time is up")
         own, theirs = unit.spec.idle_timeout_s, entry.executable.idle_timeout_s
         idle_s = own if own is not None else theirs
+        if unit.due is not None or idle_s is not None:
+            run.at(self._engine.now, self._look_at_team, run, unit, unit.seq, idle_s)
+
+    def _look_at_team(self, run: Run, unit: Unit, seq: int, idle_s: float | None) -> None:
+        """Look how long a team may go on; its silence does not count while all in it waits for people or workers."""
+        if unit.seq != seq or unit.status is not RUNNING:
+            return
+        now = self._engine.now
+        ends = [] if unit.due is None else [(unit.due, "timeout", "its time is up")]
         if idle_s is not None:
-            run.at(self._engine.now + idle_s, self._look_at_team, run, unit, unit.seq, idle_s)
-
-    def _team_is_late(self, run: Run, unit: Unit, seq: int, kind: str, what: str) -> None:
-        if unit.seq == seq and unit.status is RUNNING:
+            system_now = self._engine.system.now()
+            silent_at = now + idle_s - (system_now - self._last_sign(run, unit, system_now))
+            ends.append((silent_at, "idle", "nothing in it has given a sign of life"))
+        due, kind, what = min(ends)
+        if due <= now:
             self._engine.end(run, unit, TaskStatus.FAILED, kind, what)
-
-    def _look_at_team(self, run: Run, unit: Unit, seq: int, idle_s: float) -> None:
-        """Look whether a team has been silent; its clock stands while all in it waits for people, delays or workers."""
-        now = self._engine.system.now()
-        quiet = now - self._last_sign(run, unit, now)
-        if quiet >= idle_s:
-            self._team_is_late(run, unit, seq, "idle", "nothing in it has given a sign of life")
-        elif unit.seq == seq and unit.status is RUNNING:
-            run.at(self._engine.now + idle_s - quiet, self._look_at_team, run, unit, seq, idle_s)
+        else:
+            run.at(due, self._look_at_team, run, unit, seq, idle_s)
 
     def _last_sign(self, run: Run, unit: Unit, now: float) -> float:
         """When something below a unit last gave a sign of life, on the tree's clock; now, if nothing of it runs."""

@@ -47,15 +47,15 @@ class Order:
 
 
 def leave(port: EnginePort) -> None:
-    """Have all orders at a port kept, for tasks that go on in the next process. The tree is down."""
+    """Have all orders at a port kept for the next process, which passes over those of tasks that have ended."""
     service = port.service
     durable = service.durable
     while port.orders:
         order = port.orders.popleft()
         if order.given_by is not None:
             continue
-        recorded, kept = order.recorded or Reply(), not _goes_on(port, order)
-        if durable is not None and not kept:
+        recorded, kept = order.recorded or Reply(), False
+        if durable is not None:
             given = service.time() if order.given is None else order.given
             kept = durable.leave_order(order.task, order.kind, order.body, given)
             if not kept:
@@ -79,11 +79,3 @@ def take_back(port: EnginePort, order: Order) -> bool:
         except IndexError:
             continue  # others are taken from there meanwhile
         return True
-
-
-def _goes_on(port: EnginePort, order: Order) -> bool:
-    run, standing = port.runs.get(order.task), port.service.store.standing(order.task)
-    if order.kind == RETRY:
-        return standing is not None
-    has_ended = run is not None and run.state.final is not None
-    return standing is not None and standing.is_ == "unfinished" and not has_ended

@@ -112,8 +112,7 @@ class Roles:
     def _call_here(self, run: Run, course: Course, scope: Scope, made: _Call) -> None:
         """Make a call that is pure and quick."""
         try:
-            with self._engine.service.traced(run.state, course.unit, scope.path, made.role):
-                said = made.form(getattr(made.code, made.role)(*made.args))
+            said = made.form(getattr(made.code, made.role)(*made.args))
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
             failure = Failure(FailureKind.FAILED, error, told=text_of(error))
             self._failed(run, course, scope, made.role, failure, NO_USAGE, is_pure=True)

@@ -181,6 +181,7 @@ class Run:
                 function(*args)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the others must be done all the same
                 self.engine.system.reports.internal_error(error)
+        self.engine.service.streams.wake(self.id)
 
     def drop_batch(self) -> None:
         """Forget what was decided in this turn and not yet handed to the store: the decision has broken down."""

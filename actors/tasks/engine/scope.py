@@ -66,9 +66,11 @@ class Scope:
         """An attempt has used up something. From any thread."""
         self.port.post(lambda engine: engine.attempts.reported(attempt))
 
-    def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply | None:
-        """Have a step recorded. None: it is kept; else what is returned is completed when it is."""
-        return asks.keep_step(self, attempt, step, value)
+    def keep_step(self, attempt: Attempt, step: StepCall, value: Any) -> Reply:
+        """Have a step recorded; what is returned is completed when it is kept."""
+        kept = self.answer_of_engine()
+        self.port.post(lambda engine: engine.asks.record_step(attempt, step, value, kept))
+        return kept
 
     def delegate(self, attempt: Attempt, asked: AskedWork, limit: float | None) -> Reply:
         """Carry out ``context.ask``."""

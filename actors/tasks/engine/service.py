@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,7 +21,6 @@ from actors.messaging.envelope import SystemMessage
 from actors.messaging.mailbox import Mailbox, Refusal
 from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply
-from actors.tasks.engine.feed import Feed
 from actors.tasks.engine.orders import Order, leave, take_back
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import StreamRelay
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_spec import Role
     from actors.tasks.execution.detached_call import DetachedCall
     from actors.tasks.journal.local_lease import LocalLease
     from actors.tasks.journal.unit import Unit
@@ -84,15 +81,12 @@ class TaskService:
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""
-        self.feed = Feed(system.bus)
-        """Tells those who follow a task of its events."""
         self.streams = StreamRelay(self)
-        """Tells what attempts stream, and recalls the last of it."""
+        """Tells what attempts stream, holds the last of it, and wakes readers of tasks."""
         self.before: dict[str, int] = {}
         """The tasks that were unfinished when the store was opened, and how many records each had."""
-        self.variables: dict[tuple[str, str], Variables] = {}
-        """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended; and,
-        where tasks are traced, those of what a team does, by the id and the path of its part."""
+        self.variables: dict[str, Variables] = {}
+        """Contextvars of those who have submitted a task in this process, by its id, as long as it has not ended."""
         self.unkept: dict[str, Reply] = {}
         """Tasks that are on their way into the store and may yet be refused: completed once they are kept."""
         self.commits: dict[object, Callable[[float], object]] = {}
@@ -262,7 +256,7 @@ class TaskService:
         if tracer is not None:
             tracer.end_task(report)
         task = report.task_id
-        self.variables.pop((task, ""), None)
+        self.variables.pop(task, None)
         self.waiting_for.pop(task, None)
         try:
             self.store.finish(task)
@@ -274,6 +268,7 @@ class TaskService:
             done = self.removing.look(partial(self.done.pop, task, None))
             if done is not None:
                 done.complete(report)
+            self.streams.ended(task)
 
     def put_aside(self, task: str) -> None:
         """Leave a task alone as long as this process lives, and tell its waiters."""
@@ -281,6 +276,7 @@ class TaskService:
         done = self.removing.look(partial(self.done.pop, task, None))
         if done is not None:
             done.fail(self._is_aside(task))
+        self.streams.wake(task)
 
     def _is_aside(self, task: str) -> TaskFailedError:
         standing = self.store.standing(task)
@@ -337,49 +333,12 @@ class TaskService:
         if tracer is not None:
             variables = tracer.begin_task(task, path, variables, trace)
         if variables is not None:
-            self.variables[task, ""] = variables
+            self.variables[task] = variables
 
-    def variables_of(self, state: TaskState, unit: Unit | None = None) -> Variables | None:
+    def variables_of(self, state: TaskState, unit: Unit) -> Variables | None:
         """Return the contextvars that all attempts below a unit see; a task that is resumed has its span only."""
-        tracer: Any = self.system.tracer
-        if tracer is None:
-            return self.variables.get((state.id, ""))
-        if not tracer.has_task(state.id):
-            self.carry(state.id, state.path, self.variables.get((state.id, "")), state.trace)
-        for each in unit.line if unit is not None else ():
-            if (state.id, each.path) in self.variables:
-                return self.variables[state.id, each.path]
-        return self.variables.get((state.id, ""))
-
-    def begin_part(self, state: TaskState, unit: Unit) -> None:
-        """A team has a part of a task: what is done of it is traced below that."""
-        tracer = self.system.tracer
-        if tracer is not None:
-            key, path = f"{state.id}@{unit.path}", f"{unit.scope}/{unit.worker}"
-            variables = tracer.begin_part(key, state.id, path, self.variables_of(state, unit.above))
-            if variables is not None:
-                self.variables[state.id, unit.path] = variables
-
-    def end_part(self, state: TaskState, unit: Unit) -> None:
-        """A team has its part no longer."""
-        tracer = self.system.tracer
-        if tracer is not None and self.variables.pop((state.id, unit.path), None) is not None:
-            tracer.end_part(
-                f"{state.id}@{unit.path}", str(unit.status), "" if unit.status == "succeeded" else unit.error
-            )
-
-    def trace_unfinished(self) -> None:
-        """Trace all tasks that go on from here on; what they have under way already is not."""
-        for run in self.runs():
-            self.variables_of(run.state)
-
-    def traced(self, state: TaskState, unit: Unit, path: str, role: Role) -> AbstractContextManager[object]:
-        """Trace a step of a task that the engine makes by itself, because none of a user's code runs in it."""
-        tracer = self.system.tracer
-        if tracer is None:
-            return nullcontext()
-        stage: AbstractContextManager[object] = tracer.stage(state.id, path, role, self.variables_of(state, unit))
-        return stage
+        variables, tracer = self.variables.get(state.id), self.system.tracer
+        return variables if tracer is None else tracer.variables_of(state, unit, variables) or variables
 
     # -- attempts ------------------------------------------------------------------------------------------
 
@@ -419,11 +378,13 @@ class TaskService:
                 done.fail(down)  # else it ended before the tree did, and that is yet to be kept
         for ask in list(self.asks.values()):
             ask.reply.fail(down)
+        self.streams.wake_all()
 
     def end(self) -> None:
         """The store is closed: whatever has not come from it by now never will."""
         for done in list(self.done.values()):
             done.fail(self.down())
+        self.streams.wake_all()
 
 
 class EnginePort:
@@ -445,8 +406,6 @@ class EnginePort:
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
         """Incarnation that is being stopped with all beside it."""
-        self.at_work: Engine | None = None
-        """The engine that is up, and has taken up its tasks."""
 
     def __repr__(self) -> str:
         return f"<EnginePort {self.address}>"

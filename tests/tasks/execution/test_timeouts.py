@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -131,9 +132,11 @@ def test_an_attempt_without_a_sign_of_life_is_ended_and_that_is_named_apart(kind
 @pytest.mark.parametrize("how", ["timeout", "cancel", "deadline"])
 def test_an_async_attempt_is_really_cancelled_and_its_finally_blocks_run(how: str) -> None:
     diary: list[str] = []
+    has_begun = threading.Event()
 
     async def work(_task: object, _context: object) -> None:
         try:
+            has_begun.set()
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             diary.append("cancelled")
@@ -145,6 +148,7 @@ def test_an_async_attempt_is_really_cancelled_and_its_finally_blocks_run(how: st
     clock = ManualClock()
     with start(single(work, timeout_s=5.0 if how == "timeout" else None), clock=clock) as tree:
         handle = submitted(tree, "go", deadline_s=5.0 if how == "deadline" else None)
+        assert has_begun.wait(LONG_S)
         if how == "cancel":
             handle.cancel()
         else:

@@ -264,7 +264,7 @@ def test_what_members_of_a_team_stream_is_that_of_the_task_and_of_the_teams_subt
     assert not shallow
 
 
-def test_who_begins_late_has_the_last_progress_once_in_its_place_and_then_what_comes() -> None:
+def test_who_begins_late_has_all_progress_that_is_held_in_its_place_and_then_what_comes() -> None:
     speaker = Speaker(lambda context: context.progress(0.1, "old"), lambda context: context.progress(0.2, "last"))
     with speaking(speaker) as (_, handle):
         events = iter(handle.events())
@@ -277,10 +277,11 @@ def test_who_begins_late_has_the_last_progress_once_in_its_place_and_then_what_c
         SubtaskStarted,
         SubtaskProgressed,
         SubtaskProgressed,
+        SubtaskProgressed,
         SubtaskSucceeded,
         TaskFinished,
     ]
-    assert [(event.fraction, event.text) for event in live[4:6]] == [(0.2, "last"), (0.9, "later")]
+    assert [(event.fraction, event.text) for event in live[4:7]] == [(0.1, "old"), (0.2, "last"), (0.9, "later")]
 
 
 # -- what is held ----------------------------------------------------------------------------------------------
