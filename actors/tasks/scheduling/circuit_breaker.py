@@ -44,6 +44,10 @@ class CircuitBreaker:
             return True
         return self.probe is None and now >= self._due()
 
+    def state_at(self, now: float) -> BreakerState:
+        """Return the state to be shown: open, with its cooldown over, is half open: it waits for a probe."""
+        return "half_open" if self.state == "open" and self.admits(now) else self.state
+
     def begin(self, key: str, now: float) -> None:
         """Start an attempt. Where the breaker is not closed and admits, it is the probe, and the state half_open."""
         if self.state != "closed" and self.admits(now):

@@ -78,16 +78,12 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
 
     So it does where an earlier process had a worker for it, and the declaration has none any more.
     """
-    primaries = workers.primaries(key)
-    if len(primaries) == 1 and primaries[0].is_ready:  # most of the time
-        return primaries[0]
     asked = _asked(workers, key, now)
-    able = [entry for entry in asked if not entry.is_gone]
-    if not able:
-        return _NOBODY if workers.has_had(key) else None
-    free = [entry for entry in able if entry.has_room() and entry.admits(now)]
+    free = [entry for entry in asked if entry.has_room() and entry.admits(now)]
     if free:
         return min(free, key=lambda entry: len(entry.attempts))
+    if all(entry.is_gone for entry in asked):
+        return _NOBODY if workers.has_had(key) else None
     for entry in asked:  # also those that are down, or refused: they may be the first to be free
         entry.lanes.add(key)
     return None
