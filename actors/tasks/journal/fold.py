@@ -74,7 +74,6 @@ class TaskState:
     lineage: tuple[str, ...] = ()
     hops: int = 0
     trace: str = ""
-    has_metadata: bool = False  # the task, or a subtask
     has_asks: bool = False  # some of its subtasks were asked for
     usage_by: dict[str, Usage] = field(default_factory=lambda: NONE)
     """What was used up, by role."""
@@ -86,7 +85,6 @@ class TaskState:
     raised: int = 0
     undone: dict[str, None] = field(default_factory=lambda: NONE)
     """Paths of the subtasks that are undone, in that order."""
-    undo_errors: dict[str, str] = field(default_factory=lambda: NONE)
     touched: dict[str, None] = field(default_factory=dict)
     """Paths of the composite units of which something has changed since somebody looked; emptied by who looks."""
 
@@ -146,6 +144,11 @@ class TaskState:
     def total_usage(self) -> Usage:
         """Return what the task has used up so far."""
         return sum(self.usage_by.values(), NO_USAGE) + usage_of(0, 0.0, self.running_s)
+
+    def undo_errors(self) -> dict[str, str]:
+        """Return why subtasks could not be undone, by their paths."""
+        each_effect = (each for unit in list(self.units.values()) for each in list(unit.effects.values()))
+        return {effect.unit.path: effect.stands for effect in each_effect if effect.stands}
 
     # -- what events have in common ------------------------------------------------------------------------
 
@@ -246,7 +249,6 @@ class TaskState:
         task = event.spec if event.spec.id is not None else copy_with(event.spec, id=self.id)
         self.path, self.task, self.deadline = event.path, task, event.deadline
         self.chain, self.lineage, self.hops, self.trace = event.chain, event.lineage, event.hops, event.trace
-        self.has_metadata = bool(task.metadata)
         root.scope, root.status, root.started_at = event.path, RUNNING, event.at
         if task.budget is not None or task.on_failure is not None:
             root.spec = copy_with(NO_WORK, budget=task.budget, on_failure=task.on_failure)
@@ -261,7 +263,7 @@ class TaskState:
 
     def task_retried(self, root: Unit, event: task_events.TaskRetried) -> None:
         self.final, self.deadline = None, event.deadline
-        self.undo_errors, self.questions = NONE, NONE
+        self.questions = NONE
         self.usage_before = self.total_usage()
         root.status, root.started_at = RUNNING, event.at
         self._reopen(self.course, retried=True)
@@ -295,7 +297,6 @@ class TaskState:
         course.goes_on_with(event.plan, event.kept)
         for each in course.units.values():
             self.units[each.path] = each
-            self.has_metadata |= bool(each.spec.metadata)
 
     def replanning(self, unit: Any, event: task_events.Replanning) -> None:
         course: Course = unit.course
@@ -380,7 +381,7 @@ class TaskState:
 
     def subtask_delegated(self, unit: Unit | None, event: task_events.SubtaskDelegated) -> None:
         asker, begins = self.units[event.parent], unit is None or event.anew
-        self.has_asks, self.has_metadata = True, self.has_metadata or bool(event.spec.metadata)
+        self.has_asks = True
         if unit is None:
             host = host_of(asker, event.path)
             course = self.course_of(host)
@@ -495,14 +496,13 @@ class TaskState:
 
     def compensated(self, unit: Unit, event: task_events.Compensated) -> None:
         effect, undo = unit.effects[event.worker, event.act], unit.undo
-        effect.undone, effect.stands = not event.error, bool(event.error)
+        effect.undone, effect.stands = not event.error, event.error
         if undo is not None and undo.question is not None:
             self._close_question(undo.question.id)
         course, unit.undo = self.touch(unit), None
         if course is not None:
             course.undoing = None
         if event.error:
-            self.undo_errors = {**self.undo_errors, unit.path: event.error}
             return
         for each in unit.line:
             inside = (unit,) if each is unit else each.below()

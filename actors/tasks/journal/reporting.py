@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from actors.model.errors import Problem
 from actors.tasks.journal.fold import TaskState, unit_status_of
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import GONE, Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
 from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
@@ -20,8 +20,6 @@ from actors.tasks.model.task_errors import (
     TaskFailedError,
 )
 
-_ENDED_BADLY: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
-
 
 def report_of(state: TaskState) -> Report:
     """The report of a task that has ended."""
@@ -29,7 +27,7 @@ def report_of(state: TaskState) -> Report:
     results = course.results()
     failed, skipped = dict[str, str](), dict[str, str]()
     for unit in course.units.values():
-        if unit.status in _ENDED_BADLY:
+        if unit.status in GONE:
             (failed if unit.status is SubtaskStatus.FAILED else skipped)[unit.id] = unit.error
     best_efforts = [
         f"{unit.id}: the best effort of {unit.worker}: its own review has not passed, or could not be made"
@@ -45,7 +43,7 @@ def report_of(state: TaskState) -> Report:
         failed=failed,
         skipped=skipped,
         compensated=[path for path in state.undone if path in course.units],
-        undo_errors=dict(state.undo_errors),
+        undo_errors=state.undo_errors(),
         iterations=course.iterations,
         best_effort=course.best_effort,
         usage=state.total_usage(),
@@ -90,16 +88,13 @@ def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:
     }
 
 
-def _timings(state: TaskState) -> dict[str, Any]:
+def _timings(state: TaskState) -> dict[str, float]:
     units, began, ended = state.course.units.values(), state.root.started_at, state.root.ended_at
     return {
         "planned": max(0.0, (state.course.planned_at or ended) - began),
         "queued": sum([unit.queued_s for unit in units]),
         "running": sum([unit.running_s for unit in units]),
         "total": ended - began,
-        "subtasks": {
-            unit.id: {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt} for unit in units
-        },
     }
 
 

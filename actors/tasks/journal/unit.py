@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.outcome import FOR_GOOD, FailureKind
 from actors.tasks.model.policy import Answer, LadderPosition, answer_of
 from actors.tasks.model.task import (
     NO_USAGE,
@@ -40,16 +40,10 @@ LOST: Final = "lost"
 """Why an attempt is queued again whose process ended with it."""
 STAGES: Final = ("plan", "review", "combine")
 """Roles of the calls of a course."""
-DONE: Final = frozenset(
-    {
-        SubtaskStatus.SUCCEEDED,
-        SubtaskStatus.FAILED,
-        SubtaskStatus.CANCELLED,
-        SubtaskStatus.SKIPPED,
-        SubtaskStatus.COMPENSATED,
-    }
-)
-_FOR_GOOD: Final = frozenset({FailureKind.DENIED.value, FailureKind.IN_DOUBT.value})
+GONE: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
+"""Ends without a result."""
+HAVE_RESULT: Final = frozenset({SubtaskStatus.SUCCEEDED, SubtaskStatus.COMPENSATED})
+DONE: Final = GONE | HAVE_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +304,8 @@ class Unit:
 
     @property
     def stays_ended(self) -> bool:
-        """True for what nobody does again: a person said no to it, or it may have been done and was not undone."""
-        return self.status is SubtaskStatus.FAILED and self.kind in _FOR_GOOD and not self.was_undone
+        """True for what nobody does again, because of how it failed, unless it was undone."""
+        return self.status is SubtaskStatus.FAILED and self.kind in FOR_GOOD and not self.was_undone
 
     # -- people --------------------------------------------------------------------------------------------
 
@@ -396,8 +390,8 @@ class Effect:
     result: Any = None
     """Its result. None also if nobody knows what it did."""
     undone: bool = False
-    stands: bool = False
-    """True where its undo was given up: it is not called again, and its effect stands, or may."""
+    stands: str = ""
+    """Why its undo was given up: it is not called again, and its effect stands, or may. Empty: it was not."""
 
     @property
     def needs_undo(self) -> bool:
