@@ -39,13 +39,10 @@ def over_budget(state: TaskState, unit: Unit) -> Draft | None:
     return None
 
 
-def exceeded(state: TaskState, course: Course) -> str:
+def exceeded(_: TaskState, course: Course) -> str:
     """Say what of the budget of a course is used up and how far, or nothing."""
-    unit, budget = course.unit, course.unit.spec.budget
-    if budget is None:
-        return ""
-    used = state.total_usage() - state.usage_before if unit.role == "task" else unit.total_usage
-    return budget.exceeded_by(used)
+    budget = course.unit.spec.budget
+    return "" if budget is None else budget.exceeded_by(course.unit.total_usage)
 
 
 def skipped(unit: Unit) -> Draft:

@@ -77,9 +77,6 @@ class TaskState:
     has_asks: bool = False  # some of its subtasks were asked for
     usage_by: dict[str, Usage] = field(default_factory=lambda: NONE)
     """What was used up, by role."""
-    running_s: float = 0.0
-    """Seconds of all attempts, as far as those have told no seconds themselves."""
-    usage_before: Usage = NO_USAGE  # before it was tried again: it has its budget anew
     questions: dict[str, Escalation] = field(default_factory=lambda: NONE)
     """Open questions, those of its teams too, the oldest first."""
     raised: int = 0
@@ -141,10 +138,6 @@ class TaskState:
                 found = found | each.spec.metadata
         return found
 
-    def total_usage(self) -> Usage:
-        """Return what the task has used up so far."""
-        return sum(self.usage_by.values(), NO_USAGE) + usage_of(0, 0.0, self.running_s)
-
     def undo_errors(self) -> dict[str, str]:
         """Return why subtasks could not be undone, by their paths."""
         each_effect = (each for unit in list(self.units.values()) for each in list(unit.effects.values()))
@@ -183,14 +176,15 @@ class TaskState:
             each.usage += usage
 
     def _ran(self, unit: Unit, ended_at: float, usage: Usage) -> None:
-        """Count the time and the usage of an attempt that has ended, or of none."""
-        if unit.status is RUNNING:
-            seconds = max(0.0, ended_at - unit.started_at)
-            unit.running_s += seconds
-            if not usage.seconds and unit.role == "work" and not unit.is_composite:
-                self.running_s += seconds
-        if usage is not NO_USAGE:
-            self._spend(unit, usage)
+        """Count the time and the usage of an attempt that has ended, or of none.
+
+        The time is used up by an executor that has told no seconds itself.
+        """
+        _, seconds = unit.times(ended_at)
+        unit.running_s += seconds
+        if seconds and not usage.seconds and unit.role == "work" and not unit.is_composite:
+            usage += usage_of(0, 0.0, seconds)
+        self._spend(unit, usage)
 
     def _attempt_over(self, unit: Unit, event: Any) -> None:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
@@ -264,7 +258,7 @@ class TaskState:
     def task_retried(self, root: Unit, event: task_events.TaskRetried) -> None:
         self.final, self.deadline = None, event.deadline
         self.questions = NONE
-        self.usage_before = self.total_usage()
+        root.has_budget_anew()
         root.status, root.started_at = RUNNING, event.at
         self._reopen(self.course, retried=True)
         self.touch(root)

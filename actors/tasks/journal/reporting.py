@@ -9,7 +9,7 @@ from actors.tasks.journal.fold import TaskState, unit_status_of
 from actors.tasks.journal.unit import GONE, Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.task import QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -46,7 +46,7 @@ def report_of(state: TaskState) -> Report:
         undo_errors=state.undo_errors(),
         iterations=course.iterations,
         best_effort=course.best_effort,
-        usage=state.total_usage(),
+        usage=state.root.usage,
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
@@ -62,10 +62,7 @@ def report_of(state: TaskState) -> Report:
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
     """Return what a task has used up so far, by role."""
-    used = dict(state.usage_by)
-    if state.running_s:
-        used["work"] = used.get("work", NO_USAGE) + usage_of(0, 0.0, state.running_s)
-    return {role: used[step] for step, role in ROLES.items() if step in used}
+    return {role: state.usage_by[step] for step, role in ROLES.items() if step in state.usage_by}
 
 
 def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from actors.tasks.model.task import (
     Subtask,
     SubtaskStatus,
     Usage,
-    usage_of,
 )
 from actors.tasks.model.task_events import EscalationRaised
 
@@ -152,7 +151,7 @@ class Unit:
     queued_s: float = 0.0
     running_s: float = 0.0
     usage: Usage = NO_USAGE
-    before: tuple[Usage, float] = (NO_USAGE, 0.0)  # usage and running_s of other work of this id
+    before: Usage = NO_USAGE  # of other work of this id, or before it was tried again: it has its budget anew
     asker: Unit | None = None
     """The unit that asked for it; None: it is in the plan."""
     ask: Ask = NO_ASK
@@ -253,10 +252,8 @@ class Unit:
 
     @property
     def total_usage(self) -> Usage:
-        """Usage of all attempts at this work together. What an executor tells itself of its seconds counts."""
-        before, before_s = self.before
-        used = self.usage if before is NO_USAGE else self.usage - before
-        return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
+        """Usage of all attempts at this work together."""
+        return self.usage - self.before
 
     # -- begun anew ----------------------------------------------------------------------------------------
 
@@ -289,7 +286,7 @@ class Unit:
 
     def has_budget_anew(self) -> None:
         """What was used up so far does not count for its budget any more."""
-        self.before = self.usage, self.running_s
+        self.before = self.usage
 
     @property
     def was_undone(self) -> bool:

@@ -133,7 +133,7 @@ class TaskView:
     @property
     def usage(self) -> Usage:
         """What it has used up so far."""
-        return self.course.unit.usage if self.part else self.state.total_usage()
+        return self.course.unit.usage
 
     @property
     def error(self) -> str:
