@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 from actors.model.errors import RecursionDetectedError, Rejected
@@ -49,21 +48,10 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    home = unit.home if unit.kept is not None or unit.steps else None
-    is_plain = not standing.rejected and not standing.tried and home is None
-    if is_plain and not state.chain and unit.asker is None and (unit.above is None or unit.above.above is None):
-        return _lane_of_anybody(unit.scope, spec.worker, capability)
-    without = {*standing.rejected, *waiting_for(state, unit)}
-    without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
-    first = home if home is not None and home not in without else standing.target
-    worker = first if first is not None and first not in without else spec.worker
-    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
-
-
-@lru_cache(maxsize=1024)
-def _lane_of_anybody(scope: str, worker: str | None, capability: str | None) -> LaneKey:
-    """Return the key of a lane that nobody is kept from: most units wait in one of a few such."""
-    return LaneKey(scope, worker, capability)
+    # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
+    without = {*standing.rejected, *standing.tried, *waiting_for(state, unit)}
+    firsts = (each for each in (unit.home, standing.target) if each is not None and each not in without)
+    return LaneKey(unit.scope, next(firsts, spec.worker), capability, tuple(sorted(without)))
 
 
 def waiting_for(state: TaskState, unit: Unit) -> set[str]:
