@@ -129,7 +129,7 @@ def _of_task(task: TaskView, now: float) -> RunView:
         best_effort=course.best_effort,
         subtasks=tuple(task.units(now)),
         notes=notes,
-        undo_errors=dict(state.undo_errors),
+        undo_errors=state.undo_errors(),
         compensated=list(state.undone),
         results=course.results(),
         output=output,

@@ -28,7 +28,6 @@ from actors.tasks.model.policy import (
     AskPerson,
     Decision,
     Escalate,
-    GiveUp,
     Ladder,
     LadderPosition,
     Rung,
@@ -156,7 +155,7 @@ def _climbed(
     decision = climb(ladder_of(unit, worker, facts), standing, failure, RungFacts(worker, successor, facts.random))
     if isinstance(decision, AskPerson):
         return _escalated(unit, failure, end, decision, facts)
-    if isinstance(decision, GiveUp):
+    if decision is None:
         return given_up(unit, failure, end)
     feedback = failure.text if failure.kind is FailureKind.INVALID else ""
     delay_s = max(decision.delay_s, float(failure.error.after_s) if isinstance(failure.error, Later) else 0.0)
@@ -164,8 +163,8 @@ def _climbed(
     return again.with_fields(feedback=feedback, where=failure.where)
 
 
-def climb(ladder: Ladder, standing: LadderPosition, failure: Failure, facts: RungFacts) -> Decision:
-    """Decide what follows from ``failure``: the first rung from ``standing`` on that knows says so.
+def climb(ladder: Ladder, standing: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
+    """Decide what follows from ``failure``: the first rung from ``standing`` on that knows says so; None: none does.
 
     A rung whose question was answered has had its turn. Where the worker had asked by it, those before it have not.
     """
@@ -177,7 +176,7 @@ def climb(ladder: Ladder, standing: LadderPosition, failure: Failure, facts: Run
         decision = ladder[number].next(position, failure, facts) if number != answered else None
         if decision is not None:
             return decision
-    return GiveUp()
+    return None
 
 
 def goes_on_with(following: Draft, unit: Unit) -> bool:

@@ -12,7 +12,6 @@ from actors.model.errors import Failed
 from actors.tasks.decide.attempt import UNWANTED, cut_off
 from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
-from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind
@@ -25,7 +24,7 @@ def fails(course: Course, kind: str, error: str) -> Draft:
     return draft(course.unit, task_events.TaskEnding, TaskStatus.FAILED, kind, error)
 
 
-def over_budget(state: TaskState, unit: Unit) -> Draft | None:
+def over_budget(unit: Unit) -> Draft | None:
     """End the innermost task or team above a unit whose budget is used up, as long as something is left to save."""
     for each in unit.line:
         course = each.course
@@ -33,7 +32,7 @@ def over_budget(state: TaskState, unit: Unit) -> Draft | None:
             continue
         if each.spec.budget is None:  # that of a task, too
             continue
-        over = exceeded(state, course) if course.open or course.phase == "planning" else ""
+        over = exceeded(course) if course.open or course.phase == "planning" else ""
         if over and _goes_on(course):
             return fails(course, "budget", over)
     return None
@@ -46,13 +45,10 @@ def _goes_on(course: Course) -> bool:
     return course.phase == "planning" or len(teams) < len(left) or any(map(_goes_on, teams))
 
 
-def exceeded(state: TaskState, course: Course) -> str:
+def exceeded(course: Course) -> str:
     """Say what of the budget of a course is used up and how far, or nothing."""
-    unit, budget = course.unit, course.unit.spec.budget
-    if budget is None:
-        return ""
-    used = state.total_usage() - state.usage_before if unit.role == "task" else unit.total_usage
-    return budget.exceeded_by(used)
+    budget = course.unit.spec.budget
+    return "" if budget is None else budget.exceeded_by(course.unit.total_usage)
 
 
 def skipped(unit: Unit) -> Draft:

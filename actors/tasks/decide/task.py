@@ -84,10 +84,10 @@ def next_of(state: TaskState, course: Course, facts: Facts) -> Next:
     if unit.is_ending:
         return None if course.open else _wound_up(state, course)
     those = course.missing() if not course.open else []
-    if those and (over := ends.exceeded(state, course)):  # nobody plans, and nothing is tried again, over its budget
+    if those and (over := ends.exceeded(course)):  # nobody plans, and nothing is tried again, over its budget
         return ends.fails(course, "budget", f"{over}, and {_culprit(those).id} has failed")  # why, no log line may say
     if course.rework is not None:
-        return Do.UNDO if next_effect(state, course) is not None else all_undone(state, course)
+        return Do.UNDO if next_effect(state, course) is not None else all_undone(course)
     return _planning(course, facts) if course.phase != "running" else _running(course, facts)
 
 

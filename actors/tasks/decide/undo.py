@@ -56,12 +56,12 @@ def _effects_in(unit: Unit) -> Iterator[Effect]:
             yield from _effects_in(each)
 
 
-def all_undone(state: TaskState, course: Course) -> Draft:
+def all_undone(course: Course) -> Draft:
     """All that was void is undone, or its undo was given up."""
-    stands = [unit for unit in void(course) if any(effect.stands for effect in unit.effects.values())]
+    stands = [effect for unit in void(course) for effect in unit.effects.values() if effect.stands]
     rework = course.rework
     assert rework is not None  # noqa: S101 - it is what was undone for
     if not stands:
         return draft(course.unit, task_events.SentBack, dict(rework))
-    names = ", ".join(f"{unit.id} ({state.undo_errors.get(unit.path, 'not undone')})" for unit in stands)
+    names = ", ".join(f"{effect.unit.id} ({effect.stands})" for effect in stands)
     return ends.fails(course, "undo", f"it cannot be done again, because what was done could not be undone: {names}")

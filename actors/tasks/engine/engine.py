@@ -278,7 +278,7 @@ class Engine(ManagedActor):
             course = unit.course if unit is not None else None
             if unit is None or course is None or unit.status is not RUNNING or run.state.final is not None:
                 continue
-            if (over := ends.over_budget(run.state, unit)) is not None:
+            if (over := ends.over_budget(unit)) is not None:
                 run.record(over)
             if course.ready or course.barred:
                 run.record_all(ready(course))

@@ -145,7 +145,7 @@ def context_values(state: TaskState, unit: Unit) -> ContextValues:
         idempotency_key(state, unit),
         inputs,
         results,
-        state.metadata_of(unit.path) if state.has_metadata else state.task.metadata,
+        state.metadata_of(unit.path),
         revision_of(unit),
         above.spec.instruction if above is not None and above.role == "work" else "",
         notes,

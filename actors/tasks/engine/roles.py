@@ -282,7 +282,7 @@ def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCh
         rows=rows,
         at=f"task {state.id}",
         max_subtasks=scope.settings.max_subtasks,
-        budget=budget.left(state.total_usage()) if budget is not None and is_again else budget,
+        budget=budget.left(state.root.usage) if budget is not None and is_again else budget,
         ancestry=chain_of(state, course.unit) if course.unit.role != "task" else state.chain,
         goal=course.unit.spec.instruction or state.task.goal,
         done={id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {},

@@ -97,8 +97,8 @@ class Run:
         else:
             head = (state.path, self.id, now)
         more["seq"] = state.events + 1
-        if state.has_metadata:
-            more["metadata"] = state.metadata_of(unit.subject)
+        if metadata := state.metadata_of(unit.subject):
+            more["metadata"] = metadata
         event = made(*head, *fields, **more)
         state.apply(event)
         (self._turn or self._begins()).events.append(event)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from decimal import Decimal
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pydantic_core
@@ -25,7 +25,6 @@ from actors.model.errors import ConfigError
 from actors.model.event_dict import kept_fields
 from actors.model.events import Event, journalled_kind, require_journalled
 from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
-from actors.tasks.model.task import Plan
 from actors.tasks.model.task_errors import StoreError
 
 
@@ -98,7 +97,7 @@ def _readers(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     return [(name, read) for name, read in found if read is not None]
 
 
-def _reader(hint: Any) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - a table
+def _reader(hint: Any) -> Callable[[Any], Any] | None:
     """Return what makes a value of this type of its JSON; None: JSON has it as it is."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in {Union, types.UnionType, tuple}:
@@ -108,16 +107,8 @@ def _reader(hint: Any) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - a tabl
         return None if read is None else lambda value: None if value is None else read(value)
     if not isinstance(hint, type):
         return None
-    if hint is Plan:
-        return lambda value: _plan(to_json(value))
     if issubclass(hint, BaseModel):
         return lambda value: hint(**value)
     if is_dataclass(hint):
         return lambda value: _made(hint, value)
     return hint if issubclass(hint, Enum) else None
-
-
-@lru_cache(maxsize=16)
-def _plan(text: str) -> Plan:
-    """Return a plan. Most tasks of a supervisor have the same one, and to check it takes longest of all."""
-    return Plan(**from_json(text))

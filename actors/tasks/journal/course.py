@@ -14,14 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from actors.tasks.journal.unit import NO_REMARKS, NONE, Unit, with_dependants
+from actors.tasks.journal.unit import GONE, HAVE_RESULT, NO_REMARKS, NONE, Unit, with_dependants
 from actors.tasks.model import task_events
-from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask, SubtaskStatus
+from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask
 from actors.validation.spec_model import copy_with
 
 NO_WORK = Subtask(id="task")
-_HAVE_RESULT = frozenset({SUCCEEDED, SubtaskStatus.COMPENSATED})
-_GONE = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -96,7 +94,7 @@ class Course:
 
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
-        return {unit.id: unit.value for unit in self.planned() if unit.status in _HAVE_RESULT}
+        return {unit.id: unit.value for unit in self.planned() if unit.status in HAVE_RESULT}
 
     def best_efforts(self) -> list[Unit]:
         """Subtasks of the plan whose result is a best effort of a team: nobody there was content with it."""
@@ -177,7 +175,7 @@ class Course:
         """Return the subtask that this one needs, and that has ended without a result; None: there is none."""
         for id_ in unit.spec.depends_on:
             needed = self.units[id_]
-            if needed.spec.required and needed.status in _GONE:
+            if needed.spec.required and needed.status in GONE:
                 return needed
         return None
 
@@ -214,7 +212,7 @@ class Course:
         for unit in list(self.units.values()):
             unit.at_fault, unit.reviews = False, 0
             for effect in unit.effects.values():
-                effect.stands = False
+                effect.stands = ""
             if unit.asker is not None or unit.dropped:
                 continue
             if is_void:

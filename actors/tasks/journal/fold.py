@@ -74,19 +74,14 @@ class TaskState:
     lineage: tuple[str, ...] = ()
     hops: int = 0
     trace: str = ""
-    has_metadata: bool = False  # the task, or a subtask
     has_asks: bool = False  # some of its subtasks were asked for
     usage_by: dict[str, Usage] = field(default_factory=lambda: NONE)
     """What was used up, by role."""
-    running_s: float = 0.0
-    """Seconds of all attempts, as far as those have told no seconds themselves."""
-    usage_before: Usage = NO_USAGE  # before it was tried again: it has its budget anew
     questions: dict[str, Escalation] = field(default_factory=lambda: NONE)
     """Open questions, those of its teams too, the oldest first."""
     raised: int = 0
     undone: dict[str, None] = field(default_factory=lambda: NONE)
     """Paths of the subtasks that are undone, in that order."""
-    undo_errors: dict[str, str] = field(default_factory=lambda: NONE)
     touched: dict[str, None] = field(default_factory=dict)
     """Paths of the composite units of which something has changed since somebody looked; emptied by who looks."""
 
@@ -143,9 +138,10 @@ class TaskState:
                 found = found | each.spec.metadata
         return found
 
-    def total_usage(self) -> Usage:
-        """Return what the task has used up so far."""
-        return sum(self.usage_by.values(), NO_USAGE) + usage_of(0, 0.0, self.running_s)
+    def undo_errors(self) -> dict[str, str]:
+        """Return why subtasks could not be undone, by their paths."""
+        each_effect = (each for unit in list(self.units.values()) for each in list(unit.effects.values()))
+        return {effect.unit.path: effect.stands for effect in each_effect if effect.stands}
 
     # -- what events have in common ------------------------------------------------------------------------
 
@@ -180,14 +176,15 @@ class TaskState:
             each.usage += usage
 
     def _ran(self, unit: Unit, ended_at: float, usage: Usage) -> None:
-        """Count the time and the usage of an attempt that has ended, or of none."""
-        if unit.status is RUNNING:
-            seconds = max(0.0, ended_at - unit.started_at)
-            unit.running_s += seconds
-            if not usage.seconds and unit.role == "work" and not unit.is_composite:
-                self.running_s += seconds
-        if usage is not NO_USAGE:
-            self._spend(unit, usage)
+        """Count the time and the usage of an attempt that has ended, or of none.
+
+        The time is used up by an executor that has told no seconds itself.
+        """
+        _, seconds = unit.times(ended_at)
+        unit.running_s += seconds
+        if seconds and not usage.seconds and unit.role == "work" and not unit.is_composite:
+            usage += usage_of(0, 0.0, seconds)
+        self._spend(unit, usage)
 
     def _attempt_over(self, unit: Unit, event: Any) -> None:
         """An attempt was no success: whether it had an effect decides whether it may have to be undone."""
@@ -246,7 +243,6 @@ class TaskState:
         task = event.spec if event.spec.id is not None else copy_with(event.spec, id=self.id)
         self.path, self.task, self.deadline = event.path, task, event.deadline
         self.chain, self.lineage, self.hops, self.trace = event.chain, event.lineage, event.hops, event.trace
-        self.has_metadata = bool(task.metadata)
         root.scope, root.status, root.started_at = event.path, RUNNING, event.at
         if task.budget is not None or task.on_failure is not None:
             root.spec = copy_with(NO_WORK, budget=task.budget, on_failure=task.on_failure)
@@ -261,8 +257,8 @@ class TaskState:
 
     def task_retried(self, root: Unit, event: task_events.TaskRetried) -> None:
         self.final, self.deadline = None, event.deadline
-        self.undo_errors, self.questions = NONE, NONE
-        self.usage_before = self.total_usage()
+        self.questions = NONE
+        root.has_budget_anew()
         root.status, root.started_at = RUNNING, event.at
         self._reopen(self.course, retried=True)
         self.touch(root)
@@ -295,7 +291,6 @@ class TaskState:
         course.goes_on_with(event.plan, event.kept)
         for each in course.units.values():
             self.units[each.path] = each
-            self.has_metadata |= bool(each.spec.metadata)
 
     def replanning(self, unit: Any, event: task_events.Replanning) -> None:
         course: Course = unit.course
@@ -380,7 +375,7 @@ class TaskState:
 
     def subtask_delegated(self, unit: Unit | None, event: task_events.SubtaskDelegated) -> None:
         asker, begins = self.units[event.parent], unit is None or event.anew
-        self.has_asks, self.has_metadata = True, self.has_metadata or bool(event.spec.metadata)
+        self.has_asks = True
         if unit is None:
             host = host_of(asker, event.path)
             course = self.course_of(host)
@@ -495,14 +490,13 @@ class TaskState:
 
     def compensated(self, unit: Unit, event: task_events.Compensated) -> None:
         effect, undo = unit.effects[event.worker, event.act], unit.undo
-        effect.undone, effect.stands = not event.error, bool(event.error)
+        effect.undone, effect.stands = not event.error, event.error
         if undo is not None and undo.question is not None:
             self._close_question(undo.question.id)
         course, unit.undo = self.touch(unit), None
         if course is not None:
             course.undoing = None
         if event.error:
-            self.undo_errors = {**self.undo_errors, unit.path: event.error}
             return
         for each in unit.line:
             inside = (unit,) if each is unit else each.below()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from actors.model.errors import Problem
 from actors.tasks.journal.fold import TaskState, unit_status_of
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import GONE, Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
+from actors.tasks.model.task import QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -20,8 +20,6 @@ from actors.tasks.model.task_errors import (
     TaskFailedError,
 )
 
-_ENDED_BADLY: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
-
 
 def report_of(state: TaskState) -> Report:
     """The report of a task that has ended."""
@@ -29,7 +27,7 @@ def report_of(state: TaskState) -> Report:
     results = course.results()
     failed, skipped = dict[str, str](), dict[str, str]()
     for unit in course.units.values():
-        if unit.status in _ENDED_BADLY:
+        if unit.status in GONE:
             (failed if unit.status is SubtaskStatus.FAILED else skipped)[unit.id] = unit.error
     best_efforts = [
         f"{unit.id}: the best effort of {unit.worker}: its own review has not passed, or could not be made"
@@ -45,10 +43,10 @@ def report_of(state: TaskState) -> Report:
         failed=failed,
         skipped=skipped,
         compensated=[path for path in state.undone if path in course.units],
-        undo_errors=dict(state.undo_errors),
+        undo_errors=state.undo_errors(),
         iterations=course.iterations,
         best_effort=course.best_effort,
-        usage=state.total_usage(),
+        usage=state.root.usage,
         usage_by_role=usage_by_role(state),
         timings=_timings(state),
         graph=tuple(SubtaskReport(**row_of(unit)) for unit in course.units.values()),
@@ -65,16 +63,13 @@ def report_of(state: TaskState) -> Report:
 def _over_budget(state: TaskState) -> tuple[str, ...]:
     """Say what used up too much when nothing was left to be saved: the last subtask, a reviewer, a synthesizer."""
     budget, ending = state.task.budget, state.course.ending
-    over = budget.exceeded_by(state.total_usage() - state.usage_before) if budget is not None else ""
+    over = budget.exceeded_by(state.root.total_usage) if budget is not None else ""
     return (f"budget exceeded: {over}",) if over and not (ending is not None and ending.kind == "budget") else ()
 
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
     """Return what a task has used up so far, by role."""
-    used = dict(state.usage_by)
-    if state.running_s:
-        used["work"] = used.get("work", NO_USAGE) + usage_of(0, 0.0, state.running_s)
-    return {role: used[step] for step, role in ROLES.items() if step in used}
+    return {role: state.usage_by[step] for step, role in ROLES.items() if step in state.usage_by}
 
 
 def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:
@@ -97,16 +92,13 @@ def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:
     }
 
 
-def _timings(state: TaskState) -> dict[str, Any]:
+def _timings(state: TaskState) -> dict[str, float]:
     units, began, ended = state.course.units.values(), state.root.started_at, state.root.ended_at
     return {
         "planned": max(0.0, (state.course.planned_at or ended) - began),
         "queued": sum([unit.queued_s for unit in units]),
         "running": sum([unit.running_s for unit in units]),
         "total": ended - began,
-        "subtasks": {
-            unit.id: {"queued": unit.queued_s, "running": unit.running_s, "attempts": unit.attempt} for unit in units
-        },
     }
 
 

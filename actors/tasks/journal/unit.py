@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.tasks.model.outcome import FailureKind
+from actors.tasks.model.outcome import FOR_GOOD, FailureKind
 from actors.tasks.model.policy import Answer, LadderPosition, answer_of
 from actors.tasks.model.task import (
     NO_USAGE,
@@ -24,7 +24,6 @@ from actors.tasks.model.task import (
     Subtask,
     SubtaskStatus,
     Usage,
-    usage_of,
 )
 from actors.tasks.model.task_events import EscalationRaised
 
@@ -40,16 +39,10 @@ LOST: Final = "lost"
 """Why an attempt is queued again whose process ended with it."""
 STAGES: Final = ("plan", "review", "combine")
 """Roles of the calls of a course."""
-DONE: Final = frozenset(
-    {
-        SubtaskStatus.SUCCEEDED,
-        SubtaskStatus.FAILED,
-        SubtaskStatus.CANCELLED,
-        SubtaskStatus.SKIPPED,
-        SubtaskStatus.COMPENSATED,
-    }
-)
-_FOR_GOOD: Final = frozenset({FailureKind.DENIED.value, FailureKind.IN_DOUBT.value})
+GONE: Final = frozenset({SubtaskStatus.FAILED, SubtaskStatus.SKIPPED, SubtaskStatus.CANCELLED})
+"""Ends without a result."""
+HAVE_RESULT: Final = frozenset({SubtaskStatus.SUCCEEDED, SubtaskStatus.COMPENSATED})
+DONE: Final = GONE | HAVE_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +151,7 @@ class Unit:
     queued_s: float = 0.0
     running_s: float = 0.0
     usage: Usage = NO_USAGE
-    before: tuple[Usage, float] = (NO_USAGE, 0.0)  # usage and running_s of other work of this id
+    before: Usage = NO_USAGE  # of other work of this id, or before it was tried again: it has its budget anew
     asker: Unit | None = None
     """The unit that asked for it; None: it is in the plan."""
     ask: Ask = NO_ASK
@@ -259,10 +252,8 @@ class Unit:
 
     @property
     def total_usage(self) -> Usage:
-        """Usage of all attempts at this work together. What an executor tells itself of its seconds counts."""
-        before, before_s = self.before
-        used = self.usage if before is NO_USAGE else self.usage - before
-        return used if used.seconds else used + usage_of(0, 0.0, self.running_s - before_s)
+        """Usage of all attempts at this work together."""
+        return self.usage - self.before
 
     # -- begun anew ----------------------------------------------------------------------------------------
 
@@ -295,7 +286,7 @@ class Unit:
 
     def has_budget_anew(self) -> None:
         """What was used up so far does not count for its budget any more."""
-        self.before = self.usage, self.running_s
+        self.before = self.usage
 
     @property
     def was_undone(self) -> bool:
@@ -310,8 +301,8 @@ class Unit:
 
     @property
     def stays_ended(self) -> bool:
-        """True for what nobody does again: a person said no to it, or it may have been done and was not undone."""
-        return self.status is SubtaskStatus.FAILED and self.kind in _FOR_GOOD and not self.was_undone
+        """True for what nobody does again, because of how it failed, unless it was undone."""
+        return self.status is SubtaskStatus.FAILED and self.kind in FOR_GOOD and not self.was_undone
 
     # -- people --------------------------------------------------------------------------------------------
 
@@ -396,8 +387,8 @@ class Effect:
     result: Any = None
     """Its result. None also if nobody knows what it did."""
     undone: bool = False
-    stands: bool = False
-    """True where its undo was given up: it is not called again, and its effect stands, or may."""
+    stands: str = ""
+    """Why its undo was given up: it is not called again, and its effect stands, or may. Empty: it was not."""
 
     @property
     def needs_undo(self) -> bool:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from actors.tasks.engine.scope import Scope
     from actors.tasks.engine.service import TaskService
     from actors.tasks.journal.course import Course
-    from actors.tasks.scheduling.ready_queue import LaneKey
 
 __all__ = [
     "CANCEL", "LOST", "PRIORITY", "RESPOND", "RETRY", "ROLES", "UNCOUNTED", "Attempt", "Escalation", "RemoteCommand",
@@ -48,9 +47,6 @@ __all__ = [
 TaskPhase: TypeAlias = Literal["reviewing", "combining", "replanning", "ending", "undoing"]
 """Phase of a task beside its subtasks. ``ending``: it waits for those that run. ``undoing``: work is undone, because
 the task ends, or before what a review sent back runs again."""
-
-_Reasons: TypeAlias = "dict[LaneKey, tuple[str, float | None]]"
-"""Why subtasks wait, by the lane that they wait in: the reason is the same for all of a lane."""
 
 
 @record
@@ -137,7 +133,7 @@ class TaskView:
     @property
     def usage(self) -> Usage:
         """What it has used up so far."""
-        return self.course.unit.usage if self.part else self.state.total_usage()
+        return self.course.unit.usage
 
     @property
     def error(self) -> str:
@@ -196,23 +192,19 @@ class TaskView:
         Args:
             now: in seconds since 1970, by the tree's clock. 0: times leave out what goes on now.
         """
-        reasons: _Reasons = {}
-        return [self._unit(unit, now, reasons) for unit in list(self.course.units.values())]
+        return [self._unit(unit, now) for unit in list(self.course.units.values())]
 
     def unit(self, id_: str, now: float = 0.0) -> UnitView | None:
         """Look at one of them, by its id, or by its path in the task."""
         unit = self.course.units.get(id_) or (self.state.units.get(id_) if id_ else None)
-        return None if unit is None else self._unit(unit, now, {})
+        return None if unit is None else self._unit(unit, now)
 
-    def _unit(self, unit: Unit, now: float, reasons: _Reasons) -> UnitView:
+    def _unit(self, unit: Unit, now: float) -> UnitView:
         service, spec, row = self._service, unit.spec, row_of(unit, now)
         status, live = row["status"], None
         waits: tuple[str, float | None] = "", None
         if service is not None and status is SubtaskStatus.QUEUED and unit.scope in service.scopes:
-            lane = lane_of(self.state, unit)
-            if lane not in reasons:
-                reasons[lane] = put_off_by(service.scopes[unit.scope].workers, lane, now)
-            waits = reasons[lane]
+            waits = put_off_by(service.scopes[unit.scope].workers, lane_of(self.state, unit), now)
         elif service is not None and unit.status is RUNNING:
             live = service.attempts.get(f"{self.id}@{unit.path}#{unit.epoch}.{unit.attempt}")
         due = unit.due if status is SubtaskStatus.RETRYING else None
@@ -292,9 +284,9 @@ class SupervisorTasks:
         entry = self._scope.workers.get(worker)
         if entry is None or entry.breaker is None:
             return None
-        now, breaker = self.now(), entry.breaker
-        state = "half_open" if breaker.state == "open" and breaker.admits(now) else breaker.state
-        return state, breaker.retry_in_s(now) if state == "open" else None
+        now = self.now()
+        state = entry.breaker.state_at(now)
+        return state, entry.breaker.retry_in_s(now) if state == "open" else None
 
 
 def tasks_of(system: System) -> dict[str, SupervisorTasks]:

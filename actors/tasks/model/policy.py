@@ -82,11 +82,7 @@ class AskPerson(NamedTuple):
     standing: LadderPosition
 
 
-class GiveUp:
-    """Nothing is left to try."""
-
-
-Decision: TypeAlias = TryAgain | AskPerson | GiveUp
+Decision: TypeAlias = TryAgain | AskPerson
 NextWorker: TypeAlias = Callable[[tuple[str, ...]], str | None]
 """Given workers that are out of the question, another one that can do it."""
 

@@ -65,8 +65,8 @@ class Report:
     best_effort: bool
     """True where it is not all that was wanted: a review did not pass, a reviewer or synthesizer failed."""
     usage: Usage
-    timings: dict[str, Any]
-    """Seconds: planned, queued, running (sums over the subtasks), total; and under ``subtasks`` each by itself."""
+    timings: dict[str, float]
+    """Seconds: planned, queued, running (sums over the subtasks), total; ``graph`` has those of each subtask."""
     graph: tuple[SubtaskReport, ...] = field(repr=False)
     """Every subtask as it ended."""
     notes: tuple[str, ...] = ()

@@ -24,25 +24,32 @@ _MOST_ENDED = 1_000
 class CircuitBreaker:
     """Decides whether a worker gets work, after a ``Breaker``. Times are seconds of any one clock that goes forward."""
 
-    __slots__ = ("ends", "failures", "opened_at", "policy", "probe", "state")
+    __slots__ = ("ends", "opened_at", "policy", "probe", "state")
 
     def __init__(self, policy: Breaker) -> None:
         self.policy = policy
         self.state: BreakerState = "closed"
-        self.failures: tuple[float, ...] = ()
-        """When, the oldest first; never more than ``failure_threshold``. Those outside the window go at the next."""
         self.ends: deque[tuple[float, bool]] = deque(maxlen=_MOST_ENDED + policy.failure_threshold)
-        """The newest ends of subtasks: when, and whether with a failure."""
+        """The newest ends of subtasks: when, and whether with a failure. Those outside the window go at the next."""
         self.opened_at: float | None = None
         """When it opened for the last time; None while it is closed."""
         self.probe: str | None = None
         """Key of the probe that is under way: nothing is admitted before its end. None: there is none."""
+
+    @property
+    def failures(self) -> tuple[float, ...]:
+        """When the failures within the window were, the oldest first."""
+        return tuple(at for at, failed in self.ends if failed)
 
     def admits(self, now: float) -> bool:
         """Return True where an attempt may start at ``now``. Changes nothing."""
         if self.state == "closed":
             return True
         return self.probe is None and now >= self._due()
+
+    def state_at(self, now: float) -> BreakerState:
+        """Return the state to be shown: open, with its cooldown over, is half open: it waits for a probe."""
+        return "half_open" if self.state == "open" and self.admits(now) else self.state
 
     def begin(self, key: str, now: float) -> None:
         """Start an attempt. Where the breaker is not closed and admits, it is the probe, and the state half_open."""
@@ -62,15 +69,15 @@ class CircuitBreaker:
         if fails is None or not (is_probe or self.state == "closed"):
             return
         self.ends.append((now, fails))
+        while self.ends[0][0] < now - self.policy.window_s:
+            self.ends.popleft()
         if fails:
-            oldest, most = now - self.policy.window_s, self.policy.failure_threshold
-            recent = [failed for at, failed in self.ends if at >= oldest]
-            self.failures = tuple(at for at, failed in self.ends if failed and at >= oldest)[-most:]
-            is_so_often = len(self.failures) == most and sum(recent) >= self.policy.failure_rate * len(recent)
+            failures, policy = len(self.failures), self.policy
+            is_so_often = failures >= policy.failure_threshold and failures >= policy.failure_rate * len(self.ends)
             if is_probe or is_so_often:
                 self.state, self.opened_at = "open", now
         elif is_probe:
-            self.state, self.opened_at, self.failures = "closed", None, ()
+            self.state, self.opened_at = "closed", None
             self.ends.clear()
 
     def retry_in_s(self, now: float) -> float:

@@ -40,11 +40,22 @@ class LaneKey(NamedTuple):
 class Ticket(Generic[ItemT]):
     """A unit that waits; ``item`` is None once it was taken, or taken back."""
 
-    __slots__ = ("item", "key", "rank")
+    __slots__ = ("item", "rank")
 
-    def __init__(self, key: LaneKey, rank: Rank, item: ItemT) -> None:
-        self.key, self.rank = key, rank
+    def __init__(self, rank: Rank, item: ItemT) -> None:
+        self.rank = rank
         self.item: ItemT | None = item
+
+
+class _Lane(Generic[ItemT]):
+    """What waits in one lane."""
+
+    __slots__ = ("heap", "listed")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[Rank, Ticket[ItemT]]] = []
+        self.listed: Rank | None = None
+        """The rank with which it stands among those that may be served; None: it is closed."""
 
 
 class ReadyQueue(Generic[ItemT]):
@@ -56,12 +67,10 @@ class ReadyQueue(Generic[ItemT]):
 
     def __init__(self, age_s: float | None = None) -> None:
         self._steps_a_second = 0.0 if age_s is None else 1.0 / age_s
-        self._lanes: dict[LaneKey, list[tuple[Rank, Ticket[ItemT]]]] = {}
+        self._lanes: dict[LaneKey, _Lane[ItemT]] = {}
         self._open: list[tuple[Rank, LaneKey]] = []
-        """Heap of the lanes that may be served, each by the rank of its head."""
-        self._listed: dict[LaneKey, Rank] = {}
-        """By lane, the rank with which it stands there; any other entry of it is passed over."""
-        self._closed: set[LaneKey] = set()
+        """Heap of the lanes that may be served, each by the rank of its head; entries of another rank than that with
+        which their lane is listed are passed over."""
         self._ages = itertools.count()
         self.size = 0
 
@@ -82,19 +91,23 @@ class ReadyQueue(Generic[ItemT]):
             since: when it began to wait, in seconds.
         """
         aged = math.floor(priority + since * self._steps_a_second)
-        ticket = Ticket(key, (aged, deadline, born, next(self._ages)), item)
+        ticket = Ticket((aged, deadline, born, next(self._ages)), item)
         lane = self._lanes.get(key)
+        is_open = lane is None or lane.listed is not None
         if lane is None:
-            lane = self._lanes[key] = []
-        heapq.heappush(lane, (ticket.rank, ticket))
+            lane = self._lanes[key] = _Lane()
+        heapq.heappush(lane.heap, (ticket.rank, ticket))
         self.size += 1
-        if lane[0][1] is ticket and key not in self._closed:
-            self._list(key, ticket)
+        if is_open and lane.heap[0][1] is ticket:
+            self._list(key)
         return ticket
 
-    def _list(self, key: LaneKey, head: Ticket[ItemT]) -> None:
-        self._listed[key] = head.rank
-        heapq.heappush(self._open, (head.rank, key))
+    def _list(self, key: LaneKey) -> None:
+        """Let a lane be served by the rank of its head, if it has one."""
+        head = self._head(key)
+        if head is not None:
+            self._lanes[key].listed = head.rank
+            heapq.heappush(self._open, (head.rank, key))
 
     def present_priority(self, ticket: Ticket[ItemT], now: float) -> int:
         """Return the priority of an item, with what it has waited."""
@@ -107,15 +120,13 @@ class ReadyQueue(Generic[ItemT]):
             self.size -= 1
 
     def _head(self, key: LaneKey) -> Ticket[ItemT] | None:
-        """Return the first of a lane; those that were taken back are let go of."""
+        """Return the first of a lane; those that were taken back are let go of, and an empty lane with them."""
         lane = self._lanes.get(key)
-        while lane and lane[0][1].item is None:
-            heapq.heappop(lane)
-        if lane:
-            return lane[0][1]
+        while lane is not None and lane.heap:
+            if lane.heap[0][1].item is not None:
+                return lane.heap[0][1]
+            heapq.heappop(lane.heap)
         self._lanes.pop(key, None)
-        self._listed.pop(key, None)
-        self._closed.discard(key)
         return None
 
     def take_next(self, serve: Callable[[LaneKey], T | None]) -> tuple[Ticket[ItemT], ItemT, T] | None:
@@ -124,39 +135,29 @@ class ReadyQueue(Generic[ItemT]):
         A lane for which ``serve`` gives None is closed until ``reopen``.
         """
         while self._open:
-            rank, key = self._open[0]
-            head = self._head(key) if self._listed.get(key) == rank else None
-            if head is None or head.rank != rank:
-                heapq.heappop(self._open)
-                if head is not None:
-                    self._list(key, head)  # its former head was taken back
+            rank, key = heapq.heappop(self._open)
+            head = self._head(key)
+            if head is None or self._lanes[key].listed != rank:
                 continue
-            heapq.heappop(self._open)
-            del self._listed[key]
-            served = serve(key)
-            if served is None:
-                self._closed.add(key)
+            if head.rank != rank:
+                self._list(key)  # its former head was taken back
                 continue
-            item = head.item
-            assert item is not None  # noqa: S101 - ``_head`` has just looked
-            self.withdraw(head)
-            following = self._head(key)
-            if following is not None:
-                self._list(key, following)
-            return head, item, served
+            self._lanes[key].listed = None
+            served, item = serve(key), head.item
+            if served is not None and item is not None:
+                self.withdraw(head)
+                self._list(key)
+                return head, item, served
         return None
 
     def reopen(self, key: LaneKey) -> None:
         """A lane may be served again."""
-        if key in self._closed:
-            self._closed.discard(key)
-            head = self._head(key)
-            if head is not None:
-                self._list(key, head)
+        if key in self._lanes and self._lanes[key].listed is None:
+            self._list(key)
 
     def reopen_all(self) -> None:
         """Every lane may be served again."""
-        for key in list(self._closed):
+        for key in list(self._lanes):
             self.reopen(key)
 
     def heads(self) -> Iterator[tuple[LaneKey, Ticket[ItemT], ItemT]]:

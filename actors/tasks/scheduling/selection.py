@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 from actors.model.errors import RecursionDetectedError, Rejected
@@ -49,21 +48,10 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    home = unit.home if unit.kept is not None or unit.steps else None
-    is_plain = not standing.rejected and not standing.tried and home is None
-    if is_plain and not state.chain and unit.asker is None and (unit.above is None or unit.above.above is None):
-        return _lane_of_anybody(unit.scope, spec.worker, capability)
-    without = {*standing.rejected, *waiting_for(state, unit)}
-    without.update(standing.tried)  # also where whoever took over said that it is not theirs: nobody has fresh tries
-    first = home if home is not None and home not in without else standing.target
-    worker = first if first is not None and first not in without else spec.worker
-    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
-
-
-@lru_cache(maxsize=1024)
-def _lane_of_anybody(scope: str, worker: str | None, capability: str | None) -> LaneKey:
-    """Return the key of a lane that nobody is kept from: most units wait in one of a few such."""
-    return LaneKey(scope, worker, capability)
+    # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
+    without = {*standing.rejected, *standing.tried, *waiting_for(state, unit)}
+    firsts = (each for each in (unit.home, standing.target) if each is not None and each not in without)
+    return LaneKey(unit.scope, next(firsts, spec.worker), capability, tuple(sorted(without)))
 
 
 def waiting_for(state: TaskState, unit: Unit) -> set[str]:
@@ -78,16 +66,12 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
 
     So it does where an earlier process had a worker for it, and the declaration has none any more.
     """
-    primaries = workers.primaries(key)
-    if len(primaries) == 1 and primaries[0].is_ready:  # most of the time
-        return primaries[0]
     asked = _asked(workers, key, now)
-    able = [entry for entry in asked if not entry.is_gone]
-    if not able:
-        return _NOBODY if workers.has_had(key) else None
-    free = [entry for entry in able if entry.has_room() and entry.admits(now)]
+    free = [entry for entry in asked if entry.has_room() and entry.admits(now)]
     if free:
         return min(free, key=lambda entry: len(entry.attempts))
+    if all(entry.is_gone for entry in asked):
+        return _NOBODY if workers.has_had(key) else None
     for entry in asked:  # also those that are down, or refused: they may be the first to be free
         entry.lanes.add(key)
     return None

@@ -96,16 +96,13 @@ class RegistryEntry:
         return COMES_BACK.isdisjoint(self.members.values())
 
     def info(self, now: float, *, is_only: bool = False) -> ExecutableInfo:
-        """Return its row. A breaker whose cooldown is over waits for a probe: it need not be passed over."""
+        """Return its row."""
         executable = self.executable
-        breaker = None if self.breaker is None else self.breaker.state
-        if self.breaker is not None and breaker == "open" and self.breaker.admits(now):
-            breaker = "half_open"
         return ExecutableInfo(
             id=self.id,
             path=self.path,
             state=self.state,
-            breaker=breaker,
+            breaker=None if self.breaker is None else self.breaker.state_at(now),
             load=len(self.attempts),
             size=self.size if self.is_team else max(1, len(self.members)),
             is_only=is_only,
@@ -131,11 +128,6 @@ class RegistryEntry:
                 self.free[box] = None
         elif state != "running":
             self.free.pop(box, None)
-
-    @property
-    def is_ready(self) -> bool:
-        """True where it has a member that is up and free, and its breaker is closed: most have, most of the time."""
-        return bool(self.free) and (self.breaker is None or self.breaker.state == "closed")
 
     def admits(self, now: float) -> bool:
         """Return True where its breaker lets it have work."""
@@ -273,26 +265,18 @@ class WorkerRegistry:
         if key.worker is not None:  # a capability is then that of others, should its breaker be open
             entry = self.entries.get(key.worker)
             return [] if entry is None or entry.id in key.without else [entry]
-        able = self._able.get(key.capability or "", [])
-        if len(able) == 1 and not key.without:
-            return able
-        able = [entry for entry in able if entry.id not in key.without]
+        able = [entry for entry in self._able.get(key.capability or "", ()) if entry.id not in key.without]
         backups = {entry.executable.backup for entry in able}
         return [entry for entry in able if entry.id not in backups] or able
 
     def backups(self, primaries: Iterable[RegistryEntry], without: Iterable[str]) -> list[RegistryEntry]:
         """Return the backups of these, and the backups of those, each once."""
-        out, found = set(without), []
-        left = list(primaries)
-        seen = {entry.id for entry in left}
-        while left:
-            backup = self.get(left.pop(0).executable.backup)
-            if backup is not None and backup.id not in seen:
-                seen.add(backup.id)
-                left.append(backup)
-                if backup.id not in out:
-                    found.append(backup)
-        return found
+        found = [*primaries, None]
+        for entry in found:  # it grows
+            backup = None if entry is None else self.get(entry.executable.backup)
+            if backup not in found:
+                found.append(backup)
+        return [entry for entry in found[found.index(None) :] if entry is not None and entry.id not in without]
 
     def successor(self, key: LaneKey, tried: tuple[str, ...], rejected: tuple[str, ...], now: float) -> str | None:
         """Return the worker that follows when ``tried`` have used up their tries: another that can, else a backup.

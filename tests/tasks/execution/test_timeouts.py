@@ -84,9 +84,9 @@ def test_time_in_the_queue_does_not_count_and_is_told_apart(kind: type[Any]) -> 
         report = handle.result(timeout=LONG_S)
 
     assert report.results == {"first": "done", "second": "done"}
-    assert report.timings["subtasks"]["second"]["queued"] == pytest.approx(100)
-    assert report.timings["subtasks"]["second"]["running"] == pytest.approx(0)
-    assert report.timings["subtasks"]["first"]["running"] == pytest.approx(100)
+    first, second = report.graph
+    assert (second.queued_s, second.running_s) == (pytest.approx(100), pytest.approx(0))
+    assert first.running_s == pytest.approx(100)
 
 
 # -- idle --------------------------------------------------------------------------------------------------
