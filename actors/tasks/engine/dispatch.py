@@ -155,10 +155,8 @@ class Dispatch:
             assert box is not None  # noqa: S101 - only a team has none
             attempt.target = box
             rank = self.queue.present_priority(ticket, engine.system.now())
-            engine.attempts.hold(attempt, served, rank=rank)
             engine.attempts.breakers.begin(served, attempt.key)
-            run.act(engine.attempts.give, attempt)
-            engine.limits.watch(attempt)
+            engine.attempts.begin(run, attempt, served, rank=rank)
 
     def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
         """Process after process has ended with a subtask: that is a failure, of the worker that had it last."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from actors.tasks.execution.off_loop import called, off_loop
 from actors.tasks.model.model_call import recognised_model, with_usage
@@ -27,9 +27,11 @@ _ROLES: Final[dict[str, Callable[[Any], Any]]] = {
 """By the verb of a role: what asks a model, or an agent, that stands for it."""
 
 
-def code_of(
-    code: Any, verb: str, args: tuple[Any, ...], feedback: str = ""
-) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+Code: TypeAlias = Callable[[Any, Any], Coroutine[Any, Any, Any]]
+"""Code that a detached call runs."""
+
+
+def code_of(code: Any, verb: str, args: tuple[Any, ...], feedback: str = "") -> Code:
     """Return the code of a role as a detached call makes it, with arguments that it may change.
 
     Sync code runs off the loop.

@@ -38,7 +38,7 @@ from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
-from actors.tasks.journal.unit import step_key
+from actors.tasks.journal.unit import KeptStep, step_key
 from actors.tasks.model.outcome import Done, name_of
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
@@ -52,26 +52,6 @@ if TYPE_CHECKING:
 Keep: TypeAlias = Literal["attempt", "subtask"]
 MOST_NAME_CHARS: Final = 200
 """Limit of the name of a step, in characters."""
-
-
-class KnownSteps(NamedTuple):
-    """Steps that an attempt finds recorded when it begins."""
-
-    fingerprints: Mapping[str, str]
-    """By key."""
-    results: dict[str, Any]
-    """By key, as JSON."""
-    passing: frozenset[str] = frozenset()
-    """Keys of those of an attempt that was put off. It would begin anew without them, and does if it takes another
-    way."""
-
-    def lasting(self) -> KnownSteps:
-        """Return those that are not of an attempt that was put off."""
-        prints = {key: each for key, each in self.fingerprints.items() if key not in self.passing}
-        return KnownSteps(prints, {key: self.results[key] for key in prints})
-
-
-NO_STEPS: Final = KnownSteps({}, {})
 
 
 class StepCall(NamedTuple):
@@ -110,7 +90,8 @@ class AttemptSteps:
 
     def __init__(self, attempt: Attempt | AttemptElsewhere) -> None:
         self.attempt = attempt
-        self._known = attempt.spec.steps
+        self._known: Mapping[str, KeptStep] = attempt.spec.steps
+        """By key, those that were recorded before it began, and hold."""
         self._numbers: dict[str, Iterator[int]] = {}
         """By name, those that are free from here on."""
         self._free: dict[tuple[str, str, Keep], list[int]] = {}
@@ -124,8 +105,8 @@ class AttemptSteps:
         leave = self.attempt.ask_leave(call.name)
         if leave is not None:
             await leave
-        if call.key in self._known.fingerprints:
-            return copied(self._known.results[call.key])
+        if call.key in self._known:
+            return copied(self._known[call.key].value)
         made = self._made.pop(call.key, None)
         if made is None:
             with self._runs(call):
@@ -153,15 +134,11 @@ class AttemptSteps:
         leave = self.attempt.ask_leave(call.name)
         if leave is not None:
             leave.get()
-        if call.key in self._known.fingerprints:
-            return copied(self._known.results[call.key])
+        if call.key in self._known:
+            return copied(self._known[call.key].value)
         with self._runs(call):
-            result = function(*args, **kwargs)
-            if hasattr(type(result), "__await__"):
-                getattr(result, "close", lambda: None)()
-                message = f"step {name!r}: its function is async, and a thread has no loop. Use await context.step(...)"
-                raise TypeError(message)
-            value = stored_form(self._answer_in(result), f"the result of step {name!r}")
+            result = self._answer_in(function(*args, **kwargs))
+            value = stored_form(result, f"the result of step {name!r}")
         kept = self.attempt.keep_step(call, value)
         if kept is not None:
             kept.get()
@@ -190,11 +167,11 @@ class AttemptSteps:
         except IndexError:  # none is free, or another thread was faster
             number = next(self._numbers.setdefault(name, itertools.count(1)))
         key = step_key(name, number)
-        recorded = self._known.fingerprints.get(key)
-        if recorded is not None and recorded != print_:
-            if key not in self._known.passing:
-                raise StepMismatchError(self.attempt.subtask.id, name, number, recorded, print_)
-            self._known = self._known.lasting()
+        recorded = self._known.get(key)
+        if recorded is not None and recorded.fingerprint != print_:
+            if recorded.is_of_subtask or not self.attempt.spec.was_put_off:
+                raise StepMismatchError(self.attempt.subtask.id, name, number, recorded.fingerprint, print_)
+            self._known = {key: step for key, step in self._known.items() if step.is_of_subtask}
         return StepCall(name, number, print_, keep, key)
 
     @contextmanager

@@ -52,7 +52,8 @@ def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
         outcome = _outcome(error, crashed=crashed)
     except Exception as broken:  # noqa: BLE001 - a property of the user's error; the attempt has failed nevertheless
         broken.__cause__ = error
-        outcome = Failure(FailureKind.CRASHED if crashed else FailureKind.FAILED, broken, counts=True)
+        kind, says = FailureKind.CRASHED if crashed else FailureKind.FAILED, not isinstance(broken, Failed)
+        outcome = Failure(kind, broken, retryable=says, counts=says)
     if not isinstance(outcome, Failure):
         return outcome
     place, inner = place_of_error(error, ""), getattr(error, "error", None)
@@ -95,10 +96,7 @@ def _for_good(error: BaseException) -> FailureKind | None:
 
 
 def _escalated(error: Escalated) -> Failure:
-    try:
-        state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
-    except InvalidResultError as broken:
-        return Failure(FailureKind.FAILED, broken, retryable=False)
+    state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
     said = plain_text(error.question or "")
     return Failure(
         FailureKind.ESCALATED, error, question=said, state=state, resumes=state is not None and bool(error.resumes)
@@ -110,12 +108,11 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
     return not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))
 
 
-def _later(error: Later) -> Later | Failure:
+def _later(error: Later) -> Later:
     after_s: object = error.after_s
     why, cause = plain_text(error.why), error.__cause__
     if not isinstance(after_s, (int, float)) or not after_s <= MAX_SECONDS:
-        said = Failed("Later(after_s) takes a number of seconds", retryable=False)
-        return Failure(FailureKind.FAILED, said, retryable=False)
+        raise InvalidResultError("Later(after_s) takes a number of seconds")
     if not why and cause is not None and not isinstance(cause, RemoteTraceback):
         why = text_of(cause)
     kind = PutOff if isinstance(error, PutOff) else Later

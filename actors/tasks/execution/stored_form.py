@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -52,7 +51,8 @@ def stored_form(value: Any, what: str = "the result") -> Any:
     try:
         return of_size(json_form(value), what)
     except (ValueError, RecursionError) as error:
-        if inspect.iscoroutine(value):
-            value.close()  # else it complains that nobody has awaited it
         hint = getattr(error, "hint", "Use JSON: dicts, lists, str, numbers, models")
+        if hasattr(type(value), "__await__"):
+            getattr(value, "close", lambda: None)()  # else it complains that nobody has awaited it
+            hint = "It is an awaitable: write 'async def' with dispatch='loop', and for a step await context.step(...)"
         raise InvalidResultError(f"{what}: {not_json_phrase(value, error)} cannot be stored. {hint}") from error
