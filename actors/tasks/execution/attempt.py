@@ -250,16 +250,14 @@ class Attempt(Reply, SystemMessage):
 
     def count(self, usage: Usage) -> None:
         """Add to its usage, and tell that."""
-        if self.use(usage):
-            self.owner.look_at(self)
+        self.use(usage)
+        self.owner.look_at(self)
 
-    def use(self, usage: Usage) -> bool:
-        """Add to its usage; True if that is the first of which no record has it."""
+    def use(self, usage: Usage) -> None:
+        """Add to its usage."""
         with self.lock:
-            first = self.unrecorded is NO_USAGE
             self.used += usage
             self.unrecorded += usage
-        return first
 
     def take_used(self) -> Usage:
         """Take the usage that no record has; whoever takes it records it, and nothing else before that."""

@@ -15,7 +15,7 @@ provider says when to come back (``PutOff``) goes on after its steps then; if it
 it begins anew from there. See ``actors.tasks.journal.unit``.
 
 **Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next call
-like it (name, arguments and ``keep``), so code that tries again by itself has the same numbers however often it had to.
+like it (name and arguments), so code that tries again by itself has the same numbers however often it had to.
 A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
 
 **Where.** All of this is where the code of the worker runs. What belongs to the attempt (may it go on, its usage, its
@@ -94,8 +94,8 @@ class AttemptSteps:
         """By key, those that were recorded before it began, and hold."""
         self._numbers: dict[str, Iterator[int]] = {}
         """By name, those that are free from here on."""
-        self._free: dict[tuple[str, str, Keep], list[int]] = {}
-        """By name, fingerprint and keep: numbers of calls that have raised."""
+        self._free: dict[tuple[str, str], list[int]] = {}
+        """By name and fingerprint: numbers of calls that have raised."""
         self._made: dict[str, tuple[Any, Reply | None]] = {}
         """By key, results of calls that were cancelled while their record was written, and what says that it is."""
 
@@ -163,7 +163,7 @@ class AttemptSteps:
             name = f"{outer.call.key}/{name}"
         print_ = fingerprint(args, kwargs)
         try:
-            number = self._free.get((name, print_, keep), []).pop(0)
+            number = self._free.get((name, print_), []).pop(0)
         except IndexError:  # none is free, or another thread was faster
             number = next(self._numbers.setdefault(name, itertools.count(1)))
         key = step_key(name, number)
@@ -189,7 +189,7 @@ class AttemptSteps:
                 _STEP.reset(outer)
 
     def _give_back(self, call: StepCall) -> None:
-        self._free.setdefault((call.name, call.fingerprint, call.keep), []).append(call.number)
+        self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
 
     def _answer_in(self, result: Any) -> Any:
         """Take the answer out of a framework's result; what it took is recorded with it."""

@@ -89,9 +89,8 @@ class AttemptStream:
         """Tell what is left, and take nothing more."""
         with self._lock:
             self._closed = True
-            timer = self._timer
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
                 self.flush()
 
     @property

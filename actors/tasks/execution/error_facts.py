@@ -7,7 +7,6 @@ made here.
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from typing import Final, TypeAlias
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
@@ -33,17 +32,10 @@ from actors.tasks.model.task_errors import (
 )
 from actors.validation.field_types import MAX_SECONDS
 
-
-class _Neutral(Enum):
-    """Ended for reasons of others: no failure, and no attempt."""
-
-    NEUTRAL = "neutral"
-
-
 _OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError)
-Neutral: TypeAlias = _Neutral
-NEUTRAL: Final = _Neutral.NEUTRAL
-Outcome: TypeAlias = Done | Failure | Neutral | Later
+NEUTRAL: Final = None
+"""Outcome of an attempt that has ended for reasons of others: no failure, and no attempt."""
+Outcome: TypeAlias = Done | Failure | Later | None
 
 
 def error_facts(error: BaseException, *, crashed: bool) -> Outcome:

@@ -19,13 +19,13 @@ def render_prompt(task: Any, context: Any) -> str:
     told, goals = Part("", str(task), GOAL), _goals(str(task), context)
     inputs = [Part(name, text_of(value)) for name, value in sorted(context.inputs.items())]
     results = parts_of(dict(sorted(context.results.items())), getattr(context, "_regrow_notes", {}))
-    said = [Part("Feedback", context.feedback, PLAN)] if context.feedback else []  # of a review, or of a person
+    said = [Part("", context.feedback, PLAN)] if context.feedback else []  # of a review, or of a person
     previous = context.previous
     last = [] if previous is None else [Part("", text_of(previous))]
     pack([told, *goals, *inputs, *results, *said, *last], context.context_tokens)
     sections = [told.text, *(f"# {part.title}\n\n{part.text}" for part in goals)]
     sections += [*_section("Inputs", inputs), *_section("Results", results)]
-    sections += [*(f"# {part.title}\n\n{part.text}" for part in said), *_section("Your last answer", last)]
+    sections += [*_section("Feedback", said), *_section("Your last answer", last)]
     return "\n\n".join(sections)
 
 

@@ -14,12 +14,6 @@ from actors.validation.validation_messages import not_json_phrase
 _PLAIN: Final = frozenset({int, bool, type(None)})
 
 
-def is_plain(value: Any) -> bool:
-    """True for a number, nothing or a short text, which is its own JSON, as a moment shows."""
-    kind = type(value)
-    return kind in _PLAIN or (kind is str and len(value) <= SMALL_CHARS and is_whole(value))
-
-
 def of_size(value: Any, what: str) -> Any:
     """Return a value that is JSON and small enough to be kept.
 
@@ -46,8 +40,9 @@ def stored_form(value: Any, what: str = "the result") -> Any:
     Raises:
         InvalidResultError: it has no such form, or is too large.
     """
-    if is_plain(value):
-        return value
+    kind = type(value)
+    if kind in _PLAIN or (kind is str and len(value) <= SMALL_CHARS and is_whole(value)):
+        return value  # it is its own JSON
     try:
         return of_size(json_form(value), what)
     except (ValueError, RecursionError) as error:

@@ -211,10 +211,9 @@ def _costs(subtasks: list[Subtask], facts: PlanCheck) -> Iterator[Problem]:
 
 def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Usage:
     """Return what one attempt will probably use: as the subtask says, else its worker, for which user code may run."""
-    rows = [row for row in facts.candidates(subtask) if row.estimate is not None]
     said: Any = subtask.estimate
-    if said is None and rows:
-        said = next((row for row in rows if row.is_available), rows[0]).estimate
+    if said is None:
+        said = next((row.estimate for row in facts.candidates(subtask) if row.estimate is not None), None)
     if callable(said):
         said = said(instructed(subtask, facts.goal))
     if isinstance(said, Budget):
