@@ -68,7 +68,7 @@ def of_attempt(attempt: Attempt) -> tuple[str, dict[str, Any]]:
 
 def of_end(end: Attempt) -> tuple[str, BaseException | None, str]:
     """Return how an attempt has ended, its error, and the type of that; no type where the end is no error."""
-    caught = end.code_outcome.caught
+    caught = end.caught
     if end.error is None:
         return "succeeded", None, ""
     if end.ended_by is not None:
@@ -77,7 +77,7 @@ def of_end(end: Attempt) -> tuple[str, BaseException | None, str]:
         return "stopped", None, ""  # its worker was stopped, or ended for others: nobody's failure
     if isinstance(caught, _ENDED_WELL):
         return type(caught).__name__.lower(), None, ""
-    return "crashed" if end.code_outcome.crashed else "failed", caught, type(caught).__name__
+    return "crashed" if getattr(end.said, "kind", "") == "crashed" else "failed", caught, type(caught).__name__
 
 
 def of_usage(usage: Usage) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from actors.model.errors import Failed, Later
 from actors.tasks.decide.drafts import Draft, Facts, draft
-from actors.tasks.execution.error_facts import NEUTRAL, Neutral
+from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import FRESH, STAGES, WITHDRAWN, Unit
 from actors.tasks.model import task_events
 from actors.tasks.model.event_base import ROLES
@@ -60,7 +60,7 @@ class AttemptEnd(NamedTuple):
 NO_ATTEMPT: Final = AttemptEnd()
 
 
-def after(unit: Unit, end: AttemptEnd, outcome: Failure | Neutral | Later, facts: Facts) -> Draft:
+def after(unit: Unit, end: AttemptEnd, outcome: Failure | Later | None, facts: Facts) -> Draft:
     """An attempt at a subtask, or a team's, has ended without a result, in this way."""
     reason = cut_off(unit) or ("" if facts.is_wanted else UNWANTED)
     if isinstance(outcome, Failure):

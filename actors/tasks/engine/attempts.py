@@ -57,6 +57,12 @@ class Attempts:
 
     # -- beginning -----------------------------------------------------------------------------------------
 
+    def begin(self, run: Run, attempt: Attempt, entry: RegistryEntry | None = None, *, rank: int) -> None:
+        """Have an attempt made, once its start is kept."""
+        self.hold(attempt, entry, rank=rank)
+        run.act(self.give, attempt)
+        self._engine.limits.watch(attempt)
+
     def hold(self, attempt: Attempt, entry: RegistryEntry | None = None, *, rank: int) -> None:
         """Take a slot for an attempt, which outlives this engine from here on."""
         attempt.entry, attempt.rank, attempt.has_slot = entry, rank, True
@@ -68,10 +74,10 @@ class Attempts:
 
     def give(self, attempt: Attempt) -> None:
         """Give an attempt to whoever does it, unless it has been ended since it was decided upon."""
-        if attempt.call is not None:
-            attempt.call.start()
-            return
         if attempt.done or not self._engine.service.may_start() or not attempt.give_once():
+            return
+        if attempt.call is not None:
+            attempt.call.incarnation.start()
             return
         box: Any = attempt.target
         refusal = box.put_unbounded((attempt, attempt, attempt.origin(MessageContext)))

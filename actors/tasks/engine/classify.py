@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Later
 from actors.model.raised import is_a, origins_of
-from actors.tasks.execution.error_facts import NEUTRAL, Outcome, error_facts
+from actors.tasks.execution.error_facts import NEUTRAL, Outcome
 from actors.tasks.model.outcome import STOP, AttemptEnded, Done, Failure, FailureKind, text_of
 from actors.tasks.model.task import NO_USAGE, Usage, usage_of
 from actors.tasks.model.task_errors import AttemptTimeoutError, BudgetExceededError, TimeoutPhase
@@ -27,10 +27,7 @@ def classify(attempt: Attempt, before: Usage = NO_USAGE, *, is_ending: bool = Fa
     used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
     of its worker is restarted, it is no failure of its own that a helper was stopped first.
     """
-    if attempt.error is None and attempt.subtask.budget is None:
-        done: Done = attempt.value
-        return done
-    outcome = NEUTRAL if _was_cut_off(attempt, is_ending=is_ending) else _outcome(attempt)
+    outcome = _outcome(attempt, is_ending=is_ending)
     over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
     if not over:
         return outcome
@@ -46,14 +43,13 @@ def as_failure(outcome: Failure | Later) -> Failure:
     return outcome if isinstance(outcome, Failure) else Failure(FailureKind.FAILED, outcome, told=text_of(outcome))
 
 
-def _outcome(attempt: Attempt) -> Outcome:
-    error = attempt.error
-    if error is None:
+def _outcome(attempt: Attempt, *, is_ending: bool) -> Outcome:
+    if attempt.error is None:
         done: Done = attempt.value
         return done
-    if attempt.is_own_error and not _is_of_its_end(attempt, error):
-        known = attempt.code_outcome
-        return known.said if known.said is not None else error_facts(known.caught or error, crashed=known.crashed)
+    caught = attempt.caught
+    if caught is not None and attempt.is_own_error and not _is_of_others(attempt, caught, is_ending=is_ending):
+        return attempt.said
     if attempt.ended_by in {"timeout", "idle"}:
         return Failure(FailureKind.TIMEOUT, _timeout_of(attempt), counts=True)
     return NEUTRAL
@@ -68,26 +64,18 @@ def _timeout_of(attempt: Attempt) -> AttemptTimeoutError:
     return AttemptTimeoutError(attempt.subtask.id, spec.values.number, phase, limit_s or 0.0)
 
 
-def _is_of_its_end(attempt: Attempt, error: BaseException) -> bool:
-    """True where its code has failed because the attempt had been ended: a step of it was not made any more."""
-    if attempt.ended_by is None:
-        return False
-    if attempt.ended_by == STOP and isinstance(error, ActorStoppedError):
-        return True
-    return any(is_a(each, AttemptEnded) for each in origins_of(attempt.code_outcome.caught or error))
+def _is_of_others(attempt: Attempt, caught: BaseException, *, is_ending: bool) -> bool:
+    """True if its code has failed because the attempt was ended, or because a worker that it asked is stopped.
 
-
-def _was_cut_off(attempt: Attempt, *, is_ending: bool) -> bool:
-    """True where its code has failed of somebody whom it asked, and who is stopped.
-
-    While all is being stopped, both of them are meant by that; else the error says so. Frameworks raise errors of their
-    own from such an error, so it may be anywhere in what the error stems from.
+    While the attempt or all is being stopped, both workers are meant by that; else the error says so. Frameworks raise
+    errors of their own from such an error, so it may be anywhere in what the error stems from.
     """
-    error = attempt.code_outcome.caught
-    if error is None or not attempt.is_own_error:
-        return False
-    stopped = (each for each in origins_of(error) if is_a(each, ActorStoppedError))
-    return any(is_ending or each.asker_stops_first for each in stopped)
+    is_stopped = is_ending or attempt.ended_by == STOP
+    return any(
+        (attempt.ended_by is not None and is_a(each, AttemptEnded))
+        or (is_a(each, ActorStoppedError) and (is_stopped or each.asker_stops_first))
+        for each in origins_of(caught)
+    )
 
 
 def _over_budget(attempt: Attempt, before: Usage) -> str:

@@ -155,10 +155,8 @@ class Dispatch:
             assert box is not None  # noqa: S101 - only a team has none
             attempt.target = box
             rank = self.queue.present_priority(ticket, engine.system.now())
-            engine.attempts.hold(attempt, served, rank=rank)
             engine.attempts.breakers.begin(served, attempt.key)
-            run.act(engine.attempts.give, attempt)
-            engine.limits.watch(attempt)
+            engine.attempts.begin(run, attempt, served, rank=rank)
 
     def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
         """Record a failure after ``max_losses`` processes have ended with a subtask. Its last worker is at fault."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_spec import AttemptSpec
-from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
 from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
 from actors.tasks.execution.packing import NO_NOTES, Note, Notes
 from actors.tasks.journal.unit import Unit
@@ -66,7 +65,8 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         unit=unit.path,
         adapter=entry.adapter,
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
-        steps=_known_steps(unit),
+        steps=dict(unit.steps),
+        was_put_off=unit.was_put_off,
         losses=unit.losses,
     )
 
@@ -190,16 +190,6 @@ def revision_of(unit: Unit) -> Revision:
         outer.answers + own.answers,
         own.answer,
     )
-
-
-def _known_steps(unit: Unit) -> KnownSteps:
-    """Return the steps that the present attempt of a unit has done."""
-    steps = unit.steps
-    if not steps:
-        return NO_STEPS
-    own = [key for key, step in steps.items() if not step.is_of_subtask] if unit.was_put_off else ()
-    prints = {key: step.fingerprint for key, step in steps.items()}
-    return KnownSteps(prints, {key: step.value for key, step in steps.items()}, frozenset(own))
 
 
 def _is_preemptible(spec: Subtask, entry: RegistryEntry) -> bool:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from actors.tasks.execution.off_loop import called, off_loop
+from actors.tasks.execution.off_loop import called
 from actors.tasks.model.model_call import recognised_model, with_usage
 from actors.tasks.model.shared_values import copied
 from actors.tasks.planning.model_planner import ModelPlanner
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer
-from actors.validation.introspection import is_async, signature_of
+from actors.validation.introspection import signature_of
 
 _ROLES: Final[dict[str, Callable[[Any], Any]]] = {
     "plan": ModelPlanner,
@@ -27,12 +27,14 @@ _ROLES: Final[dict[str, Callable[[Any], Any]]] = {
 """By the verb of a role: what asks a model, or an agent, that stands for it."""
 
 
-def code_of(
-    code: Any, verb: str, args: tuple[Any, ...], feedback: str = ""
-) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+Code: TypeAlias = Callable[[Any, Any], Coroutine[Any, Any, Any]]
+"""Code that a detached call runs."""
+
+
+def code_of(code: Any, verb: str, args: tuple[Any, ...], feedback: str = "") -> Code:
     """Return the code of a role as a detached call makes it, with arguments that it may change.
 
-    Sync code runs off the loop.
+    Sync code runs off the loop, and so do the copies.
 
     Args:
         code: a callable, an object with the one method, or a model or an agent.
@@ -49,9 +51,6 @@ def code_of(
     named = {"feedback": feedback} if feedback and takes_feedback else {}
 
     async def run(_work: Any, _context: Any) -> Any:
-        if is_async(call):
-            copies = await off_loop(lambda: [copied(each) for each in args])
-            return with_usage(await call(*copies, **named))
         return with_usage(await called(lambda: call(*map(copied, args), **named)))
 
     return run

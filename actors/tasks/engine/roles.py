@@ -19,7 +19,7 @@ from actors.tasks.decide import steps
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
 from actors.tasks.engine.making import attempt_beside, key_of, notes_of, seen_by
-from actors.tasks.engine.role_code import code_of
+from actors.tasks.engine.role_code import Code, code_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.attempt_spec import Role
 from actors.tasks.execution.context import ContextValues
@@ -35,6 +35,7 @@ from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
 from actors.tasks.model.policy import Verdict
 from actors.tasks.model.task import NO_USAGE, RUNNING, Plan, Subtask, SubtaskStatus, Task, Usage
 from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
+from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.check import Checked, PlanCheck, check_plan
 from actors.tasks.planning.keyword import KeywordPlanner
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_quick, replan_feedback
@@ -62,6 +63,8 @@ class _Call(NamedTuple):
     """Ids of those whose results are shown."""
     is_quick: bool = False
     """True if all of it is ours, pure and quick: it is made on the spot."""
+    others: tuple[Any, ...] = ()
+    """Arguments of the call that follows if no worker can do it by these; empty: there is none."""
 
 
 class Roles:
@@ -71,8 +74,6 @@ class Roles:
         self._engine = engine
         self._waiting: dict[str, dict[tuple[str, str], None]] = {}
         """By the path of a scope, the tasks and paths of courses that wait for a slot."""
-        self._asks_all: set[tuple[str, str]] = set()
-        """Courses whose planner found nobody, and is shown those whose breaker is open as well."""
 
     # -- beginning -----------------------------------------------------------------------------------------
 
@@ -111,13 +112,12 @@ class Roles:
 
     def _call_here(self, run: Run, course: Course, scope: Scope, made: _Call) -> None:
         """Make a call that is pure and quick."""
+        outcome: Done | Failure
         try:
-            said = made.form(getattr(made.code, made.role)(*made.args))
+            outcome = Done(made.form(getattr(made.code, made.role)(*made.args)))
         except Exception as error:  # noqa: BLE001 - whatever the goal is, it costs no more than its own task
-            failure = Failure(FailureKind.FAILED, error, told=text_of(error))
-            self._failed(run, course, scope, made.role, failure, NO_USAGE, is_pure=True)
-        else:
-            self._has_said(run, course, made.role, said, NO_USAGE, made.subtasks)
+            outcome = Failure(FailureKind.FAILED, error, told=text_of(error))
+        self._hear(run, course, scope, made.role, outcome, subtasks=made.subtasks, is_pure=True)
 
     def _begin(self, run: Run, course: Course, scope: Scope, made: _Call) -> None:
         role, state, engine = made.role, run.state, self._engine
@@ -126,7 +126,7 @@ class Roles:
             return
         if unit.losses >= scope.settings.max_losses:
             lost = AttemptLostError(role, unit.losses, "step")
-            self._failed(run, course, scope, role, Failure(FailureKind.LOST, lost), NO_USAGE)
+            self._hear(run, course, scope, role, Failure(FailureKind.LOST, lost))
             return
         run.emit(unit, task_events.SubtaskStarted, role, unit.made + 1, unit.epoch)
         metadata, notes = state.metadata_of(course.unit.path), notes_of(course, made.subtasks)
@@ -137,10 +137,9 @@ class Roles:
             attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=made.form)
         )
         feedback = unit.remarks.feedback if role != "plan" else ""  # a planner has it as an argument
-        DetachedCall(scope, attempt, code_of(made.code, role, made.args, feedback))
-        engine.attempts.hold(attempt, rank=state.task.priority)
-        run.act(engine.attempts.give, attempt)
-        engine.limits.watch(attempt)
+        code = code_of(made.code, role, made.args, feedback)
+        DetachedCall(attempt, _with_others(code, code_of(made.code, role, made.others)) if made.others else code)
+        engine.attempts.begin(run, attempt, rank=state.task.priority)
 
     # -- planning ------------------------------------------------------------------------------------------
 
@@ -153,15 +152,21 @@ class Roles:
             given = call.answered.value
             planner = lambda *_: given  # noqa: E731 - a person has given the plan
         rows = tuple(scope.rows())
-        sees_all = (run.id, course.unit.path) in self._asks_all or isinstance(planner, KeywordPlanner)
-        task = self._task_of(run, course)
-        args = (task, counted_on(rows, waiting=sees_all), self._plan_feedback(course))
-        facts = _facts_of(run, course, scope, rows)
+        task, feedback, facts = (
+            self._task_of(run, course),
+            self._plan_feedback(course),
+            _facts_of(run, course, scope, rows),
+        )
+        there, available = counted_on(rows, waiting=True), counted_on(rows, waiting=False)
+        sees_all = there == available or isinstance(planner, (KeywordPlanner, CapabilityPlanner))
+        args = (task, there if sees_all else available, feedback)
+        others = () if sees_all else (task, there, feedback)
 
         def form(said: object) -> Checked:
             return check_plan(_plain(as_plan(said), Plan), facts)
 
-        return _Call("plan", planner, args, form, is_quick=is_quick(planner, task, rows))
+        quick = is_quick(planner, task, rows)
+        return _Call("plan", planner, args, form, is_quick=quick, others=others)
 
     @staticmethod
     def _task_of(run: Run, course: Course) -> Task:
@@ -198,19 +203,9 @@ class Roles:
         rows = scope.rows()
         there = [name for row in counted_on(rows, waiting=True) for name in (row.id, *sorted(row.capabilities))]
         known, down = error.known or tuple(there), {row.path: row.state for row in rows if not row.is_there}
-        hint = f"{error.hint or NoCapableWorkerError.advice(known)} {down_hint(down)}".strip()
+        hint = " ".join(filter(None, (NoCapableWorkerError.advice(known), error.hint, down_hint(down))))
         told = NoCapableWorkerError(error.needed, known, task=run.id, hint=hint)
         return replace(failure, error=told)
-
-    def _has_others(self, run: Run, course: Course, scope: Scope, error: BaseException | None) -> bool:
-        """True, once, where a planner found nobody without those whose breaker is open: work waits for them."""
-        where = (run.id, course.unit.path)
-        if type(error) is not NoCapableWorkerError or where in self._asks_all:
-            return False
-        if not any(row.is_there and not row.is_available for row in scope.rows()):
-            return False
-        self._asks_all.add(where)
-        return True
 
     # -- reviewing and combining ---------------------------------------------------------------------------
 
@@ -236,43 +231,33 @@ class Roles:
 
     def ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Done | Failure) -> None:
         """A call has ended."""
-        course = run.state.course_of(unit)
-        if isinstance(outcome, Done):
-            subtasks = tuple(attempt.subtask.depends_on)
-            self._has_said(run, course, unit.role, outcome.value, attempt.take_used(), subtasks)
-        else:
-            self._failed(run, course, attempt.owner, unit.role, outcome, attempt.take_used())
+        course, subtasks = run.state.course_of(unit), tuple(attempt.subtask.depends_on)
+        self._hear(run, course, attempt.owner, unit.role, outcome, attempt.take_used(), subtasks)
 
-    def _failed(
+    def _hear(
         self,
         run: Run,
         course: Course,
         scope: Scope,
         role: str,
-        failure: Failure,
-        usage: Usage,
+        outcome: Done | Failure,
+        usage: Usage = NO_USAGE,
+        subtasks: tuple[str, ...] = (),
         *,
         is_pure: bool = False,
     ) -> None:
-        if not self._has_others(run, course, scope, failure.error):
-            failure, facts = self._with_known(run, scope, failure), self._engine.facts(run, course.call(role))
+        if isinstance(outcome, Failure):
+            failure, facts = self._with_known(run, scope, outcome), self._engine.facts(run, course.call(role))
             run.record(steps.failed(course, role, failure, usage, facts, is_pure=is_pure))
-        elif is_pure:
-            run.state.touch(course.unit)
-        else:
-            run.emit(course.call(role), task_events.SubtaskRequeued, "stopped", usage=usage)
-
-    def _has_said(
-        self, run: Run, course: Course, role: str, said: Any, usage: Usage, subtasks: tuple[str, ...]
-    ) -> None:
+            return
         facts = self._engine.facts(run, course.unit, course)
         if role == "plan":
             is_fixed = steps.is_fixed(course, run.state.task.plan, facts)
-            run.record(steps.planned(course, said, usage, facts, is_fixed=is_fixed))
+            run.record(steps.planned(course, outcome.value, usage, facts, is_fixed=is_fixed))
         elif role == "review":
-            run.record(steps.reviewed(course, said, subtasks, usage, facts))
+            run.record(steps.reviewed(course, outcome.value, subtasks, usage, facts))
         else:
-            run.emit(course.unit, task_events.Synthesized, said, usage=usage)
+            run.emit(course.unit, task_events.Synthesized, outcome.value, usage=usage)
 
 
 def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCheck:
@@ -286,8 +271,19 @@ def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCh
         ancestry=chain_of(state, course.unit) if course.unit.role != "task" else state.chain,
         goal=course.unit.spec.instruction or state.task.goal,
         done={id_: course.units[id_].spec for id_ in with_results(course)} if is_again else {},
-        taken=[unit.id for unit in course.units.values() if unit.asker is not None] if is_again else (),
     )
+
+
+def _with_others(plan: Code, plan_with_others: Code) -> Code:
+    """Have a planner that found nobody see those as well whose breaker is open: work waits for them."""
+
+    async def run(work: Any, context: Any) -> Any:
+        try:
+            return await plan(work, context)
+        except NoCapableWorkerError:
+            return await plan_with_others(work, context)
+
+    return run
 
 
 def _plain(words: WordsT, ours: type[WordsT]) -> WordsT:

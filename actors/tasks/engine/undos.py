@@ -83,13 +83,11 @@ class Undos:
         attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
         entry = None
         if isinstance(by, partial):
-            DetachedCall(scope, attempt, by)
+            DetachedCall(attempt, by)
         else:
             entry = by
             attempt.target = by.any_box()
-        engine.attempts.hold(attempt, entry, rank=run.state.task.priority)
-        run.act(engine.attempts.give, attempt)
-        engine.limits.watch(attempt)
+        engine.attempts.begin(run, attempt, entry, rank=run.state.task.priority)
 
     def _fails(self, run: Run, undo: Unit, failure: Failure, *, began: bool = True, **more: Any) -> None:
         end = of_attempt.AttemptEnd(undo.worker or "", began=began, **more)

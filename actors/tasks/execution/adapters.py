@@ -200,9 +200,7 @@ def _with_inputs(code: Callable[..., Any], first: Callable[[Any, Any], Any], asy
         return code(first(work, context), context, *args, **kwargs)
 
     async def call_async(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        is_light = context.is_light
-        made = first(work, context) if is_light else await called(first, work, context)
-        return await code(made, context, *args, **kwargs)
+        return await code(await called(first, work, context), context, *args, **kwargs)
 
     return call_async if asynchronous else call
 

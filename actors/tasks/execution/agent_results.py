@@ -40,8 +40,6 @@ def unwrap_returned(value: Any) -> Any:
     kind = type(value)
     if kind is Done:
         found = unwrap_returned(value.value)
-        if found is value.value:
-            return value
         if type(found) is not Done:
             return replace(value, value=found)
         return replace(value, value=found.value, usage=found.usage if value.usage == NO_USAGE else value.usage)

@@ -7,7 +7,7 @@ still run, and those that have ended meanwhile.
 
 Who ends it, and what its error then is:
 
-* the worker's code: what it raised (``code_outcome.caught``), or a ``WorkerCrashedError`` with that as its cause;
+* the worker's code: what it raised (``caught``), or a ``WorkerCrashedError`` with that as its cause;
 * the engine (timeout, cancel, preemption): ``ended_by`` says why; an async one is cancelled, one that has not
   begun is withdrawn, a thread is given up with its incarnation;
 * the end of its worker's incarnation, a stop, a restart of the group: any other error. That is nobody's failure.
@@ -23,11 +23,11 @@ from actors.messaging.envelope import MessageContext, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
 from actors.tasks.execution.adapters import execute_of
-from actors.tasks.execution.attempt_spec import UNKNOWN_OUTCOME, AttemptOutcome, AttemptSpec
+from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
-from actors.tasks.execution.error_facts import error_facts
+from actors.tasks.execution.error_facts import NEUTRAL, Outcome, error_facts
 from actors.tasks.execution.run_attempt import run_attempt
-from actors.tasks.model.outcome import LOST, STOP, AttemptEnded
+from actors.tasks.model.outcome import STOP, AttemptEnded
 from actors.tasks.model.task import NO_USAGE, Usage
 from actors.tasks.model.task_errors import LeaseLostError
 
@@ -59,8 +59,10 @@ class Attempt(Reply, SystemMessage):
     """When it began to run, on the tree's clock; None: it has not begun."""
     last_sign = 0.0
     """Time of its last sign of life, on the tree's clock."""
-    code_outcome: AttemptOutcome = UNKNOWN_OUTCOME
-    """What has left the worker's code. Written before the attempt is completed."""
+    caught: BaseException | None = None
+    """Exception that left the worker's code. Written, as ``said``, before the attempt is completed."""
+    said: Outcome = NEUTRAL
+    """What that exception means, as plain data."""
     ended_by: str | None = None
     """Why it was ended from outside: timeout, idle, cancel, preempt, stop."""
     incarnation: Incarnation | None = None
@@ -131,12 +133,13 @@ class Attempt(Reply, SystemMessage):
     @property
     def is_own_error(self) -> bool:
         """True if the error is what left the worker's code, and not what became of the worker."""
-        caught, error = self.code_outcome.caught, self.error
+        caught, error = self.caught, self.error
         return caught is not None and error is not None and (error is caught or cause_of(error) is caught)
 
     def note_caught(self, error: BaseException, *, crashed: bool) -> None:
         """Note what has left the worker's code, as plain data, before the attempt is completed."""
-        self.code_outcome = AttemptOutcome(error, crashed, error_facts(error, crashed=crashed))
+        self.said = error_facts(error, crashed=crashed)
+        self.caught = error
 
     def note_crash(self, error: BaseException) -> None:
         """Note that its worker was taken to be hung in it: that is a crash of the code that does it."""
@@ -247,16 +250,14 @@ class Attempt(Reply, SystemMessage):
 
     def count(self, usage: Usage) -> None:
         """Add to its usage, and tell that."""
-        if self.use(usage):
-            self.owner.look_at(self)
+        self.use(usage)
+        self.owner.look_at(self)
 
-    def use(self, usage: Usage) -> bool:
-        """Add to its usage; True if that is the first of which no record has it."""
+    def use(self, usage: Usage) -> None:
+        """Add to its usage."""
         with self.lock:
-            first = self.unrecorded is NO_USAGE
             self.used += usage
             self.unrecorded += usage
-        return first
 
     def take_used(self) -> Usage:
         """Take the usage that no record has; whoever takes it records it, and nothing else before that."""
@@ -297,6 +298,3 @@ class Attempt(Reply, SystemMessage):
     def step_trace(self, name: str) -> AbstractContextManager[object] | None:
         """Return the trace of a step, if the attempt is traced."""
         return None if self.trace is None else self.trace.step(name)
-
-
-__all__ = ["LOST", "STOP", "Attempt", "AttemptEnded"]

@@ -1,15 +1,15 @@
-"""Facts about an attempt that are settled before it begins, and what left the worker's code at its end. All frozen."""
+"""Facts about an attempt that are settled before it begins. All frozen."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from actors.tasks.execution.attempt_steps import NO_STEPS, KnownSteps
-from actors.tasks.execution.context import NOTHING_TO_SEE, ContextValues
+from actors.tasks.execution.context import ContextValues
+from actors.tasks.journal.unit import NONE, KeptStep
 from actors.tasks.model.task import Subtask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextvars import Context as Variables
 
     from pydantic import TypeAdapter
@@ -33,7 +33,7 @@ class AttemptSpec(NamedTuple):
     """Id of the worker."""
     path: str
     """Path of the worker; ancestry names it."""
-    values: ContextValues = NOTHING_TO_SEE
+    values: ContextValues
     """Values that its code is to see, by its ``Context``."""
     chain: tuple[Any, ...] = ()
     """Addresses of those who wait for it."""
@@ -62,22 +62,9 @@ class AttemptSpec(NamedTuple):
     variables: Variables | None = None
     """Contextvars that its code is to see: of the worker that asked for it in ``context.ask``, else of its task; None:
     its task was resumed, or nobody had set any."""
-    steps: KnownSteps = NO_STEPS
-    """Steps of it that an earlier process, or an earlier run of it, has done."""
+    steps: Mapping[str, KeptStep] = NONE
+    """By key, steps of it that an earlier process, or an earlier run of it, has done."""
+    was_put_off: bool = False
+    """True if these steps are those of an attempt that was put off. If it takes another way, it begins anew."""
     losses: int = 0
     """Processes that have ended with it."""
-
-
-class AttemptOutcome(NamedTuple):
-    """Outcome of an attempt, beside the value or the error that it was completed with: plain data."""
-
-    caught: BaseException | None = None
-    """Exception that left the worker's code."""
-    crashed: bool = False
-    """True if that was a crash of the worker."""
-    said: Any = None
-    """Meaning of it (``Outcome``), as plain data; None: nothing left the worker's code."""
-
-
-UNKNOWN_OUTCOME: Final = AttemptOutcome()
-"""Outcome of an attempt that nothing has left yet."""

@@ -15,7 +15,7 @@ provider says when to come back (``PutOff``) goes on after its steps then; if it
 it begins anew from there. See ``actors.tasks.journal.unit``.
 
 **Keys.** A name, and how often it came before in the attempt. A call that raises gives its number back to the next call
-like it (name, arguments and ``keep``), so code that tries again by itself has the same numbers however often it had to.
+like it (name and arguments), so code that tries again by itself has the same numbers however often it had to.
 A step within a step belongs to that one: it has numbers of its own, since a replay of the outer one skips it.
 
 **Where.** All of this is where the code of the worker runs. What belongs to the attempt (may it go on, its usage, its
@@ -38,7 +38,7 @@ from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
-from actors.tasks.journal.unit import step_key
+from actors.tasks.journal.unit import KeptStep, step_key
 from actors.tasks.model.outcome import Done, name_of
 from actors.tasks.model.shared_values import copied, is_small
 from actors.tasks.model.task_errors import StepMismatchError
@@ -52,26 +52,6 @@ if TYPE_CHECKING:
 Keep: TypeAlias = Literal["attempt", "subtask"]
 MOST_NAME_CHARS: Final = 200
 """Limit of the name of a step, in characters."""
-
-
-class KnownSteps(NamedTuple):
-    """Steps that an attempt finds recorded when it begins."""
-
-    fingerprints: Mapping[str, str]
-    """By key."""
-    results: dict[str, Any]
-    """By key, as JSON."""
-    passing: frozenset[str] = frozenset()
-    """Keys of those of an attempt that was put off. It would begin anew without them, and does if it takes another
-    way."""
-
-    def lasting(self) -> KnownSteps:
-        """Return those that are not of an attempt that was put off."""
-        prints = {key: each for key, each in self.fingerprints.items() if key not in self.passing}
-        return KnownSteps(prints, {key: self.results[key] for key in prints})
-
-
-NO_STEPS: Final = KnownSteps({}, {})
 
 
 class StepCall(NamedTuple):
@@ -110,11 +90,12 @@ class AttemptSteps:
 
     def __init__(self, attempt: Attempt | AttemptElsewhere) -> None:
         self.attempt = attempt
-        self._known = attempt.spec.steps
+        self._known: Mapping[str, KeptStep] = attempt.spec.steps
+        """By key, those that were recorded before it began, and hold."""
         self._numbers: dict[str, Iterator[int]] = {}
         """By name, those that are free from here on."""
-        self._free: dict[tuple[str, str, Keep], list[int]] = {}
-        """By name, fingerprint and keep: numbers of calls that have raised."""
+        self._free: dict[tuple[str, str], list[int]] = {}
+        """By name and fingerprint: numbers of calls that have raised."""
         self._made: dict[str, tuple[Any, Reply | None]] = {}
         """By key, results of calls that were cancelled while their record was written, and what says that it is."""
 
@@ -124,8 +105,8 @@ class AttemptSteps:
         leave = self.attempt.ask_leave(call.name)
         if leave is not None:
             await leave
-        if call.key in self._known.fingerprints:
-            return copied(self._known.results[call.key])
+        if call.key in self._known:
+            return copied(self._known[call.key].value)
         made = self._made.pop(call.key, None)
         if made is None:
             with self._runs(call):
@@ -153,15 +134,11 @@ class AttemptSteps:
         leave = self.attempt.ask_leave(call.name)
         if leave is not None:
             leave.get()
-        if call.key in self._known.fingerprints:
-            return copied(self._known.results[call.key])
+        if call.key in self._known:
+            return copied(self._known[call.key].value)
         with self._runs(call):
-            result = function(*args, **kwargs)
-            if hasattr(type(result), "__await__"):
-                getattr(result, "close", lambda: None)()
-                message = f"step {name!r}: its function is async, and a thread has no loop. Use await context.step(...)"
-                raise TypeError(message)
-            value = stored_form(self._answer_in(result), f"the result of step {name!r}")
+            result = self._answer_in(function(*args, **kwargs))
+            value = stored_form(result, f"the result of step {name!r}")
         kept = self.attempt.keep_step(call, value)
         if kept is not None:
             kept.get()
@@ -186,15 +163,15 @@ class AttemptSteps:
             name = f"{outer.call.key}/{name}"
         print_ = fingerprint(args, kwargs)
         try:
-            number = self._free.get((name, print_, keep), []).pop(0)
+            number = self._free.get((name, print_), []).pop(0)
         except IndexError:  # none is free, or another thread was faster
             number = next(self._numbers.setdefault(name, itertools.count(1)))
         key = step_key(name, number)
-        recorded = self._known.fingerprints.get(key)
-        if recorded is not None and recorded != print_:
-            if key not in self._known.passing:
-                raise StepMismatchError(self.attempt.subtask.id, name, number, recorded, print_)
-            self._known = self._known.lasting()
+        recorded = self._known.get(key)
+        if recorded is not None and recorded.fingerprint != print_:
+            if recorded.is_of_subtask or not self.attempt.spec.was_put_off:
+                raise StepMismatchError(self.attempt.subtask.id, name, number, recorded.fingerprint, print_)
+            self._known = {key: step for key, step in self._known.items() if step.is_of_subtask}
         return StepCall(name, number, print_, keep, key)
 
     @contextmanager
@@ -212,7 +189,7 @@ class AttemptSteps:
                 _STEP.reset(outer)
 
     def _give_back(self, call: StepCall) -> None:
-        self._free.setdefault((call.name, call.fingerprint, call.keep), []).append(call.number)
+        self._free.setdefault((call.name, call.fingerprint), []).append(call.number)
 
     def _answer_in(self, result: Any) -> Any:
         """Take the answer out of a framework's result; what it took is recorded with it."""

@@ -3,14 +3,16 @@
 Made with the first ``context.stream``. What comes within ``GATHER_S`` of the first piece goes out together, on the
 thread of the timers; what is left at the end of the attempt goes out before anybody is told of that end.
 
-Texts that follow each other are joined to one event. Within ``GATHER_S`` at most ``MOST_CHARS`` characters and
-``MOST_PIECES`` pieces are kept. The rest is dropped, and an event without a text says how many characters that were.
+Texts that follow each other are joined to one event. Within ``GATHER_S`` at most ``MOST_CHARS`` characters are kept.
+The rest is dropped, and an event without a text says how many characters that were.
 After the end of the attempt nothing is taken any more.
 """
 
 from __future__ import annotations
 
 import threading
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actors.tasks.model.live_events import StreamKind
@@ -23,8 +25,6 @@ GATHER_S: Final = 0.05
 """Seconds for which pieces are gathered, on the tree's clock."""
 MOST_CHARS: Final = 65_536
 """Characters of one attempt that are kept within that time."""
-MOST_PIECES: Final = 256
-"""Events of one attempt that are kept within that time."""
 _TAIL_CHARS: Final = 400
 
 
@@ -44,8 +44,7 @@ class AttemptStream:
         self._attempt = attempt
         self._lock = threading.RLock()
         """Held while events go out, so that they come in order whichever thread sends them."""
-        self._gathered: list[tuple[StreamKind, list[str]]] = []
-        """Kind and parts of each piece."""
+        self._gathered: list[Piece] = []
         self._size = 0
         """Characters of all of them."""
         self._lost = 0
@@ -60,17 +59,13 @@ class AttemptStream:
         with self._lock:
             if self._closed:
                 return
-            joins = kind == "text" and bool(self._gathered) and self._gathered[-1][0] == "text"
-            has_room = not self._lost and (joins or len(self._gathered) < MOST_PIECES)  # nothing follows a gap
-            kept = text[: MOST_CHARS - self._size] if has_room else ""
+            kept = "" if self._lost else text[: MOST_CHARS - self._size]  # nothing follows a gap
             self._lost += len(text) - len(kept)
             self._size += len(kept)
             if kind == "text":
                 self._tail = f"{self._tail}{kept}"[-_TAIL_CHARS:]
-            if joins:
-                self._gathered[-1][1].append(kept)
-            elif kept:
-                self._gathered.append((kind, [kept]))
+            if kept:
+                self._gathered.append(Piece(kind, kept))
             if self._timer is None:
                 system = self._attempt.owner.system
                 self._timer = system.timers.call_at(system.now() + GATHER_S, self.flush)
@@ -79,7 +74,10 @@ class AttemptStream:
         """Tell what was gathered."""
         with self._lock:
             self._timer = None
-            pieces = [Piece(kind, "".join(parts)) for kind, parts in self._gathered]
+            pieces: list[Piece] = []
+            for kind, group in groupby(self._gathered, key=attrgetter("kind")):
+                of_kind = list(group)
+                pieces += [Piece(kind, "".join(each.text for each in of_kind))] if kind == "text" else of_kind
             self._gathered.clear()
             if self._lost:
                 pieces.append(Piece("text", "", self._lost))
@@ -91,9 +89,8 @@ class AttemptStream:
         """Tell what is left, and take nothing more."""
         with self._lock:
             self._closed = True
-            timer = self._timer
-            if timer is not None:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
                 self.flush()
 
     @property

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from actors.messaging.blocking import require_thread
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
-from actors.tasks.model.event_base import NO_METADATA
 from actors.tasks.model.live_events import STREAM_KINDS, StreamKind
 from actors.tasks.model.outcome import plain_text
 from actors.tasks.model.policy import Answer
@@ -113,10 +112,6 @@ class ContextValues(NamedTuple):
         if revision is NO_REVISION and not (self.inputs or self.results):
             return True
         return is_small([self.inputs, self.results, revision.previous, revision.state])
-
-
-NOTHING_TO_SEE: Final = ContextValues("", 1, "", {}, {}, NO_METADATA)
-"""Values of an attempt that were not given yet."""
 
 
 class MissingResultError(KeyError):
@@ -243,11 +238,6 @@ class Context(Mapping[str, Any]):
         where it is tried again. A revision begins without.
         """
         return copied(self._values.revision.state)
-
-    @property
-    def is_light(self) -> bool:
-        """True where all it sees is so small that it is copied and made a text in no time to speak of."""
-        return self._values.is_light
 
     @property
     def token(self) -> int:

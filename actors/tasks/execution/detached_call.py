@@ -12,8 +12,7 @@ is decided in ``actors.tasks.engine.roles``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from actors.execution.incarnation import Exit
@@ -22,13 +21,12 @@ from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import StalledError
 from actors.model.process_errors import for_asker
 from actors.model.spec import DispatcherKind
-from actors.tasks.execution.off_loop import Detached, as_current, called
+from actors.tasks.execution.off_loop import Detached, as_current
 from actors.tasks.execution.role_call import ROLE_CALL
 from actors.tasks.execution.run_attempt import run_attempt
 from actors.tasks.model.answer_text import InvalidAnswerError
 
 if TYPE_CHECKING:
-    from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.attempt import Attempt
 
 GRACE_S = 0.5
@@ -38,24 +36,13 @@ GRACE_S = 0.5
 class DetachedCall(Detached):
     """Runs one attempt in an incarnation of its own."""
 
-    def __init__(self, host: Scope, attempt: Attempt, call: Callable[[Any, Any], Any]) -> None:
-        self._host = host
+    def __init__(self, attempt: Attempt, code: Callable[[Any, Any], Coroutine[Any, Any, Any]]) -> None:
+        self._host = host = attempt.owner
         self._attempt = attempt
-        self._begun = False
-        self._code = partial(called, call)
+        self._code = code
         super().__init__(host.system, attempt.spec.path, attempt.spec.role, DispatcherKind.LOOP)
         attempt.call = self
         host.service.detached_calls.add(self)
-
-    def start(self) -> bool:
-        """Begin, once, where it has a slot; whether it has begun, now or before."""
-        attempt = self._attempt
-        if attempt.done:
-            self.kill()
-        elif self._host.service.may_start() and attempt.give_once():
-            self._begun = True
-            self.incarnation.start()
-        return self._begun and not attempt.done
 
     def kill(self) -> None:
         """End it: what is async is cancelled, a thread is left to itself."""

@@ -7,7 +7,6 @@ made here.
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from typing import Final, TypeAlias
 
 from actors.model.errors import Escalated, Failed, Later, RecursionDetectedError, Rejected, UnknownEffectError
@@ -33,17 +32,10 @@ from actors.tasks.model.task_errors import (
 )
 from actors.validation.field_types import MAX_SECONDS
 
-
-class _Neutral(Enum):
-    """Ended for reasons of others: no failure, and no attempt."""
-
-    NEUTRAL = "neutral"
-
-
 _OF_OTHERS: Final = (SubtaskFailedError, TaskFailedError)
-Neutral: TypeAlias = _Neutral
-NEUTRAL: Final = _Neutral.NEUTRAL
-Outcome: TypeAlias = Done | Failure | Neutral | Later
+NEUTRAL: Final = None
+"""Outcome of an attempt that has ended for reasons of others: no failure, and no attempt."""
+Outcome: TypeAlias = Done | Failure | Later | None
 
 
 def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
@@ -52,7 +44,8 @@ def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
         outcome = _outcome(error, crashed=crashed)
     except Exception as broken:  # noqa: BLE001 - a property of the user's error; the attempt has failed nevertheless
         broken.__cause__ = error
-        outcome = Failure(FailureKind.CRASHED if crashed else FailureKind.FAILED, broken, counts=True)
+        kind, says = FailureKind.CRASHED if crashed else FailureKind.FAILED, not isinstance(broken, Failed)
+        outcome = Failure(kind, broken, retryable=says, counts=says)
     if not isinstance(outcome, Failure):
         return outcome
     place, inner = place_of_error(error, ""), getattr(error, "error", None)
@@ -95,10 +88,7 @@ def _for_good(error: BaseException) -> FailureKind | None:
 
 
 def _escalated(error: Escalated) -> Failure:
-    try:
-        state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
-    except InvalidResultError as broken:
-        return Failure(FailureKind.FAILED, broken, retryable=False)
+    state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
     said = plain_text(error.question or "")
     return Failure(
         FailureKind.ESCALATED, error, question=said, state=state, resumes=state is not None and bool(error.resumes)
@@ -110,12 +100,11 @@ def _says_something_of_the_worker(error: BaseException) -> bool:
     return not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))
 
 
-def _later(error: Later) -> Later | Failure:
+def _later(error: Later) -> Later:
     after_s: object = error.after_s
     why, cause = plain_text(error.why), error.__cause__
     if not isinstance(after_s, (int, float)) or not after_s <= MAX_SECONDS:
-        said = Failed("Later(after_s) takes a number of seconds", retryable=False)
-        return Failure(FailureKind.FAILED, said, retryable=False)
+        raise InvalidResultError("Later(after_s) takes a number of seconds")
     if not why and cause is not None and not isinstance(cause, RemoteTraceback):
         why = text_of(cause)
     kind = PutOff if isinstance(error, PutOff) else Later

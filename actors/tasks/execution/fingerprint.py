@@ -36,20 +36,18 @@ def _text(value: Any) -> str:
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
     """Return what stands for a value that JSON has no form of."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (Mapping, BaseModel)):
         return dict(value)
     if isinstance(value, (set, frozenset)):
-        return ["set", *sorted(map(_text, value))]
+        return sorted(map(_text, value))
     if isinstance(value, Enum):
-        return [_named(type(value)), value.value]
+        return value.value
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return ["bytes", blake2b(value, digest_size=16).hexdigest()]
-    if isinstance(value, BaseModel):
-        return [_named(type(value)), dict(value)]
+        return value.hex()
     if is_dataclass(value) and not isinstance(value, type):
-        return [_named(type(value)), {each.name: getattr(value, each.name) for each in fields(value)}]
-    if type(value) is complex or type(value).__module__.partition(".")[0] in _TOLD:
-        return [_named(type(value)), str(value)]
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if type(value).__module__.partition(".")[0] in _TOLD:
+        return str(value)
     return _named(value if hasattr(value, "__qualname__") else type(value))
 
 

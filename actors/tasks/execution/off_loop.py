@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from actors.execution.crash_boundary import WorkerIncarnation
 from actors.execution.incarnation import Exit, Exited
@@ -27,9 +27,6 @@ from actors.model.process_errors import for_asker
 from actors.model.spec import ChildSpec, DispatcherKind
 from actors.validation.introspection import is_async
 from actors.worker import body_recipe
-
-if TYPE_CHECKING:
-    pass
 
 ResultT = TypeVar("ResultT")
 

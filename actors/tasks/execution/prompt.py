@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from actors.tasks.execution.off_loop import called, off_loop
+from actors.tasks.execution.off_loop import called
 from actors.tasks.execution.packing import GOAL, PLAN, Part, pack, parts_of, text_of
-from actors.tasks.model.policy import Respond
 
 
 def render_prompt(task: Any, context: Any) -> str:
@@ -21,35 +19,24 @@ def render_prompt(task: Any, context: Any) -> str:
     told, goals = Part("", str(task), GOAL), _goals(str(task), context)
     inputs = [Part(name, text_of(value)) for name, value in sorted(context.inputs.items())]
     results = parts_of(dict(sorted(context.results.items())), getattr(context, "_regrow_notes", {}))
-    said, previous = _said(context), context.previous
+    said = [Part("", context.feedback, PLAN)] if context.feedback else []  # of a review, or of a person
+    previous = context.previous
     last = [] if previous is None else [Part("", text_of(previous))]
     pack([told, *goals, *inputs, *results, *said, *last], context.context_tokens)
     sections = [told.text, *(f"# {part.title}\n\n{part.text}" for part in goals)]
     sections += [*_section("Inputs", inputs), *_section("Results", results)]
-    sections += [*(f"# {part.title}\n\n{part.text}" for part in said), *_section("Your last answer", last)]
+    sections += [*_section("Feedback", said), *_section("Your last answer", last)]
     return "\n\n".join(sections)
 
 
 async def prompt_of(task: Any, context: Any, render: Callable[[Any, Any], Any] = render_prompt) -> Any:
-    """Render a prompt in a coroutine: where there is much to copy, or the user's code does it, off the loop."""
-    if render is render_prompt:
-        return render(task, context) if context.is_light else await off_loop(partial(render, task, context))
+    """Render a prompt in a coroutine. Sync code does it off the loop: there may be much to copy."""
     return await called(render, task, context)
 
 
 def _goals(instruction: str, context: Any) -> list[Part]:
     goals = [("Goal of the whole task", context.goal), ("Your team's part of it", getattr(context, "part", ""))]
     return [Part(title, goal, GOAL) for title, goal in goals if goal and goal != instruction]
-
-
-def _said(context: Any) -> list[Part]:
-    """Return what was said about the last answer: by a person who has responded, or by a review."""
-    feedback, answers = context.feedback, context.answers
-    if not feedback:
-        return []
-    if answers and isinstance(answers[-1], Respond) and answers[-1].text == feedback:
-        return [Part("Answer of a person", feedback, PLAN)]
-    return [Part("Feedback", f"Your last answer was not accepted: {feedback}", PLAN)]
 
 
 def _section(heading: str, parts: list[Part]) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -24,13 +24,13 @@ from actors.model.spec import LOOP
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.context import Context
 from actors.tasks.execution.off_loop import off_loop
-from actors.tasks.execution.stored_form import is_plain, of_size, stored_form, wrong_in
+from actors.tasks.execution.stored_form import of_size, stored_form, wrong_in
 from actors.tasks.model.outcome import MOST_CHARS, STOP, AttemptEnded, Done, InvalidResultError
 from actors.tasks.model.policy import Rung
 from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.task import NO_USAGE, Usage, Work
 from actors.validation.json_form import LostInJsonError, json_form_as
-from actors.validation.validation_messages import not_json_phrase, type_phrase
+from actors.validation.validation_messages import not_json_phrase, value_phrase
 
 if TYPE_CHECKING:
     from actors.execution.crash_boundary import WorkerIncarnation
@@ -68,23 +68,12 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
         return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
         result = call(Work.of(attempt.subtask), context)
-        if not hasattr(type(result), "__await__"):
-            return _quick_outcome(attempt, result) or _outcome(attempt, result)
-        if is_on_loop:
+        if is_on_loop and hasattr(type(result), "__await__"):
             return _awaited(attempt, incarnation, result)
-        _refuse_off_loop(attempt, incarnation, result)
+        return _outcome(attempt, result)
     except BaseException as error:
         attempt.note_caught(error, crashed=not incarnation.is_failure(error))
         raise
-
-
-def _refuse_off_loop(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Any) -> NoReturn:
-    """Refuse an awaitable on a thread: there is no loop to await it on."""
-    getattr(awaitable, "close", lambda: None)()
-    raise TypeError(
-        f"{attempt.spec.path}: its code returned an awaitable but runs on the {incarnation.recipe.where}. "
-        "Declare it with dispatch='loop', or make it 'async def'"
-    )
 
 
 async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
@@ -97,7 +86,11 @@ async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context
 async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
     try:
         result = await awaitable
-        return _quick_outcome(attempt, result) or await off_loop(partial(_outcome, attempt, result))
+        return (
+            _outcome(attempt, result)
+            if _is_quick(attempt, result)
+            else await off_loop(partial(_outcome, attempt, result))
+        )
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or incarnation.is_cut_off:
             attempt.note_caught(error, crashed=not incarnation.is_cut_off)
@@ -113,15 +106,10 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
     raise AttemptEnded(why)  # here: in a handler it would keep the frames of the code, and they lead to the attempt
 
 
-def _quick_outcome(attempt: Attempt, result: Any) -> Done | None:
-    """Return the outcome if it is soon made and nothing of the user's runs for it; None: that may hold up a loop."""
-    spec = attempt.spec
-    if spec.form is not None or spec.adapter is not None:
-        return None
-    if is_plain(result):  # as most return
-        return Done(result, attempt.used)
+def _is_quick(attempt: Attempt, result: Any) -> bool:
+    """Return False if the user's code runs to make the outcome, or if that takes long: it may hold up a loop."""
     value = result.value if type(result) is Done else result
-    return _outcome(attempt, result) if is_small(value, of_json=False) else None
+    return attempt.spec.form is None and attempt.spec.adapter is None and is_small(value, of_json=False)
 
 
 def _outcome(attempt: Attempt, result: Any) -> Done:
@@ -156,16 +144,15 @@ def _done_of(attempt: Attempt, result: Any) -> Done:
     usage: object = result.usage
     summary: object = result.summary
     importance: object = result.importance
-    if not isinstance(usage, Usage):
-        raise InvalidResultError(
-            f"Done.usage is {type_phrase(usage)}. Give Usage(tokens=..., cost=...), or leave it out."
-        )
-    if usage is not NO_USAGE:
+    if isinstance(usage, Usage) and usage is not NO_USAGE:
         attempt.use(usage)
-    if not isinstance(summary, str) or len(summary) > MOST_CHARS:
-        raise InvalidResultError(f"Done.summary: expected a text of at most {MOST_CHARS:,} characters")
-    if importance is not None and not (isinstance(importance, (int, float)) and 0 <= importance <= 1):
-        raise InvalidResultError("Done.importance: expected a number from 0 to 1")
+    is_text = isinstance(summary, str) and len(summary) <= MOST_CHARS
+    is_share = importance is None or (isinstance(importance, (int, float)) and 0 <= importance <= 1)
+    if not (isinstance(usage, Usage) and is_text and is_share):
+        raise InvalidResultError(
+            f"Done takes usage=Usage(tokens=..., cost=...), a summary of at most {MOST_CHARS:,} characters, and an "
+            f"importance from 0 to 1; got {value_phrase(usage)}, {value_phrase(summary)}, {value_phrase(importance)}"
+        )
     return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,12 +12,6 @@ from actors.validation.json_form import is_whole, json_form, require_size
 from actors.validation.validation_messages import not_json_phrase
 
 _PLAIN: Final = frozenset({int, bool, type(None)})
-
-
-def is_plain(value: Any) -> bool:
-    """True for a number, nothing or a short text, which is its own JSON, as a moment shows."""
-    kind = type(value)
-    return kind in _PLAIN or (kind is str and len(value) <= SMALL_CHARS and is_whole(value))
 
 
 def of_size(value: Any, what: str) -> Any:
@@ -47,12 +40,14 @@ def stored_form(value: Any, what: str = "the result") -> Any:
     Raises:
         InvalidResultError: it has no such form, or is too large.
     """
-    if is_plain(value):
-        return value
+    kind = type(value)
+    if kind in _PLAIN or (kind is str and len(value) <= SMALL_CHARS and is_whole(value)):
+        return value  # it is its own JSON
     try:
         return of_size(json_form(value), what)
     except (ValueError, RecursionError) as error:
-        if inspect.iscoroutine(value):
-            value.close()  # else it complains that nobody has awaited it
         hint = getattr(error, "hint", "Use JSON: dicts, lists, str, numbers, models")
+        if hasattr(type(value), "__await__"):
+            getattr(value, "close", lambda: None)()  # else it complains that nobody has awaited it
+            hint = "It is an awaitable: write 'async def' with dispatch='loop', and for a step await context.step(...)"
         raise InvalidResultError(f"{what}: {not_json_phrase(value, error)} cannot be stored. {hint}") from error

@@ -59,8 +59,7 @@ def _planned(task: Task, said: Iterable[str] | str, catalogue: Catalogue) -> Pla
     known, needed = _known(catalogue), [said] if isinstance(said, str) else list(dict.fromkeys(said))
     missing = [one for one in needed if one not in known]
     if missing or not needed:
-        hint = "" if missing else f"It names none of: {', '.join(known[:20]) or 'nothing'}. {_REMEDY}"
-        raise NoCapableWorkerError(missing, known, task=task.id or "?", hint=hint)
+        raise NoCapableWorkerError(missing, known, task=task.id or "?", hint="" if missing else _REMEDY)
     return _ordered(_subtasks(task.goal, needed, catalogue), task)
 
 
@@ -80,13 +79,16 @@ _Parts: TypeAlias = dict[str, tuple[Subtask, list[ExecutableInfo]]]
 def _subtasks(goal: str, needed: list[str], catalogue: Catalogue) -> _Parts:
     """Return a subtask for each worker that it takes, with those needs that no worker before it covers.
 
-    A worker that covers more needs comes first, then one that is less busy. One need that several workers have is left
-    to the least busy one of them. Of a worker that has several tools a subtask calls one.
+    A worker without an open breaker comes first, then one that covers more needs, then one that is less busy. One need
+    that several workers have is left to the least busy one of them. Of a worker that has several tools a subtask calls
+    one.
     """
     made: _Parts = {}
     left = needed
     while left:
-        row = min(catalogue, key=lambda row: (-len(row.capabilities.intersection(left)), row.load))
+        able = [row for row in catalogue if row.capabilities.intersection(left)]
+        able = [row for row in able if row.is_available] or able
+        row = min(able, key=lambda row: (-len(row.capabilities.intersection(left)), row.load))
         mine = [one for one in left if one in row.capabilities]
         tools = [tool.name for tool in row.tools or ()]
         tool = mine[0] if len(tools) > 1 and mine[0] in tools else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import pkgutil
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
@@ -53,8 +53,6 @@ class PlanCheck:
     """Of the task. Subtasks without an instruction have it."""
     done: dict[str, Subtask] = field(default_factory=dict)
     """Subtasks of an earlier plan that are done, by id. The plan may depend on them, and they do not run again."""
-    taken: Collection[str] = ()
-    """Ids of what subtasks have asked for."""
     workers: dict[str, ExecutableInfo] = field(init=False, default_factory=dict)
     """By id."""
     able: dict[str, list[ExecutableInfo]] = field(init=False, default_factory=dict)
@@ -119,8 +117,6 @@ def _problems(subtasks: list[Subtask], facts: PlanCheck) -> list[Problem]:
 def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield a field of a subtask, what is wrong with it, and what to do."""
     yield from _who(subtask, facts)
-    if subtask.id in facts.taken:
-        yield "id", f"{subtask.id!r} is the id of what a subtask had asked for", "Take another id."
     paths = [row.path for row in facts.candidates(subtask)]
     if paths and all(path in facts.ancestry for path in paths):
         chain = " > ".join((*facts.ancestry[facts.ancestry.index(paths[0]) :], paths[0]))
@@ -215,14 +211,11 @@ def _costs(subtasks: list[Subtask], facts: PlanCheck) -> Iterator[Problem]:
 
 def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Usage:
     """Return what one attempt will probably use: as the subtask says, else its worker, for which user code may run."""
-    rows = [row for row in facts.candidates(subtask) if row.estimate is not None]
     said: Any = subtask.estimate
-    if said is None and rows:
-        said = next((row for row in rows if row.is_available), rows[0]).estimate
+    if said is None:
+        said = next((row.estimate for row in facts.candidates(subtask) if row.estimate is not None), None)
     if callable(said):
         said = said(instructed(subtask, facts.goal))
-    if said is None or isinstance(said, Usage):
-        return said or NO_USAGE
     if isinstance(said, Budget):
-        said = said.model_dump(exclude_none=True)
-    return Usage(**said) if isinstance(said, Mapping) else Usage(tokens=math.ceil(said))
+        return Usage(**said.model_dump(exclude_none=True))
+    return NO_USAGE if said is None else Usage(tokens=math.ceil(said))

@@ -382,8 +382,7 @@ def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
 
 # -- the planner -------------------------------------------------------------------------------------------------
 
-_MOST_LISTED: Final = 20
-_MOST_CHARS: Final = 80
+_MOST_NOTES: Final = 20
 _REMEDY: Final = (
     "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
     "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
@@ -437,7 +436,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             hint = "The goal says only what is not to be done. Say what is to be done"
             raise NoCapableWorkerError(task=task.id or "?", hint=hint)
         if (worker := self.default or only) is None:
-            raise NoCapableWorkerError(task=task.id or "?", hint=_advice(catalogue))
+            raise NoCapableWorkerError(task=task.id or "?", hint=_REMEDY)
         return Plan(
             [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
         )
@@ -465,9 +464,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             if before and one.goes_on and not one.back and one.who == before.who:
                 one.who = _NOBODY  # it goes on with what its worker is told already
             before = one if any(one.who) else before
-        if len(notes) > _MOST_LISTED:
-            notes[_MOST_LISTED:] = [f"{len(notes) - _MOST_LISTED} more clauses are as doubtful"]
-        return notes
+        return notes[:_MOST_NOTES]
 
     def _give_one(self, one: Clause, index: _Index, before: Clause | None) -> str:
         """Find the worker of one clause, and return what is doubtful about it."""
@@ -515,15 +512,6 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         if not best.name + best.verb and one.verb in index.families:
             return f"is for a kind of work that no description= names: {has} has it"
         return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
-
-
-def _advice(catalogue: Catalogue) -> str:
-    """Return what to do about a goal that matches no worker."""
-    said = []
-    for row in catalogue[:_MOST_LISTED]:
-        able = f" ({', '.join(sorted(row.capabilities))})" if row.capabilities else ""
-        said.append(f"{row.id}{able}: {row.description[:_MOST_CHARS]!r}")
-    return f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
 
 
 def _has_choice(row: ExecutableInfo) -> bool:

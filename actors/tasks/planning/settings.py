@@ -36,12 +36,6 @@ def _some(verb: str, *, without: str = "") -> PlainValidator:
     return PlainValidator(look)
 
 
-def _a_retry(value: object) -> Retry:
-    if isinstance(value, Retry):
-        return value
-    raise validation_error(f"expected a Retry, got {type_phrase(value)}", "Write Retry(max_attempts=3, initial_s=0.5).")
-
-
 DEFAULT_LADDER: tuple[Rung, ...] = (Retry(), Failover())
 
 
@@ -79,7 +73,7 @@ class Tasks(SpecModel, frozen=True):
     replan: field_types.Count = 0
     """How often the planner is called again when a required subtask has failed for good: with what is done, which is
     kept, what failed, and why."""
-    step_retry: Annotated[Retry, PlainValidator(_a_retry)] = Retry()
+    step_retry: Retry = Retry()
     """How often a planner, reviewer or synthesizer that raises or takes too long is called again, and when. Then the
     task fails (planner), or ``on_step_failure`` decides."""
     on_step_failure: Literal["fail", "best_effort", "escalate"] = "fail"

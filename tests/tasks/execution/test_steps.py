@@ -123,7 +123,7 @@ def test_step_sync_is_refused_on_the_loop_and_refuses_async_code_on_a_thread() -
         return "refused"
 
     def on_a_thread(_: Any, context: Any) -> str:
-        with pytest.raises(TypeError, match=r"await context\.step"):
+        with pytest.raises(Failed, match=r"await context\.step"):
             context.step_sync("look", calls.coro)
         with pytest.raises(TypeError, match=r"context\.step_sync"):
             context.step("look", calls.sync)

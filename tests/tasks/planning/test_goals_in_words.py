@@ -9,6 +9,7 @@ from trees import (
     KeywordPlanner,
     NoCapableWorkerError,
     Plan,
+    PlanError,
     SupervisorSpec,
     Task,
     Tasks,
@@ -218,10 +219,11 @@ def test_two_workers_that_fit_alike_are_told() -> None:
 
 
 def test_a_goal_that_matches_nobody_is_refused_with_who_there_is_and_what_helps() -> None:
-    with pytest.raises(NoCapableWorkerError) as caught:
-        planned("bake a cake", CREW)
+    crew = [WorkerSpec(id=name, execute=lambda task, context: "ok", description=said) for name, said in CREW.items()]
+    with start(SupervisorSpec(id="shop", tasks=Tasks(), children=crew)) as tree, pytest.raises(PlanError) as caught:
+        tree.run("bake a cake", timeout=60)
 
-    for word in ("dev: 'Writes code'", "description=", "KeywordPlanner(default='...')", "ModelPlanner(call)"):
+    for word in ("Known: dev, qa, rev", "description=", "KeywordPlanner(default='...')", "ModelPlanner(call)"):
         assert word in str(caught.value)
 
 

@@ -90,7 +90,7 @@ def test_later_without_a_number_of_seconds_is_a_failure(after_s: Any) -> None:
 def test_done_with_an_odd_usage_is_a_failure_that_says_what_to_give(usage: Any) -> None:
     report = report_of(lambda task, context: Done("ok", usage=usage))
 
-    assert "Give Usage(" in report.failed["a"]
+    assert "usage=Usage(" in report.failed["a"]
 
 
 @pytest.mark.parametrize("signal", [Failed(object()), Failed(), Failed(None), Escalated(object())])  # type: ignore[arg-type]

@@ -34,7 +34,6 @@ SEEN = {"ask", "ask_sync", "attempt", "feedback", "goal", "heartbeat", "idempote
     "context_tokens",
     "history",
     "part",
-    "is_light",
     "path",
     "previous",
     "remaining_s",

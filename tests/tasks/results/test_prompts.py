@@ -154,10 +154,10 @@ def test_a_member_of_a_team_is_told_the_goal_of_the_whole_task_and_its_teams_par
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ({"summary": 3}, "Done.summary: expected a text"),
-        ({"summary": "x" * 2_001}, "Done.summary: expected a text of at most 2,000 characters"),
-        ({"importance": 2}, "Done.importance: expected a number from 0 to 1"),
-        ({"importance": "high"}, "Done.importance: expected a number from 0 to 1"),
+        ({"summary": 3}, "a summary of at most 2,000 characters"),
+        ({"summary": "x" * 2_001}, "a summary of at most 2,000 characters"),
+        ({"importance": 2}, "an importance from 0 to 1"),
+        ({"importance": "high"}, "an importance from 0 to 1"),
     ],
 )
 def test_a_wrong_summary_or_importance_is_a_failed_attempt(said: dict[str, Any], error: str) -> None:

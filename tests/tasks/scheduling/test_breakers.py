@@ -14,6 +14,7 @@ from trees import (
     BreakerHalfOpened,
     BreakerOpened,
     Failover,
+    NoCapableWorkerError,
     Retry,
     Subtask,
     Task,
@@ -123,6 +124,27 @@ def test_an_open_breaker_takes_its_worker_out_of_selection_and_out_of_the_catalo
 
     assert (len(bad.calls), len(good.calls)) == (2, 4)
     assert seen == [{"a", "b"}, {"a", "b"}, {"b"}, {"b"}]
+
+
+def test_a_planner_that_finds_nobody_without_open_breakers_is_shown_them_and_its_work_waits() -> None:
+    seen: list[set[str]] = []
+
+    def planner(task: Task, catalogue: Any, feedback: str) -> list[Subtask]:
+        seen.append({row.id for row in catalogue})
+        if "a" not in seen[-1]:
+            raise NoCapableWorkerError("sell")
+        return [Subtask("x", worker="a")]
+
+    _, a = worker("a", no, no, "done")
+    _, b = worker("b", "done")
+    with shop((), a, b, planner=planner, on_failure=[ONCE_ONLY]) as it:
+        submit(it, 3)
+        before = it.handle.report
+        it.advance(30.1)
+        report = it.report()
+
+    assert (before, report.results) == (None, {"x": "done"})
+    assert seen == [{"a", "b"}, {"a", "b"}, {"b"}, {"a", "b"}]
 
 
 def test_a_backup_is_given_the_work_while_the_breaker_is_open_without_an_attempt_lost() -> None:
