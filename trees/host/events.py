@@ -73,9 +73,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     ) -> None:
         self._scope, self._service, self._id, self._deep = scope, scope.service, id_, deep
         self._last = after
-        """Number of the last record that was found, or passed over."""
-        self._records = 0
-        """Records that were read."""
+        """Number of the last record that was found, or passed over. Numbers count the records of a journal."""
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
         self._lock = threading.Lock()
@@ -189,10 +187,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         for event in sorted((*records, *heard), key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
-                self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
-                continue
-            self._records += 1
-            if event.seq > self._last:
+                self._ready.append(replace(event, seq=self._last))
+            else:
                 self._last = event.seq
                 if self._is_mine(event):
                     self._ready.append(event)
@@ -201,7 +197,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def _kept(self) -> list[TaskEvent]:
         """Return the records that are kept and were not found before."""
         run = self._service.run_of(self._id)
-        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._records)))
+        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._last)))
         return records if run is None else [each for each in records if each.seq <= run.kept]
 
     def _is_mine(self, event: TaskEvent) -> bool:

@@ -21,7 +21,7 @@ from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
 from actors.tasks.engine.task_waits import order_reply, wait_for_task
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.unit import Escalation, Unit
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
@@ -44,15 +44,13 @@ _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} |
 class TaskHandle:
     """One task of a tree. Two handles of one task are equal."""
 
-    def __init__(
-        self, port: Scope, id_: str, waits: Reply | None = None, *, found: bool = False, is_known: bool = True
-    ) -> None:
+    def __init__(self, port: Scope, id_: str, waits: Reply | None = None) -> None:
         self.id = id_
-        self.is_known = is_known
+        self.is_known = waits is None
         """False: this handle was returned by the submission that began the task. True: the task was there before."""
         self._port = port
-        # A handle that was found in the store reads nothing before somebody asks: it may be one of ten thousand.
-        self._waits = port.service.waiting(id_) if waits is None and not found else waits
+        self._waits = waits
+        """Completed with the report. A handle of a known task asks for it when it is used: it may be one of many."""
 
     def __repr__(self) -> str:
         try:
@@ -118,17 +116,15 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        return [unit.path for unit in self._before() if unit.status is SUCCEEDED]
-
-    def _before(self) -> list[Unit]:
-        """The subtasks as they stood when this process began, with those of teams that were not done."""
         service = self._port.service
-        number = service.before.get(self.id, 0)
-        state = fold(self.id, service.store.read(self.id)[:number]) if number else None
+        number = service.before.get(self.id)
+        if number is None:
+            return []
         return [
-            unit
-            for unit in (state.units.values() if state is not None else ())
-            if unit.role == "work" and unit.asker is None and not any(each.status is SUCCEEDED for each in unit.over)
+            unit.path
+            for unit in fold(self.id, service.store.read(self.id)[:number]).units.values()
+            if unit.status is SUCCEEDED and unit.role == "work" and unit.asker is None
+            if not any(each.status is SUCCEEDED for each in unit.over)
         ]
 
     @property
@@ -388,7 +384,7 @@ def find_task(service: TaskService, id_: str) -> TaskHandle:
         raise UnknownTaskError(id_)
     if standing.is_ == "damaged":
         service.store.read(id_)  # says what is wrong
-    return TaskHandle(service.scope_at(standing.owner), id_, found=standing.is_ == "finished")
+    return TaskHandle(service.scope_at(standing.owner), id_)
 
 
 def remove(service: TaskService, id_: str) -> Reply | None:

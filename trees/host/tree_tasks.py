@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import Any, Literal, overload
+from typing import Any
 
 from actors.messaging.blocking import require_thread
 from actors.tasks.engine.service import TaskService, service_of
@@ -39,7 +39,7 @@ class TreeTasks:
         id_ = task.id or ""
         if id_ not in submission.new:
             return self.task(id_)
-        return TaskHandle(submission.scope, id_, submission.new[id_], is_known=False)
+        return TaskHandle(submission.scope, id_, submission.new[id_])
 
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
@@ -169,7 +169,7 @@ class TreeTasks:
             known = list(dict.fromkeys([*store.finished(owner), *store.streams(owner)]))
             if labels is not None:
                 known = [id_ for id_, first in store.firsts(known).items() if has_metadata(first, labels)]
-            found += [TaskHandle(service.scope_at(owner), id_, found=True) for id_ in known]
+            found += [TaskHandle(service.scope_at(owner), id_) for id_ in known]
         return found if status is None else [handle for handle in found if _stands_at(handle, status)]
 
     def resumed(self) -> list[TaskHandle]:
@@ -178,12 +178,10 @@ class TreeTasks:
         A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
         """
         service = self._service
-        handles = []
-        for id_, first in service.store.firsts(list(service.before)).items():
-            scope = service.scopes.get(first.path)
-            if scope is not None:
-                handles.append(TaskHandle(scope, id_))
-        return handles
+        firsts = service.store.firsts(list(service.before))
+        return [
+            TaskHandle(service.scopes[first.path], id_) for id_, first in firsts.items() if first.path in service.scopes
+        ]
 
     def registry(self, path: str | None = None) -> list[ExecutableInfo]:
         """List the workers that the supervisor at ``path`` (None: the root) can give work to, as they stand now.
@@ -207,32 +205,6 @@ class TreeTasks:
             EscalationError: there is no such open question, it was answered otherwise, or this is no answer.
         """
         respond_to(self._service, id, answer)
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        on_error: Literal["raise"],
-        timeout_s: float | None = None,
-        progress: Callable[..., object] | None = None,
-        max_in_flight: int | None = None,
-        key: Callable[[ItemT], str] | None = None,
-    ) -> Batch[ItemT, Any]: ...
-
-    @overload
-    def map(
-        self,
-        items: Iterable[ItemT] | AsyncIterable[ItemT],
-        to: str,
-        *,
-        timeout_s: float | None = None,
-        on_error: OnError = "keep",
-        progress: Callable[..., object] | None = None,
-        max_in_flight: int | None = None,
-        key: Callable[[ItemT], str] | None = None,
-    ) -> Batch[ItemT, Any | Exception]: ...
 
     def map(
         self,
