@@ -224,22 +224,9 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
 
 
 class TaskEvents(Reading[TaskEvent]):
-    """The events of a task: what is in the journal, and then what comes.
-
-    Args:
-        scope: the supervisor that has the task.
-        id_: of the task.
-        new: only what happens in this process.
-        deep: False: nothing of what happens inside its teams.
-        after: number of the last event that is passed over.
-    """
+    """The events of a task: what is in the journal, and then what comes."""
 
     instead = "async for event in handle.events()"
-
-    def __init__(self, scope: Scope, id_: str, *, new: bool = False, deep: bool = True, after: int = 0) -> None:
-        super().__init__(scope, id_, deep=deep, after=after)
-        if new:
-            self._last = max(after, scope.service.before.get(id_, 0))
 
     def _read(self, event: TaskEvent) -> TaskEvent:
         return event

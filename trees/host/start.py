@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -17,6 +18,7 @@ from pydantic import Field, InstanceOf, PlainValidator
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.blocking import require_thread
+from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 from actors.runtime import living_trees
@@ -202,7 +204,7 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(self._opened.get())
             self.begin().get()
-            self._goes_on(tree).get()
+            service_of(tree._system).resumed().wait(None)  # noqa: SLF001 - of the same room
         except BaseException:
             self._opened.wait(OPEN_S)
             self._undo().wait(None)
@@ -215,7 +217,8 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(await self._opened)
             await self.begin()
-            await self._goes_on(tree)
+            with suppress(TreeDownError):  # its end tells why
+                await service_of(tree._system).resumed()  # noqa: SLF001 - of the same room
         except BaseException:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.
@@ -279,13 +282,6 @@ class Starting:
             tree.watch_alerts(options.alerts)
         self._has_begun = True
         return tree
-
-    @staticmethod
-    def _goes_on(tree: Tree) -> Reply:
-        """Completed when a tree goes on with what earlier processes have left, orders included, or is down."""
-        goes_on = Reply()
-        service_of(tree._system).resumed().when_done(goes_on.complete)  # noqa: SLF001 - of the same room
-        return goes_on
 
     def _undo(self) -> Reply:
         """Leave nothing of a start that has failed, or was interrupted; completed when nothing of it runs any more."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.blocking import require_thread
@@ -253,9 +252,7 @@ class TaskHandle:
         require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
         recorded = order_reply(self._port)
         self._port.port.order(Order(self.id, RETRY, recorded=recorded))
-        if not recorded.wait(STORE_WAIT_S):
-            raise StoreError(self._port.service.store_name, f"task {self.id}: the retry was not written in time")
-        recorded.outcome()
+        until_written(self._port.service, recorded, f"task {self.id}: the retry was not written in time")
         return TaskHandle(self._port, self.id)
 
     def set_priority(self, priority: int) -> None:
@@ -335,7 +332,8 @@ class TaskHandle:
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is not a number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
-        return TaskEvents(self._port, self.id, new=new, deep=deep, after=after or 0)
+        earlier = self._port.service.before.get(self.id, 0) if new else 0
+        return TaskEvents(self._port, self.id, deep=deep, after=max(after or 0, earlier))
 
     def stream(self, subtask: str | None = None) -> TextStream:
         """Text as its agents stream it (``context.stream``), and nothing else; ``for`` and ``async for``.
@@ -372,19 +370,16 @@ class TaskHandle:
         return draw(view_of(task, service.time(), deep=deep), format)
 
 
-def find_task(service: TaskService, id_: str) -> TaskHandle:
-    """Return the handle of a task that was submitted before.
+def until_written(service: TaskService, kept: Reply | None, late: str) -> None:
+    """Wait until the store has written something; ``late`` says what it has not written after ``STORE_WAIT_S``.
 
     Raises:
-        UnknownTaskError: the store has no task of this id.
-        StoreError: its journal is damaged.
+        StoreError: it could not be written, or not in time.
     """
-    standing = service.store.standing(id_)
-    if standing is None or id_ in service.unkept:  # that may yet be refused
-        raise UnknownTaskError(id_)
-    if standing.is_ == "damaged":
-        service.store.read(id_)  # says what is wrong
-    return TaskHandle(service.scope_at(standing.owner), id_)
+    if kept is not None:
+        if not kept.wait(STORE_WAIT_S):
+            raise StoreError(service.store_name, late)
+        kept.outcome()
 
 
 def remove(service: TaskService, id_: str) -> Reply | None:
@@ -400,19 +395,19 @@ def remove(service: TaskService, id_: str) -> Reply | None:
         UnknownTaskError: the store has no task of this id.
         TaskError: it goes on.
     """
-    service.removing.look(partial(_remove, service, id_))
+
+    def look() -> None:
+        standing = service.store.standing(id_)
+        if standing is None or id_ in service.unkept:
+            raise UnknownTaskError(id_)
+        goes_on = standing.is_ == "unfinished" and not service.is_stranded(standing.owner)
+        if id_ not in service.aside and (goes_on or service.run_of(id_) is not None):
+            raise TaskError(f"task {id_} cannot be removed: it has not ended. Cancel it first")
+        service.store.remove(id_)
+        service.forget_former(id_)
+        waits = service.done.pop(id_, None)
+        if waits is not None:
+            waits.fail(UnknownTaskError(id_))
+
+    service.removing.look(look)
     return service.store.flush()
-
-
-def _remove(service: TaskService, id_: str) -> None:
-    standing = service.store.standing(id_)
-    if standing is None or id_ in service.unkept:
-        raise UnknownTaskError(id_)
-    goes_on = standing.is_ == "unfinished" and not service.is_stranded(standing.owner)
-    if id_ not in service.aside and (goes_on or service.run_of(id_) is not None):
-        raise TaskError(f"task {id_} cannot be removed: it has not ended. Cancel it first")
-    service.store.remove(id_)
-    service.forget_former(id_)
-    waits = service.done.pop(id_, None)
-    if waits is not None:
-        waits.fail(UnknownTaskError(id_))

@@ -68,10 +68,6 @@ class TreeSource:
         """Makes the row of a finished task, by its id and its last record: another task may have the id by now."""
         self._history = ChildHistory(self._system.error_texts)
         self._collector = TreeCollector()
-        # What was before anybody looked is what most come here for: the last end of each child.
-        ends = [(path, last) for path, child in self._system.children.copy().items() if (last := child.last_exit)]
-        for path, last in sorted(ends, key=lambda end: end[1].at):
-            self._history.recall(path, last.reason, last.detail, self._system.epoch + last.at)
         self.close = self._system.bus.subscribe(self._history.hear, wants=self._history.wants)
         """Hear nothing more."""
 
