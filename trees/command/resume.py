@@ -16,7 +16,6 @@ from actors.messaging.message_errors import TreeDownError
 from actors.tasks.model.task_errors import TaskError
 from trees.agents.packages import install
 from trees.declaration.specs import SupervisorSpec
-from trees.host.store_binding import task_paths
 from trees.host.task_handle import TaskHandle
 from trees.host.tree import Tree
 from trees.store.retention import Durability
@@ -58,7 +57,7 @@ def store_choice(spec: SupervisorSpec, store: str | None, durability: Durability
     Raises:
         NothingToResumeError: there is none.
     """
-    if not any(task_paths(spec)):
+    if not has_tasks(spec):
         if resume:
             raise NothingToResumeError(f"{spec.id}: has no tasks (no tasks= anywhere), so there is nothing to resume")
         return StoreChoice(None, durability, "" if store is None else f"{spec.id}: has no tasks, --store is not used")
@@ -70,6 +69,11 @@ def store_choice(spec: SupervisorSpec, store: str | None, durability: Durability
     if store is None:
         return StoreChoice(DEFAULT, durability, f"{spec.id}: tasks are kept in {FILE} ('--store {MEMORY}' keeps none)")
     return StoreChoice(store, durability, "")
+
+
+def has_tasks(spec: SupervisorSpec) -> bool:
+    """True if a supervisor of a declaration has ``tasks=``."""
+    return spec.tasks is not None or any(has_tasks(each) for each in spec.children if isinstance(each, SupervisorSpec))
 
 
 def _has_sqlalchemy() -> bool:
@@ -97,12 +101,9 @@ def finish(tree: Tree, say: Say) -> bool:
 
 def _line(handle: TaskHandle) -> str:
     """A task, and what of it is done already."""
-    total, kept = len(handle._before()), handle.kept  # noqa: SLF001 - its own package
-    what = "not planned yet"
-    if total:
-        what = f"{len(kept)} of {total} subtasks done" + (" already, not done again" if kept else "")
-    which = f" ({', '.join(kept)})" if kept else ""
-    return f"task {handle.id}: {one_line(handle.task.goal, _GOAL_CHARS)}: {what}{which}"
+    kept = handle.kept
+    done = f"done already, not done again: {', '.join(kept)}" if kept else "nothing of it is done"
+    return f"task {handle.id}: {one_line(handle.task.goal, _GOAL_CHARS)}: {done}"
 
 
 def _succeeds(handle: TaskHandle, say: Say) -> bool:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from actors.model.errors import ConfigError
 from actors.runtime.handle import system_of
 from trees.agents import packages
+from trees.command.resume import has_tasks
 from trees.command.target import Program
-from trees.host.store_binding import task_paths
 from trees.host.tree import Tree
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def serving(program: Program, wire: Wire | None, port: int, say: Callable[[str],
     Raises:
         NotServedError: the tree takes no tasks.
     """
-    if not any(task_paths(program.spec)):
+    if not has_tasks(program.spec):
         raise NotServedError(f"{program.spec.id}: has no tasks (no tasks= anywhere), so there is nothing to serve")
     return replace(program, main=lambda tree: _serve(tree, wire, port, say), resume=None)
 

@@ -43,7 +43,6 @@ from pydantic_core import to_jsonable_python
 
 from actors.messaging.batch_request import give_item, give_item_async
 from actors.messaging.blocking import require_thread
-from actors.messaging.envelope import own_error
 from actors.messaging.mailbox import Mailbox
 from actors.messaging.pool_address import PoolAddress
 from actors.messaging.ref import ref_of
@@ -53,7 +52,6 @@ from actors.model.clock import monotonic
 from actors.model.errors import ConfigError, UnknownPathError
 from actors.runtime.system import System
 from actors.supervision.supervisor_incarnation import ReplaceChild
-from actors.tasks.engine.orders import CANCEL, Order
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import wait_for_task
@@ -69,6 +67,7 @@ from actors.validation.validation_messages import (
     value_phrase,
 )
 from trees.host.submission import Submission, own_task, scope_at
+from trees.host.task_handle import TaskHandle
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -279,15 +278,14 @@ class TaskTarget:
         if id_ in submission.known and self._key is not None:
             _require_same_aims(task, submission.known[id_], self.path)
         done = submission.new[id_] if id_ in submission.new else scope.service.waiting(id_)
+        handle = TaskHandle(scope, id_, done)
         wait = wait_for_task(scope, id_, done)
         entered = enter(wait) if wait is not None else None
 
         def result() -> Any:
             if wait is not None:
                 wait.outcome()
-            report = done.outcome()
-            if report.error is not None:
-                raise own_error(report.error.with_traceback(None))
+            report = handle.result()
             return report.output if self._plan is None or task.plan is not self._plan else report.results[ITEM]
 
         def let_go() -> None:
@@ -295,7 +293,7 @@ class TaskTarget:
                 leave(wait, entered)
                 wait.complete()
             if not done.done and self._key is None:
-                scope.port.order(Order(id_, CANCEL, {"reason": "its batch was given up"}))
+                handle.cancel("its batch was given up")
 
         return GivenItem(item, done if wait is None else wait, result, let_go)
 

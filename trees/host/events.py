@@ -72,9 +72,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     ) -> None:
         self._scope, self._service, self._id, self._deep = scope, scope.service, id_, deep
         self._last = after
-        """Number of the last record that was found, or passed over."""
-        self._records = 0
-        """Records that were read."""
+        """Number of the last record that was found, or passed over. Numbers count the records of a journal."""
         self._ready: deque[TaskEvent] = deque()
         """Events that were found, to be handed out in order."""
         self._is_closed = False
@@ -183,10 +181,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         for event in sorted((*records, *filter(self._is_mine, heard)), key=_place):
             if isinstance(event, UNKEPT):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
-                self._ready.append(event if event.seq == self._last else replace(event, seq=self._last))
-                continue
-            self._records += 1
-            if event.seq > self._last:
+                self._ready.append(replace(event, seq=self._last))
+            else:
                 self._last = event.seq
                 if self._is_mine(event):
                     self._ready.append(event)
@@ -197,7 +193,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
     def _kept(self) -> list[TaskEvent]:
         """Return the records that are kept and were not found before."""
         run = self._service.run_of(self._id)
-        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._records)))
+        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._last)))
         return records if run is None else [each for each in records if each.seq <= run.kept]
 
     def _is_mine(self, event: TaskEvent) -> bool:
@@ -205,22 +201,9 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
 
 
 class TaskEvents(Reading[TaskEvent]):
-    """The events of a task: what is in the journal, and then what comes.
-
-    Args:
-        scope: the supervisor that has the task.
-        id_: of the task.
-        new: only what happens in this process.
-        deep: False: nothing of what happens inside its teams.
-        after: number of the last event that is passed over.
-    """
+    """The events of a task: what is in the journal, and then what comes."""
 
     instead = "async for event in handle.events()"
-
-    def __init__(self, scope: Scope, id_: str, *, new: bool = False, deep: bool = True, after: int = 0) -> None:
-        super().__init__(scope, id_, deep=deep, after=after)
-        if new:
-            self._last = max(after, scope.service.before.get(id_, 0))
 
     def _read(self, event: TaskEvent) -> TaskEvent:
         return event

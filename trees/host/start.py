@@ -7,7 +7,8 @@ a ``Tree`` when every ``on_start`` has succeeded, or an exception, and then noth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -17,10 +18,9 @@ from pydantic import Field, InstanceOf, PlainValidator
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.blocking import require_thread
+from actors.messaging.message_errors import TreeDownError
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
-from actors.model.errors import ActorsError
-from actors.model.spec import ChildSpec, WorkerRecipe
 from actors.runtime import living_trees
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.system import System
@@ -191,8 +191,7 @@ class Starting:
             require_shared(spec, options.ha, options.store)
         self._spec = spec
         self._built = build(spec)  # here: it may look into a module that is just being imported on this thread
-        for path in _in_processes(self._built, spec.id):
-            refuse_while_importing(path)  # before a store or a port, which the tree of the host has, is asked for
+        refuse_while_importing(spec.id)  # before a store or a port, which the tree of the host has, is asked for
         self._options = options
         self._system: System | None = None
         self._tree: Tree | None = None
@@ -205,10 +204,10 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(self._opened.get())
             self.begin().get()
-            self._goes_on(tree).get()
-        except BaseException as error:
+            service_of(tree._system).resumed().wait(None)  # noqa: SLF001 - of the same room
+        except BaseException:
             self._opened.wait(OPEN_S)
-            self._undo(error).wait(None)
+            self._undo().wait(None)
             raise
         return tree
 
@@ -218,11 +217,12 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(await self._opened)
             await self.begin()
-            await self._goes_on(tree)
-        except BaseException as error:
+            with suppress(TreeDownError):  # its end tells why
+                await service_of(tree._system).resumed()  # noqa: SLF001 - of the same room
+        except BaseException:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.
-            await self._undo(error)
+            await self._undo()
             raise
         return tree
 
@@ -283,14 +283,7 @@ class Starting:
         self._has_begun = True
         return tree
 
-    @staticmethod
-    def _goes_on(tree: Tree) -> Reply:
-        """Completed when a tree goes on with what earlier processes have left, orders included, or is down."""
-        goes_on = Reply()
-        service_of(tree._system).resumed().when_done(goes_on.complete)  # noqa: SLF001 - of the same room
-        return goes_on
-
-    def _undo(self, error: BaseException) -> Reply:
+    def _undo(self) -> Reply:
         """Leave nothing of a start that has failed, or was interrupted; completed when nothing of it runs any more."""
         undone, system = Reply(), self._system
         if self._tree is not None:
@@ -299,7 +292,7 @@ class Starting:
             if system is not None:
                 living_trees.LIVING.discard(system)
             self._opened.when_done(self._close)
-        elif system is not None and not isinstance(error, ActorsError):
+        elif system is not None:
             return system.stop()
         undone.complete()
         return undone
@@ -319,23 +312,12 @@ class Starting:
         options = self._options
         if options.ha is None:
             self.begin = system.start
-            bind(system, store, self._spec, close=self._owns_store)
+            bind(system, store, close=self._owns_store)
             return Leadership(system, None)
 
         def connect(lost: Callable[[StoreError], None]) -> None:
-            bind(system, store, self._spec, close=False, lost=lost)
+            bind(system, store, close=False, lost=lost)
 
         keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
         self.begin = keeper.start
         return Leadership(system, keeper)
-
-
-def _in_processes(spec: ChildSpec, path: str) -> Iterator[str]:
-    """Yield the paths of all workers that run in processes."""
-    recipe = spec.recipe
-    if isinstance(recipe, WorkerRecipe):
-        if recipe.process is not None:
-            yield path
-        return
-    for child in recipe.children:
-        yield from _in_processes(child, f"{path}/{child.id}")

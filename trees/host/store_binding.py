@@ -9,7 +9,7 @@ task that has ended is not cancelled, a question that was answered is not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -22,8 +22,7 @@ from actors.tasks.engine.service import service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task_errors import StoreError, TaskError
-from actors.tasks.model.task_events import TaskFinished, TaskSubmitted
-from trees.declaration.specs import SupervisorSpec
+from actors.tasks.model.task_events import TaskFinished
 from trees.host.answers import respond_to
 from trees.host.task_handle import remove
 from trees.observe.operator_events import Operated
@@ -106,15 +105,12 @@ class TreeStoreListener:
         self._service.scopes[path].port.order(Order(order.task, kind, checked, given_by=order, given=given))
 
 
-def bind(
-    system: System, store: Store, spec: SupervisorSpec, *, close: bool, lost: Callable[[StoreError], None] | None = None
-) -> None:
+def bind(system: System, store: Store, *, close: bool, lost: Callable[[StoreError], None] | None = None) -> None:
     """Bring a store that is open and a system that is yet to start together.
 
     Args:
         system: of the tree.
         store: of its tasks.
-        spec: the declaration of the tree.
         close: the store is closed when nothing of the tree runs any more, before anybody hears of that.
         lost: called when the store is lost; None: the tree ends then.
     """
@@ -129,12 +125,9 @@ def bind(
                 heard.lost(error)
         if not system.clock.manual:
             service.set_time(service.durable.time())
-    for path in task_paths(spec):
-        for stream in store.streams(path):
-            with suppress(StoreError):  # a damaged journal: the engine says so
-                records = store.read(stream)
-                if records and isinstance(records[0], TaskSubmitted):
-                    service.before[stream] = len(records)
+    for stream in store.owners():
+        with suppress(StoreError):  # a damaged journal: the engine says so
+            service.before[stream] = len(store.read(stream))
     if close:
         system.before_end(partial(close_store, store))
 
@@ -143,13 +136,3 @@ def close_store(store: Store) -> None:
     """Let go of a store, if it is one that has to be closed."""
     if isinstance(store, DurableStore):
         store.close()
-
-
-def task_paths(spec: SupervisorSpec, above: str = "") -> Iterator[str]:
-    """The path of every supervisor of a declaration that has ``tasks=``."""
-    path = f"{above}{spec.id}"
-    if spec.tasks is not None:
-        yield path
-    for child in spec.children:
-        if isinstance(child, SupervisorSpec):
-            yield from task_paths(child, f"{path}/")

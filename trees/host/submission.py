@@ -80,18 +80,16 @@ def own_tasks(tasks: object) -> list[Task]:
         what = f"{type_phrase(tasks)} is not a list of tasks"
         raise ConfigError((Problem("tasks", what, "Write [Task(...), ...], or submit one with tree.submit(task)."),))
     found, problems = list[Task](), list[Problem]()
-    places: dict[str | None, tuple[int, Task]] = {}
+    by_id: dict[str | None, Task] = {}
     for place, given in enumerate(tasks):
         try:
-            task = own_task(given)
+            found.append(task := own_task(given))
         except ConfigError as error:
             problems += [Problem(f"tasks[{place}]: {one.path}", one.what, one.hint) for one in error.problems]
             continue
-        first, same = places.setdefault(task.id, (place, task))
-        if same != task:
-            what = f"is that of tasks[{first}] as well, which is another task"
+        if by_id.setdefault(task.id, task) != task:
+            what = f"is {task.id!r}, as that of another task of the list"
             problems.append(Problem(f"tasks[{place}].id", what, "Give each its own id, or none."))
-        found.append(same)
     if problems:
         raise ConfigError(tuple(problems))
     return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from actors.messaging.blocking import require_thread
@@ -21,7 +20,7 @@ from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import TaskService
 from actors.tasks.engine.task_waits import order_reply, wait_for_task
 from actors.tasks.journal.fold import fold
-from actors.tasks.journal.unit import Escalation, Unit
+from actors.tasks.journal.unit import Escalation
 from actors.tasks.journal.view import TaskView
 from actors.tasks.model.policy import Answer
 from actors.tasks.model.report import Report
@@ -44,15 +43,13 @@ _MEANT: Final = {each: f"Write handle.result().{each}." for each in _REPORTED} |
 class TaskHandle:
     """One task of a tree. Two handles of one task are equal."""
 
-    def __init__(
-        self, port: Scope, id_: str, waits: Reply | None = None, *, found: bool = False, is_known: bool = True
-    ) -> None:
+    def __init__(self, port: Scope, id_: str, waits: Reply | None = None) -> None:
         self.id = id_
-        self.is_known = is_known
+        self.is_known = waits is None
         """False: this handle was returned by the submission that began the task. True: the task was there before."""
         self._port = port
-        # A handle that was found in the store reads nothing before somebody asks: it may be one of ten thousand.
-        self._waits = port.service.waiting(id_) if waits is None and not found else waits
+        self._waits = waits
+        """Completed with the report. A handle of a known task asks for it when it is used: it may be one of many."""
 
     def __repr__(self) -> str:
         try:
@@ -118,17 +115,15 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        return [unit.path for unit in self._before() if unit.status is SUCCEEDED]
-
-    def _before(self) -> list[Unit]:
-        """The subtasks as they stood when this process began, with those of teams that were not done."""
         service = self._port.service
-        number = service.before.get(self.id, 0)
-        state = fold(self.id, service.store.read(self.id)[:number]) if number else None
+        number = service.before.get(self.id)
+        if number is None:
+            return []
         return [
-            unit
-            for unit in (state.units.values() if state is not None else ())
-            if unit.role == "work" and unit.asker is None and not any(each.status is SUCCEEDED for each in unit.over)
+            unit.path
+            for unit in fold(self.id, service.store.read(self.id)[:number]).units.values()
+            if unit.status is SUCCEEDED and unit.role == "work" and unit.asker is None
+            if not any(each.status is SUCCEEDED for each in unit.over)
         ]
 
     @property
@@ -257,9 +252,7 @@ class TaskHandle:
         require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
         recorded = order_reply(self._port)
         self._port.port.order(Order(self.id, RETRY, recorded=recorded))
-        if not recorded.wait(STORE_WAIT_S):
-            raise StoreError(self._port.service.store_name, f"task {self.id}: the retry was not written in time")
-        recorded.outcome()
+        until_written(self._port.service, recorded, f"task {self.id}: the retry was not written in time")
         return TaskHandle(self._port, self.id)
 
     def set_priority(self, priority: int) -> None:
@@ -339,7 +332,8 @@ class TaskHandle:
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is not a number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
-        return TaskEvents(self._port, self.id, new=new, deep=deep, after=after or 0)
+        earlier = self._port.service.before.get(self.id, 0) if new else 0
+        return TaskEvents(self._port, self.id, deep=deep, after=max(after or 0, earlier))
 
     def stream(self, subtask: str | None = None) -> TextStream:
         """Text as its agents stream it (``context.stream``), and nothing else; ``for`` and ``async for``.
@@ -376,19 +370,16 @@ class TaskHandle:
         return draw(view_of(task, service.time(), deep=deep), format)
 
 
-def find_task(service: TaskService, id_: str) -> TaskHandle:
-    """Return the handle of a task that was submitted before.
+def until_written(service: TaskService, kept: Reply | None, late: str) -> None:
+    """Wait until the store has written something; ``late`` says what it has not written after ``STORE_WAIT_S``.
 
     Raises:
-        UnknownTaskError: the store has no task of this id.
-        StoreError: its journal is damaged.
+        StoreError: it could not be written, or not in time.
     """
-    standing = service.store.standing(id_)
-    if standing is None or id_ in service.unkept:  # that may yet be refused
-        raise UnknownTaskError(id_)
-    if standing.is_ == "damaged":
-        service.store.read(id_)  # says what is wrong
-    return TaskHandle(service.scope_at(standing.owner), id_, found=standing.is_ == "finished")
+    if kept is not None:
+        if not kept.wait(STORE_WAIT_S):
+            raise StoreError(service.store_name, late)
+        kept.outcome()
 
 
 def remove(service: TaskService, id_: str) -> Reply | None:
@@ -404,20 +395,20 @@ def remove(service: TaskService, id_: str) -> Reply | None:
         UnknownTaskError: the store has no task of this id.
         TaskError: it goes on.
     """
-    service.removing.look(partial(_remove, service, id_))
+
+    def look() -> None:
+        standing = service.store.standing(id_)
+        if standing is None or id_ in service.unkept:
+            raise UnknownTaskError(id_)
+        goes_on = standing.is_ == "unfinished" and not service.is_stranded(standing.owner)
+        if id_ not in service.aside and (goes_on or service.run_of(id_) is not None):
+            raise TaskError(f"task {id_} cannot be removed: it has not ended. Cancel it first")
+        service.store.remove(id_)
+        service.forget_former(id_)
+        waits = service.done.pop(id_, None)
+        if waits is not None:
+            waits.fail(UnknownTaskError(id_))
+        service.streams.wake(id_)
+
+    service.removing.look(look)
     return service.store.flush()
-
-
-def _remove(service: TaskService, id_: str) -> None:
-    standing = service.store.standing(id_)
-    if standing is None or id_ in service.unkept:
-        raise UnknownTaskError(id_)
-    goes_on = standing.is_ == "unfinished" and not service.is_stranded(standing.owner)
-    if id_ not in service.aside and (goes_on or service.run_of(id_) is not None):
-        raise TaskError(f"task {id_} cannot be removed: it has not ended. Cancel it first")
-    service.store.remove(id_)
-    service.forget_former(id_)
-    waits = service.done.pop(id_, None)
-    if waits is not None:
-        waits.fail(UnknownTaskError(id_))
-    service.streams.wake(id_)

@@ -12,8 +12,9 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.message_errors import TreeDownError
@@ -63,15 +64,10 @@ class TreeSource:
     def __init__(self, tree: Tree, *, content: bool = False) -> None:
         self._tree, self._system, self._leadership = tree, tree._system, tree._leadership  # noqa: SLF001 - of this room
         self._content = content
-        self._rows: dict[tuple[str, float | None], Shape] = {}
-        """Rows of finished tasks by id and end: another one may have the id of one that was removed. Each change is one
-        step of C; whoever asks at the same time makes one twice."""
+        self._row_of_ended = lru_cache(_MOST_ROWS)(self._row)
+        """Makes the row of a finished task, by its id and its last record: another task may have the id by now."""
         self._history = ChildHistory(self._system.error_texts)
         self._collector = TreeCollector()
-        # What was before anybody looked is what most come here for: the last end of each child.
-        ends = [(path, last) for path, child in self._system.children.copy().items() if (last := child.last_exit)]
-        for path, last in sorted(ends, key=lambda end: end[1].at):
-            self._history.recall(path, last.reason, last.detail, self._system.epoch + last.at)
         self.close = self._system.bus.subscribe(self._history.hear, wants=self._history.wants)
         """Hear nothing more."""
 
@@ -199,51 +195,41 @@ class TreeSource:
         """List the tasks, the newest first."""
         require_status(status)
         store, wanted = self._service.store, text.casefold()
-        going = store.owners()
-        paths = dict.fromkeys([*self._service.scopes, *going.values()])
-        ended = [id_ for path in paths for id_ in store.finished(path)]
-        ids = [*reversed(going), *sorted(ended, key=self._ended_at, reverse=True)][:MOST_LOOKS]
+        going, ends = store.owners(), self._ends()
+        ids = [*reversed(going), *sorted(ends, key=lambda id_: ends[id_].at, reverse=True)][:MOST_LOOKS]
         # What is left out here is not read: how a task ended stands in its last record, what it is about in its first.
         if status is not None:
-            ids = [id_ for id_ in ids if id_ in going or getattr(self._last(id_), "status", None) == status]
+            ids = [id_ for id_ in ids if id_ in going or ends[id_].status == status]
         if wanted:
             goals = {id_: goal_of(first) for id_, first in store.firsts(ids).items()} if self._content else {}
             ids = [id_ for id_ in ids if wanted in f"{id_} {goals.get(id_, '')}".casefold()]
-        rows = (row for id_ in ids if (row := self._row(id_)) is not None and status in {None, row["status"]})
-        found = sorted(itertools.islice(rows, limit + 1), key=lambda row: row["created_at"], reverse=True)
-        is_cut = len(found) > limit or len(going) + len(ended) > MOST_LOOKS
-        return {"version": VERSION, "tasks": [in_a_list(row) for row in found[:limit]], "cut": is_cut}
+        rows = (self._row_of_ended(id_, ends[id_]) if id_ in ends else self._row(id_) for id_ in ids)
+        shown = (row for row in rows if row is not None and status in {None, row["status"]})
+        found = sorted(itertools.islice(shown, limit + 1), key=lambda row: row["created_at"], reverse=True)
+        is_cut = len(found) > limit or len(going) + len(ends) > MOST_LOOKS
+        listed = [in_a_list(row if self._content else row | {"goal": None}) for row in found[:limit]]
+        return {"version": VERSION, "tasks": listed, "cut": is_cut}
 
-    def _row(self, id_: str) -> Shape | None:
+    def _ends(self) -> dict[str, TaskFinished]:
+        """Return the last records of the tasks that have ended, of all supervisors; a damaged one has none."""
+        store, ends = self._service.store, dict[str, TaskFinished]()
+        for path in dict.fromkeys([*self._service.scopes, *store.owners().values()]):
+            for id_ in store.finished(path):
+                with suppress(StoreError):
+                    if isinstance(last := store.last(id_), TaskFinished):
+                        ends[id_] = last
+        return ends
+
+    def _row(self, id_: str, _end: TaskFinished | None = None) -> Shape | None:
         """Return a task as a line; None: it cannot be read."""
-        last = self._last(id_)
-        end = id_, last.at if isinstance(last, TaskFinished) else None
-        row = self._rows.get(end)
-        if row is None:
-            try:
-                row = task_row(self._view(id_), content=True)
-            except (StoreError, UnknownTaskError):  # damaged: a page of it says so
-                return None
-            if end[1] is not None and row["finished_at"] is not None:
-                if len(self._rows) >= _MOST_ROWS:
-                    self._rows.clear()
-                self._rows[end] = row
-        return row if self._content else row | {"goal": None}
+        try:
+            return task_row(self._view(id_), content=True)
+        except (StoreError, UnknownTaskError):  # damaged: a page of it says so
+            return None
 
     def _view(self, id_: str) -> TaskView:
         service = self._service
         return TaskView(self._system.root_path, service.state(id_), service.store.read(id_), service)
-
-    def _last(self, id_: str) -> Event | None:
-        """Return the last record of a task; None: it is gone, or cannot be read."""
-        try:
-            return self._service.store.last(id_)
-        except StoreError:
-            return None
-
-    def _ended_at(self, id_: str) -> float:
-        last = self._last(id_)
-        return 0.0 if last is None else last.at
 
     def now(self) -> Shape:
         """Count tasks by status, also those that have ended and are kept, and queued subtasks; find the slowest.
@@ -251,8 +237,7 @@ class TreeSource:
         Of all supervisors, whatever is drawn of the tree. A team's part is no task of its own.
         """
         service = self._service
-        ends = [self._last(id_) for path in list(service.scopes) for id_ in service.store.finished(path)]
-        counts = Counter(str(end.status) for end in ends if isinstance(end, TaskFinished))
+        counts = Counter(str(end.status) for end in self._ends().values())
         counts.update(str(run.state.status) for run in service.runs())
         running, queued, now = list[Shape](), 0, service.time()
         for run, unit, status in self._units():

@@ -2,9 +2,9 @@
 
 Crashes of the members of a pool are those of the pool.
 
-It is fed with events and holds plain values: no exception, and no frame with its variables. A page shows it to whoever
-opens one after something has crashed. It is the one thing of a page that hears events while nobody looks: exits and
-restarts, and no others (``wants``).
+It is fed with events and holds plain values: no exception, and no frame with its variables. It begins when the source
+is made (with ``start(web=)`` and ``console=True`` before the first child starts); a row has its last error in any case.
+It is the one thing of a page that hears events while nobody looks: exits and restarts, and no others (``wants``).
 
 Lock: ``_lock`` guards all of it, between the thread that delivers events and those that look. Nothing is called inside.
 """
@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from actors.model.event_dict import ErrorTexts
 from actors.model.events import ChildExited, ChildRestarting, Event
-from actors.model.spec import Reason
 
 MOST_PATHS: Final = 1000
 """Children that have a history; the one that was longest without news is forgotten."""
@@ -60,12 +59,6 @@ class ChildHistory:
             entry = {"at": event.at, "attempt": event.attempt, "delay_s": event.delay_s}
             with self._lock:
                 self._past(event.path).restarts.append(entry)
-
-    def recall(self, path: str, reason: Reason, detail: str, at: float) -> None:
-        """Take over an end of before anybody heard: its type, and no text or frames, which nobody has kept."""
-        told = {"path": path, "at": at, "reason": str(reason), "detail": detail, "lasted_s": None}
-        with self._lock:
-            self._exited(told, clean=reason.clean)
 
     def _past(self, path: str) -> _Past:
         past = self._paths.setdefault(path, _Past())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -83,23 +82,13 @@ def test_now_groups_crashes_by_path_and_type_and_counts_dead_letters_by_reason()
         assert set(now["dead_letters"]) == set(tree.snapshot().dead_letters)
 
 
-def test_crashes_of_before_the_first_look_are_shown_once() -> None:
-    children = [WorkerSpec(id="a", handle=faulty), WorkerSpec(id="b", handle=faulty)]
-    with start(SupervisorSpec(id="shop", max_restarts=10, children=children)) as tree:
-        for error in (KeyError(), ValueError("secret")):
-            tree.ref("shop/a").tell(error)
-            settle(tree)
+def test_a_row_has_the_last_error_of_before_the_first_look() -> None:
+    with start(SupervisorSpec(id="shop", children=[WorkerSpec(id="a", handle=faulty)])) as tree:
+        tree.ref("shop/a").tell(ValueError())
+        settle(tree)
         with closing(TreeSource(tree)) as source:
-            tree.ref("shop/b").tell(ValueError())
-            settle(tree)
-            crashes = source.snapshot()["now"]["crashes"]
-            exits = source.child("shop/a")["exits"]
-    assert [(each["path"], each["type"], each["count"]) for each in crashes] == [
-        ("shop/b", "ValueError", 1),
-        ("shop/a", "ValueError", 1),
-    ]
-    assert [(each["reason"], each["type"], each["frames"]) for each in exits] == [("crashed", "ValueError", [])]
-    assert abs(exits[0]["at"] - time.time()) < LONG_S
+            rows = {row["path"]: row["last_error"] for row in source.snapshot()["rows"]}
+    assert rows == {"shop": None, "shop/a": "ValueError"}
 
 
 def test_now_has_the_slowest_attempt_the_busy_threads_and_what_is_queued() -> None:
