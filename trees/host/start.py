@@ -18,7 +18,7 @@ from pydantic import Field, InstanceOf, PlainValidator
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.blocking import require_thread
-from actors.messaging.message_errors import TreeDownError
+from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 from actors.runtime import living_trees
@@ -45,7 +45,8 @@ from trees.store import Keep, open_store
 from trees.store.retention import Durability
 
 OPEN_S: Final = 5.0
-"""Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has."""
+"""Seconds that a start which is interrupted waits for its store to open; later the tree ends as soon as that has. And
+seconds that a start waits for tasks of earlier processes to be taken up: one that gives up takes none."""
 DURABILITIES: Final[tuple[Durability, ...]] = get_args(Durability)
 LoopOwner: TypeAlias = Literal["tree", "host"]
 """Owner of the event loop on which async workers run."""
@@ -204,7 +205,7 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(self._opened.get())
             self.begin().get()
-            service_of(tree._system).resumed().wait(None)  # noqa: SLF001 - of the same room
+            service_of(tree._system).resumed().wait(OPEN_S)  # noqa: SLF001 - of the same room
         except BaseException:
             self._opened.wait(OPEN_S)
             self._undo().wait(None)
@@ -217,8 +218,10 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(await self._opened)
             await self.begin()
-            with suppress(TreeDownError):  # its end tells why
-                await service_of(tree._system).resumed()  # noqa: SLF001 - of the same room
+            resumed, in_time = service_of(tree._system).resumed(), Reply(timeout_s=OPEN_S)  # noqa: SLF001 - of the same room
+            resumed.when_done(in_time.complete)
+            with suppress(ReplyTimeoutError):
+                await in_time
         except BaseException:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.

@@ -226,7 +226,7 @@ class Submission:
         for id_, event in self._events.items():
             service.carry(id_, self.scope.path, self._variables, event.trace)
             if self._waiting.addresses:
-                service.waiting_for[id_] = self._waiting.addresses
+                service.waiting_for[id_] = [self._waiting.addresses]
             del service.unkept[id_]
             self.scope.system.publish(event)
         self._kept.complete()

@@ -1,8 +1,7 @@
 """Breakers of workers: told how attempts end, looked at again in their time.
 
 What a breaker does is decided in ``actors.tasks.scheduling.circuit_breaker``. Breakers are kept in memory only: they
-stay with their workers when there is a new engine, and in a new process each begins closed. Whoever begins an attempt
-keeps the token of its breaker until the end; 0: that end counts for nothing.
+stay with their workers when there is a new engine, and in a new process each begins closed.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Dispatch:
         deadline = math.inf if state.deadline is None else state.deadline
         since = unit.queued_at - unit.queued_s - engine.service.epoch
         lane, scope = lane_of(state, unit), engine.scope_of(unit)
-        if scope is not None and not scope.workers.has_had(lane):
+        if known is None and scope is not None and not scope.workers.has_had(lane):
             run.act(engine.system.publish, TaskStranded(scope.path, run.id))
         self._tickets[unit] = self.queue.push(
             lane, state.task.priority, deadline, (run, unit), born=state.born, since=since
@@ -195,6 +195,7 @@ class Dispatch:
         scope = self._engine.scope_of(unit)
         entry = scope.workers.get(unit.worker) if scope is not None else None
         if scope is None or self._engine.service.scopes.get(f"{unit.scope}/{unit.worker}") is None:
+            run.act(self._engine.system.publish, TaskStranded(f"{unit.scope}/{unit.worker}", run.id))
             return  # its supervisor is not in the tree: it waits
         if entry is None or not entry.is_team or entry.is_gone:
             run.emit(unit, task_events.SubtaskRequeued, "stopped", unit.worker or "")

@@ -111,6 +111,8 @@ class Engine(ManagedActor):
             self.system.publish(JournalDamaged(self.path, id_, error))
             self.service.put_aside(id_)
             return None
+        if not self.service.waiting_for.get(id_):  # whoever waited for it when that was recorded waits no longer
+            state.chain = state.lineage = ()
         run = self.runs[id_] = Run(self, state)
         return run
 

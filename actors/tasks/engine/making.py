@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +118,8 @@ def attempt_beside(
 def _who_waits(scope: Scope, state: TaskState, unit: Unit) -> tuple[Address, ...]:
     """Return the addresses of those who wait for a unit, the first asker first, those in other trees too."""
     own = scope.addresses(chain_of(state, unit))
-    others = scope.service.waiting_for.get(state.id)
-    return own if others is None else tuple(dict.fromkeys((*others, *own)))
+    waits = scope.service.waiting_for.get(state.id)
+    return own if not waits else tuple(dict.fromkeys([*itertools.chain(*waits), *own]))
 
 
 def seen_by(state: TaskState, unit: Unit) -> tuple[dict[str, Any], dict[str, Any], Notes]:

@@ -76,8 +76,8 @@ class TaskService:
         """Attempts whose outcome is not recorded yet, by key."""
         self.asks: dict[tuple[str, int, int], OpenAsk] = {}
         """Attempts that wait in ``context.ask``, or for a task, by ``OpenAsk.key``."""
-        self.waiting_for: dict[str, tuple[Address, ...]] = {}
-        """Who has waited for a task in this process, by its id, as long as it has not ended."""
+        self.waiting_for: dict[str, list[tuple[Address, ...]]] = {}
+        """The waits for a task in this process, each by those who wait, by its id, as long as it has not ended."""
         self.detached_calls: set[DetachedCall] = set()
         self.hearing: set[Reply] = set()
         """Looks for the orders of other processes that somebody waits for."""

@@ -82,6 +82,7 @@ def wait_for_task(scope: Scope, task: str, done: Reply) -> Reply | None:
     scope.port.post(partial(_joins, task, waiting))
     done.when_done(ended)
     reply.when_done(partial(done.not_when_done, ended))  # who looks again and again leaves nothing behind
+    reply.when_done(partial(scope.port.post, partial(_leaves, task, waiting)))
     return reply
 
 
@@ -90,10 +91,20 @@ def _joins(task: str, waiting: Waiting, engine: Engine) -> None:
     run = engine.runs.get(task)
     if run is None or run.state.final is not None:
         return
-    before = engine.service.waiting_for.get(task, ())
-    engine.service.waiting_for[task] = tuple(dict.fromkeys((*before, *waiting.addresses)))
+    is_first = task not in engine.service.waiting_for
+    engine.service.waiting_for.setdefault(task, []).append(waiting.addresses)
     if waiting.chain and not run.state.chain:
-        engine.decide(run, run.emit, run.state.root, task_events.TaskJoined, waiting.chain, waiting.lineage)
+        if is_first:
+            engine.decide(run, run.emit, run.state.root, task_events.TaskJoined, waiting.chain, waiting.lineage)
+        run.state.chain, run.state.lineage = waiting.chain, waiting.lineage
+
+
+def _leaves(task: str, waiting: Waiting, engine: Engine) -> None:
+    """Somebody waits no longer for a task that goes on: attempts that begin from here on are free to ask them."""
+    run, waits = engine.runs.get(task), engine.service.waiting_for.get(task, [])
+    waits[:] = [each for each in waits if each != waiting.addresses]
+    if run is not None and not waits:
+        run.state.chain = run.state.lineage = ()
 
 
 class OrderReply(Reply):

@@ -220,9 +220,7 @@ class Course:
             elif unit.status is SUCCEEDED and not unit.was_undone:
                 continue
             elif retried:
-                unit.begins_anew(is_new=True)
-                unit.remarks = NO_REMARKS  # answers of people, too: they are asked again
-                unit.has_budget_anew()
+                unit.is_retried()
             elif not unit.stays_ended:
                 unit.begins_anew()
             self.forget_review(unit)

@@ -272,6 +272,14 @@ class Unit:
         self.status, self.standing, self.due, self.answered, self.first = PENDING, FRESH, None, None, None
         self.losses, self.error, self.kind = 0, "", ""
 
+    def is_retried(self) -> None:
+        """Begin as a new epoch, because the failed task is tried again; so do members of a team that are not done."""
+        self.begins_anew(is_new=True)
+        self.remarks = NO_REMARKS  # answers of people, too: they are asked again
+        self.has_budget_anew()
+        if self.course is not None:
+            self.course.reopen(retried=True)
+
     def is_void(self) -> None:
         """Begin as a new epoch, whatever it did before; a team is planned anew."""
         self.begins_anew(is_new=True)

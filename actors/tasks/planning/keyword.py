@@ -383,6 +383,8 @@ def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
 # -- the planner -------------------------------------------------------------------------------------------------
 
 _MOST_NOTES: Final = 20
+_MOST_LISTED: Final = 20
+_MOST_CHARS: Final = 80
 _REMEDY: Final = (
     "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
     "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
@@ -436,7 +438,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             hint = "The goal says only what is not to be done. Say what is to be done"
             raise NoCapableWorkerError(task=task.id or "?", hint=hint)
         if (worker := self.default or only) is None:
-            raise NoCapableWorkerError(task=task.id or "?", hint=_REMEDY)
+            raise NoCapableWorkerError(task=task.id or "?", hint=_advice(catalogue))
         return Plan(
             [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
         )
@@ -512,6 +514,12 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         if not best.name + best.verb and one.verb in index.families:
             return f"is for a kind of work that no description= names: {has} has it"
         return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
+
+
+def _advice(catalogue: Catalogue) -> str:
+    """Return what to do about a goal that matches no worker."""
+    said = [f"{row.id}: {row.description[:_MOST_CHARS]!r}" for row in catalogue[:_MOST_LISTED]]
+    return f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
 
 
 def _has_choice(row: ExecutableInfo) -> bool:

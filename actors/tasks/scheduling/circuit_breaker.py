@@ -3,10 +3,8 @@
 Comes in: that an attempt starts, and how it ended. Goes out: whether the next one is admitted. Three states: closed
 (work is admitted), open (none is, until the cooldown is over), half_open (one attempt at a time is let through: the
 probe). It opens on a number of failures within the window that is also a share of what ended there: bad input is not a
-bad worker. What is tried again with the same worker is told as ``neutral``. The attempts of one subtask count once, so
-whoever tells an end also says when that subtask's last failure was counted. The one who starts an attempt keeps its
-token until its end, so that a late end from before a trip is told apart from the end of the probe. This module must
-never import threads, a clock or Pykka.
+bad worker. What is tried again with the same worker says nothing. The probe is known by the key of its attempt, so that
+a late end from before a trip is told apart from its end. This module must never import threads, a clock or Pykka.
 """
 
 from __future__ import annotations
