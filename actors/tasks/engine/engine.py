@@ -475,15 +475,22 @@ class Engine(ManagedActor):
             if unit.role == "work":
                 self._resume_unit(run, unit)
             for call in (*(unit.course.calls.values() if unit.course is not None else ()), unit.undo):
-                if call is not None and call.status is RUNNING:
-                    self.attempts.adopt(run, call)
-                if call is not None and call.question is not None:
-                    self.limits.watch_question(run, call.question.id, call.question.due)
-                elif call is not None and call.answered is not None:
-                    self.answered(run, call)
+                if call is not None:
+                    self._resume_call(run, call)
+        for unit in list(state.units.values()):
+            if unit.is_done:  # the process may have ended before what it had asked for did
+                self.asks.end_unwanted(run, unit)
         if state.course.ending is not None and state.course.ending.kind not in {"subtask", "budget"}:
             self.attempts.end_below(run, state.root)
         state.touched.update(dict.fromkeys(self.composites(run)))
+
+    def _resume_call(self, run: Run, call: Unit) -> None:
+        if call.status is RUNNING:
+            self.attempts.adopt(run, call)
+        if call.question is not None:
+            self.limits.watch_question(run, call.question.id, call.question.due)
+        elif call.answered is not None:
+            self.answered(run, call)
 
     def _resume_unit(self, run: Run, unit: Unit) -> None:
         if unit.status is QUEUED:
