@@ -123,7 +123,7 @@ class TaskHandle:
             unit.path
             for unit in fold(self.id, service.store.read(self.id)[:number]).units.values()
             if unit.status is SUCCEEDED and unit.role == "work" and unit.asker is None
-            if not any(each.status is SUCCEEDED for each in unit.over)
+            if not any(each.status is SUCCEEDED or (each.course and not each.course.plan) for each in unit.over)
         ]
 
     @property
