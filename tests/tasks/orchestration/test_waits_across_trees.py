@@ -96,40 +96,30 @@ def test_a_circle_over_two_trees_is_refused_however_its_tasks_are_waited_for(the
         trees["a"].run(task_of("a1"), LONG_S)
 
 
-def test_a_message_to_a_worker_of_another_tree_that_waits_for_this_one_is_refused() -> None:
+def check_that_asking_who_waits_is_refused(wait: Callable[[Tree], Any], timeout: float) -> None:
+    """A worker of tree a waits for a task of tree b, in which b1 asks that worker: b1 fails with the whole circle."""
     trees: Trees = {}
 
-    def waits(_: Any) -> Any:
-        return trees["b"].run(task_of("b1"), LONG_S).results
-
     def b1(*_: Any) -> Any:
-        return trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+        return trees["a"].ref("a/w").ask("go", timeout=timeout)
 
-    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=waits)])
+    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=lambda _: wait(trees["b"]))])
     with (
         trees_of(trees, b1=b1),
         start(spec) as trees["a"],
         pytest.raises(TaskFailedError, match="a/w > b > b/b1 > a/w"),
     ):
         trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+
+
+def test_a_message_to_a_worker_of_another_tree_that_waits_for_this_one_is_refused() -> None:
+    check_that_asking_who_waits_is_refused(lambda b: b.run(task_of("b1"), LONG_S), LONG_S)
 
 
 def test_an_attempt_that_begins_after_the_wait_for_its_task_is_refused_what_it_asks_of_who_waits() -> None:
-    trees: Trees = {}
-
-    def waits(_: Any) -> Any:
-        return trees["b"].submit(Task("again", plan=Plan([Subtask("b1", on_failure=[AGAIN])]))).result(LONG_S)
-
-    def b1(*_: Any) -> Any:
-        return trees["a"].ref("a/w").ask("go", timeout=0.05)  # the first attempts may begin before the wait
-
-    spec = SupervisorSpec(id="a", children=[WorkerSpec(id="w", handle=waits)])
-    with (
-        trees_of(trees, b1=b1),
-        start(spec) as trees["a"],
-        pytest.raises(TaskFailedError, match="a/w > b > b/b1 > a/w"),
-    ):
-        trees["a"].ref("a/w").ask("go", timeout=LONG_S)
+    again = Task("again", plan=Plan([Subtask("b1", on_failure=[AGAIN])]))
+    # The first attempts may begin before the wait: then their ask ends by its timeout.
+    check_that_asking_who_waits_is_refused(lambda b: b.submit(again).result(LONG_S), 0.05)
 
 
 def test_whoever_has_waited_for_a_task_may_be_asked_once_it_has_ended() -> None:
