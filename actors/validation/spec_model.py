@@ -184,8 +184,11 @@ def copy_with(model: ModelT, unsaid: Mapping[str, Any] = _NOTHING, /, **values: 
         all_values.update(unsaid)
     all_values.update(values)
     _VALUES.__set__(copy, all_values)
-    given = _GIVEN.__get__(model).union(values)
-    _GIVEN.__set__(copy, _SHARED_NAMES.setdefault(frozenset(given), given))
+    given = _GIVEN.__get__(model)
+    if not given.issuperset(values):
+        given = given.union(values)
+        given = _SHARED_NAMES.setdefault(frozenset(given), given)
+    _GIVEN.__set__(copy, given)
     _EXTRA.__set__(copy, model.__pydantic_extra__)
     _PRIVATE.__set__(copy, model.__pydantic_private__)
     return copy

@@ -89,7 +89,7 @@ class Attempts:
     def hear(self, attempt: Attempt) -> None:
         """Take the end of an attempt: decide what follows, and give its slot and its worker back."""
         engine = self._engine
-        if not self.is_held(attempt):
+        if self.held.get(attempt.key) is not attempt:
             engine.service.forget(attempt)  # heard already
             return
         del self.held[attempt.key]
@@ -112,7 +112,7 @@ class Attempts:
         else:
             unit = found[1]
             before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
-            outcome = classify(attempt, before, is_ending=engine.is_ending)
+            outcome = classify(attempt, before, is_ending=attempt.error is not None and engine.is_ending)
             if outcome is NEUTRAL:
                 run.has_left = run.has_left or engine.system.is_ending
             if attempt.is_work:

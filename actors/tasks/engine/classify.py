@@ -27,9 +27,10 @@ def classify(attempt: Attempt, before: Usage = NO_USAGE, *, is_ending: bool = Fa
     used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
     of its worker is restarted, it is no failure of its own that a helper was stopped first.
     """
-    outcome = _outcome(attempt, is_ending=is_ending)
-    over = _over_budget(attempt, before) if isinstance(outcome, (Done, Failure)) else ""
-    if not over:
+    outcome: Outcome = attempt.value if attempt.error is None else _outcome(attempt, is_ending=is_ending)
+    budget = attempt.subtask.budget
+    over = budget.exceeded_by(before + _used(attempt)) if budget is not None else ""
+    if not over or not isinstance(outcome, (Done, Failure)):
         return outcome
     if isinstance(outcome, Failure):
         told = f"{outcome.told or text_of(outcome.error)}; its budget is used up: {over}"
@@ -44,9 +45,6 @@ def as_failure(outcome: Failure | Later) -> Failure:
 
 
 def _outcome(attempt: Attempt, *, is_ending: bool) -> Outcome:
-    if attempt.error is None:
-        done: Done = attempt.value
-        return done
     caught = attempt.caught
     if caught is not None and attempt.is_own_error and not _is_of_others(attempt, caught, is_ending=is_ending):
         return attempt.said
@@ -78,12 +76,9 @@ def _is_of_others(attempt: Attempt, caught: BaseException, *, is_ending: bool) -
     )
 
 
-def _over_budget(attempt: Attempt, before: Usage) -> str:
-    """Parts of its subtask's budget that are used up, and how far."""
-    budget = attempt.subtask.budget
-    if budget is None:
-        return ""
-    used, ran = attempt.unrecorded, 0.0
-    if attempt.started is not None and not used.seconds:
-        ran = attempt.owner.system.now() - attempt.started
-    return budget.exceeded_by(before + used + usage_of(0, 0.0, ran))
+def _used(attempt: Attempt) -> Usage:
+    """Return what an attempt has used up that is yet to be recorded."""
+    used = attempt.unrecorded
+    if attempt.started is None or used.seconds:
+        return used
+    return used + usage_of(0, 0.0, attempt.owner.system.now() - attempt.started)

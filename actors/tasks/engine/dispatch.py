@@ -114,7 +114,7 @@ class Dispatch:
     def _may_start(self, run: Run, unit: Unit) -> bool:
         """Return False for a ticket that is out of date: its subtask is not queued any more, or its team is not up."""
         engine = self._engine
-        if engine.runs.get(run.id) is not run or unit.status is not QUEUED or engine.begins_nothing_of(run):
+        if engine.runs.get(run.id) is not run or unit.status is not QUEUED or run.has_left:
             return False
         if unit.course is not None:  # what a team had begun of it has yet to end: see ``has_ended_below``
             below = f"{unit.path}/"

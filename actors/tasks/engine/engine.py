@@ -165,7 +165,8 @@ class Engine(ManagedActor):
                 self.attempts.hear(message)
         elif message is not CALL:
             self.system.letters.dead_letter(self.incarnation.mailbox, message, Refusal.UNHANDLED, None)
-        self._hear_port()
+        if self.port.orders or self.port.facts:
+            self._hear_port()
         self._heard += 1
         if self.incarnation.mailbox.depth and self._heard < MOST_HEARD:
             return  # what has come together is settled, started and kept together

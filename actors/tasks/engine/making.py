@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
-from actors.tasks.execution.packing import NO_NOTES, Note, Notes
+from actors.tasks.execution.packing import Note, Notes
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model.policy import answer_of
 from actors.tasks.model.task import SUCCEEDED, Subtask, instructed
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
-    from actors.tasks.journal.course import Course
     from actors.tasks.journal.fold import TaskState
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
@@ -124,16 +123,17 @@ def _who_waits(scope: Scope, state: TaskState, unit: Unit) -> tuple[Address, ...
 
 def seen_by(state: TaskState, unit: Unit) -> tuple[dict[str, Any], dict[str, Any], Notes]:
     """Return inputs, results and notes on these that a unit sees: its own, and beside them those of its teams."""
-    inputs, results, notes = state.task.inputs.copy(), dict[str, Any](), NO_NOTES
+    inputs, results, notes = state.task.inputs.copy(), dict[str, Any](), dict[str, Note]()
     for each in (*reversed(unit.over), unit):
         if each.role != "work":
             continue
         inputs |= each.spec.inputs
         if each.spec.depends_on:
             course = state.course_of(each)
-            done = [id_ for id_ in each.spec.depends_on if course.units[id_].status is SUCCEEDED]
-            results |= {id_: course.units[id_].value for id_ in done}
-            notes = {**notes, **notes_of(course, done)}
+            needed = [course.units[id_] for id_ in each.spec.depends_on]
+            done = [one for one in needed if one.status is SUCCEEDED]
+            results |= {one.id: one.value for one in done}
+            notes |= notes_of(done)
     return inputs, results, notes
 
 
@@ -146,16 +146,15 @@ def context_values(state: TaskState, unit: Unit) -> ContextValues:
         idempotency_key(state, unit),
         inputs,
         results,
-        state.metadata_of(unit.path),
+        unit.metadata,
         revision_of(unit),
         above.spec.instruction if above is not None and above.role == "work" else "",
         notes,
     )
 
 
-def notes_of(course: Course, ids: Iterable[str]) -> Notes:
+def notes_of(units: Iterable[Unit]) -> Notes:
     """Return what is known of the results of these subtasks beside their values."""
-    units = [course.units[id_] for id_ in ids]
     return {
         unit.id: Note(unit.summary, unit.importance, unit.passed)
         for unit in units

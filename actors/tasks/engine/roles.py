@@ -129,7 +129,7 @@ class Roles:
             self._hear(run, course, scope, role, Failure(FailureKind.LOST, lost))
             return
         run.emit(unit, task_events.SubtaskStarted, role, unit.made + 1, unit.epoch)
-        metadata, notes = state.metadata_of(course.unit.path), notes_of(course, made.subtasks)
+        metadata, notes = course.unit.metadata, notes_of(map(course.units.__getitem__, made.subtasks))
         values = ContextValues("", unit.attempt, "", {}, {}, metadata, notes=notes)  # its code sees no context
         told = Subtask(id=role, depends_on=list(made.subtasks))
         deadline = None if state.deadline is None else state.deadline - engine.service.epoch
@@ -179,7 +179,7 @@ class Roles:
             inputs=seen_by(run.state, unit)[0],
             priority=task.priority,
             budget=unit.spec.budget,
-            metadata=run.state.metadata_of(unit.path),
+            metadata=dict(unit.metadata),
         ).model_copy(update={"id": run.id})
 
     def _plan_feedback(self, course: Course) -> str:

@@ -97,8 +97,8 @@ class Run:
         else:
             head = (state.path, self.id, now)
         more["seq"] = state.events + 1
-        if metadata := state.metadata_of(unit.subject):
-            more["metadata"] = metadata
+        if unit.metadata:
+            more["metadata"] = unit.metadata
         event = made(*head, *fields, **more)
         state.apply(event)
         (self._turn or self._begins()).events.append(event)

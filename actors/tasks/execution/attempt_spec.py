@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.context import ContextValues
-from actors.tasks.journal.unit import NONE, KeptStep
+from actors.tasks.journal.unit import KeptStep
+from actors.tasks.model.event_base import NONE
 from actors.tasks.model.task import Subtask
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from actors.tasks.journal.unit import GONE, HAVE_RESULT, NO_REMARKS, NONE, Unit, with_dependants
+from actors.tasks.journal.unit import GONE, HAVE_RESULT, NO_REMARKS, Unit, with_dependants
 from actors.tasks.model import task_events
+from actors.tasks.model.event_base import NONE
 from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask
 from actors.validation.spec_model import copy_with
 
@@ -38,7 +39,7 @@ class Course:
     planned_at: float = 0.0
     units: dict[str, Unit] = field(default_factory=dict)
     """Subtasks of the plan by their ids; what was asked for as ``research/@1``."""
-    calls: dict[str, Unit] = field(default_factory=lambda: NONE)
+    calls: dict[str, Unit] = NONE
     """Planner, reviewer and synthesizer, by role, as far as they were called.
 
     A call begins anew with every end of its own. Until then it has what its next try is told (``remarks``), whether it
@@ -51,9 +52,9 @@ class Course:
     """Likewise: they are to run, and need one that has failed."""
     reviews_each: bool = False
     """A result is reviewed before anything that depends on it starts."""
-    unreviewed: dict[str, None] = field(default_factory=lambda: NONE)
+    unreviewed: dict[str, None] = NONE
     """Likewise: subtasks whose results are yet to be reviewed."""
-    rejected: dict[str, str] = field(default_factory=lambda: NONE)
+    rejected: dict[str, str] = NONE
     """Subtasks that have not passed for good, and of which is yet to be decided, each with the checks of its review in
     a line; an empty id where there are no results."""
     reviewed: bool = False
@@ -130,6 +131,7 @@ class Course:
                 continue
             if spec == known.spec:
                 known.begins_anew()
+                known.takes(spec)  # that of its team may be another one by now
             else:
                 known.becomes(spec)
         self.count()

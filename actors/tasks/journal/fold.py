@@ -18,7 +18,6 @@ from actors.tasks.journal.unit import (
     FRESH,
     LOST,
     NO_REMARKS,
-    NONE,
     STAGES,
     WITHDRAWN,
     Ask,
@@ -29,7 +28,7 @@ from actors.tasks.journal.unit import (
     step_key,
 )
 from actors.tasks.model import task_events
-from actors.tasks.model.event_base import ROLES, CourseEvent, TaskEvent
+from actors.tasks.model.event_base import NONE, ROLES, CourseEvent, TaskEvent
 from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
 from actors.tasks.model.task import (
     NO_USAGE,
@@ -41,7 +40,6 @@ from actors.tasks.model.task import (
     Task,
     TaskStatus,
     Usage,
-    usage_of,
 )
 from actors.tasks.model.task_errors import StoreError
 from actors.validation.spec_model import copy_with
@@ -75,12 +73,12 @@ class TaskState:
     hops: int = 0
     trace: str = ""
     has_asks: bool = False  # some of its subtasks were asked for
-    usage_by: dict[str, Usage] = field(default_factory=lambda: NONE)
+    usage_by: dict[str, Usage] = NONE
     """What was used up, by role."""
-    questions: dict[str, Escalation] = field(default_factory=lambda: NONE)
+    questions: dict[str, Escalation] = NONE
     """Open questions, those of its teams too, the oldest first."""
     raised: int = 0
-    undone: dict[str, None] = field(default_factory=lambda: NONE)
+    undone: dict[str, None] = NONE
     """Paths of the subtasks that are undone, in that order."""
     touched: dict[str, None] = field(default_factory=dict)
     """Paths of the composite units of which something has changed since somebody looked; emptied by who looks."""
@@ -130,14 +128,6 @@ class TaskState:
                 return each.course
         raise LookupError(unit.path)
 
-    def metadata_of(self, subtask: str = "") -> dict[str, Any]:
-        """Metadata of the task, and over it that of the subtasks down to this one."""
-        found, unit = self.task.metadata, self.units.get(subtask)
-        for each in reversed(unit.line if unit is not None else ()):
-            if each.spec.metadata:
-                found = found | each.spec.metadata
-        return found
-
     def undo_errors(self) -> dict[str, str]:
         """Return why subtasks could not be undone, by their paths."""
         each_effect = (each for unit in list(self.units.values()) for each in list(unit.effects.values()))
@@ -173,7 +163,7 @@ class TaskState:
         role = unit.role if unit.role in ROLES else "work"
         self.usage_by = {**self.usage_by, role: self.usage_by.get(role, NO_USAGE) + usage}
         for each in unit.line:
-            each.usage += usage
+            each.told += usage
 
     def _ran(self, unit: Unit, ended_at: float, usage: Usage) -> None:
         """Count the time and the usage of an attempt that has ended, or of none.
@@ -182,8 +172,9 @@ class TaskState:
         """
         _, seconds = unit.times(ended_at)
         unit.running_s += seconds
-        if seconds and not usage.seconds and unit.role == "work" and not unit.is_composite:
-            usage += usage_of(0, 0.0, seconds)
+        if not usage.seconds and unit.role == "work" and not unit.is_composite:
+            for each in unit.line:
+                each.untold_s += seconds
         self._spend(unit, usage)
 
     def _attempt_over(self, unit: Unit, event: Any) -> None:
@@ -246,6 +237,7 @@ class TaskState:
         root.scope, root.status, root.started_at = event.path, RUNNING, event.at
         if task.budget is not None or task.on_failure is not None:
             root.spec = copy_with(NO_WORK, budget=task.budget, on_failure=task.on_failure)
+        root.metadata = task.metadata
         root.course = Course(root, event.path)
         self.touch(root)
 

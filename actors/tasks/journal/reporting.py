@@ -9,7 +9,7 @@ from actors.tasks.journal.fold import TaskState, unit_status_of
 from actors.tasks.journal.unit import GONE, Unit
 from actors.tasks.model.event_base import ROLES
 from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
 from actors.tasks.model.task_errors import (
     BudgetExceededError,
     NoCapableWorkerError,
@@ -69,7 +69,10 @@ def _over_budget(state: TaskState) -> tuple[str, ...]:
 
 def usage_by_role(state: TaskState) -> dict[str, Usage]:
     """Return what a task has used up so far, by role."""
-    return {role: state.usage_by[step] for step, role in ROLES.items() if step in state.usage_by}
+    told, untold = state.usage_by, usage_of(0, 0.0, state.root.untold_s)
+    if untold.seconds:
+        told = {**told, "work": told.get("work", NO_USAGE) + untold}
+    return {role: told[step] for step, role in ROLES.items() if step in told}
 
 
 def row_of(unit: Unit, now: float = 0.0) -> dict[str, Any]:

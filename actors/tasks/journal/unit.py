@@ -11,10 +11,11 @@ never import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from actors.tasks.model.event_base import NONE
 from actors.tasks.model.outcome import FOR_GOOD, FailureKind
 from actors.tasks.model.policy import Answer, LadderPosition, answer_of
 from actors.tasks.model.task import (
@@ -24,6 +25,7 @@ from actors.tasks.model.task import (
     Subtask,
     SubtaskStatus,
     Usage,
+    usage_of,
 )
 from actors.tasks.model.task_events import EscalationRaised
 
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted
 
 FRESH: Final = LadderPosition()
-NONE: Final[dict[Any, Any]] = {}
-"""What most have nothing in. Nothing is put into it: who has something gets a dict of its own."""
 LOST: Final = "lost"
 """Why an attempt is queued again whose process ended with it."""
 STAGES: Final = ("plan", "review", "combine")
@@ -128,12 +128,12 @@ class Unit:
     remarks: Remarks = NO_REMARKS
     kept: KeptState | None = None
     """State that its last question was asked with, until it has a result."""
-    steps: dict[str, KeptStep] = field(default_factory=lambda: NONE)
+    steps: dict[str, KeptStep] = NONE
     """Recorded steps of the present attempt, or of one that was broken off, by their keys; and those of the subtask,
     which all of its attempts have."""
     was_put_off: bool = False
     """True if its last attempt was put off, and the next one goes on after the steps of that."""
-    effects: dict[tuple[str, int], Effect] = field(default_factory=lambda: NONE)
+    effects: dict[tuple[str, int], Effect] = NONE
     """By worker and epoch."""
     effect: Effect | None = None  # that of the present attempt, or of the last one
     undo: Unit | None = None
@@ -150,7 +150,8 @@ class Unit:
     ended_at: float = 0.0
     queued_s: float = 0.0
     running_s: float = 0.0
-    usage: Usage = NO_USAGE
+    told: Usage = NO_USAGE  # as far as executors have told it
+    untold_s: float = 0.0  # seconds of running beside that
     before: Usage = NO_USAGE  # of other work of this id, or before it was tried again: it has its budget anew
     asker: Unit | None = None
     """The unit that asked for it; None: it is in the plan."""
@@ -168,6 +169,8 @@ class Unit:
     """The unit above, the one above that, and so on, up to the task."""
     line: tuple[Unit, ...] = ()
     """The unit itself, and those above."""
+    metadata: Mapping[str, Any] = NONE
+    """Metadata of its task, and over it that of the subtasks down to this one."""
 
     def __post_init__(self) -> None:
         above = self.above
@@ -175,6 +178,7 @@ class Unit:
         self.subject = self.path if above is None or self.role == "work" else above.path
         self.over = () if above is None else above.line
         self.line = (self, *self.over)
+        self.takes(self.spec)
 
     def __repr__(self) -> str:
         return f"<Unit {self.role} {self.path!r} {self.status}>"
@@ -248,12 +252,25 @@ class Unit:
         """Worker that goes on where others would begin anew: it has asked with a state, or has steps done."""
         if self.kept is not None:
             return self.kept.worker
-        return self.worker if any(not step.is_of_subtask for step in self.steps.values()) else None
+        has_own = self.steps and any(not step.is_of_subtask for step in self.steps.values())
+        return self.worker if has_own else None
+
+    @property
+    def usage(self) -> Usage:
+        """What it has used up."""
+        return self.told + usage_of(0, 0.0, self.untold_s) if self.untold_s else self.told
 
     @property
     def total_usage(self) -> Usage:
         """Usage of all attempts at this work together."""
         return self.usage - self.before
+
+    def takes(self, spec: Subtask) -> None:
+        """This is what it is to do."""
+        self.spec = spec
+        if self.above is not None:
+            before = self.above.metadata
+            self.metadata = {**before, **spec.metadata} if spec.metadata else before
 
     # -- begun anew ----------------------------------------------------------------------------------------
 
@@ -289,7 +306,8 @@ class Unit:
     def becomes(self, spec: Subtask) -> None:
         """Begin as another piece of work of the same id: nothing of the former one counts, but what it has used."""
         self.is_void()
-        self.spec, self.value, self.remarks, self.steps, self.reviews = spec, None, NO_REMARKS, NONE, 0
+        self.takes(spec)
+        self.value, self.remarks, self.steps, self.reviews = None, NO_REMARKS, NONE, 0
         self.has_budget_anew()
 
     def has_budget_anew(self) -> None:

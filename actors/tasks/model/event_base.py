@@ -21,16 +21,16 @@ ROLES: Final[dict[str, str]] = {
 """Who uses up what a unit of this role uses up; an undo is the work of workers, too."""
 
 
-class _NoMetadata(dict[str, Any]):
-    """Metadata of all tasks that have none: one for all their events, so nothing is put in."""
+class _Nothing(dict[Any, Any]):
+    """What most tasks, units and events have nothing in: one dict for all of them, so nothing is put into it."""
 
-    def __setitem__(self, key: str, value: object) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         raise TypeError("the metadata of an event cannot be changed")
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # what may be the default of a field has one
 
 
-NO_METADATA: Final = _NoMetadata()
+NONE: Final = _Nothing()
 
 
 @record
@@ -44,9 +44,7 @@ class TaskEvent(Event):
     at: float = field(metadata=UNLOGGED)
     seq: int = field(default=0, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
     """Number of the event in the journal of its task, from 1 on, without gaps."""
-    metadata: Mapping[str, Any] = field(
-        default=NO_METADATA, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT
-    )
+    metadata: Mapping[str, Any] = field(default=NONE, kw_only=True, repr=False, compare=False, metadata=NO_CONTENT)
     """Metadata of the task, and over it that of the subtask."""
 
     @property

@@ -42,7 +42,7 @@ class Usage(SpecModel, frozen=True, kw_only=False):
 def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
     """Make a ``Usage`` of numbers counted here, not checked like a user's: each is held within its limits."""
     return copy_with(
-        NO_USAGE,
+        _ZERO,
         tokens=min(MOST_TOKENS, max(0, tokens)),
         cost=min(field_types.MAX_AMOUNT, max(0.0, cost)),
         seconds=min(field_types.MAX_AMOUNT, max(0.0, seconds)),
@@ -50,6 +50,7 @@ def usage_of(tokens: int, cost: float, seconds: float) -> Usage:
 
 
 NO_USAGE: Final = Usage()
+_ZERO: Final = Usage(0, 0.0, 0.0)
 
 
 class Budget(SpecModel, frozen=True, kw_only=False):

@@ -50,8 +50,11 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     capability = None if spec.worker is not None else spec.capability
     # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
     without = {*standing.rejected, *standing.tried, *waiting_for(state, unit)}
-    firsts = (each for each in (unit.home, standing.target) if each is not None and each not in without)
-    return LaneKey(unit.scope, next(firsts, spec.worker), capability, tuple(sorted(without)))
+    worker = spec.worker
+    for each in (standing.target, unit.home):
+        if each is not None and each not in without:
+            worker = each
+    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
 
 
 def waiting_for(state: TaskState, unit: Unit) -> set[str]:
@@ -66,10 +69,14 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
 
     So it does where an earlier process had a worker for it, and the declaration has none any more.
     """
-    asked = _asked(workers, key, now)
-    free = [entry for entry in asked if entry.has_room() and entry.admits(now)]
-    if free:
-        return min(free, key=lambda entry: len(entry.attempts))
+    asked: list[RegistryEntry] = []
+    for entries in _groups(workers, key):
+        free = [entry for entry in entries if entry.has_room() and entry.admits(now)]
+        if free:
+            return min(free, key=lambda entry: len(entry.attempts))
+        asked += entries
+        if _admit(entries, now):
+            break
     if all(entry.is_gone for entry in asked):
         return _NOBODY if workers.has_had(key) else None
     for entry in asked:  # also those that are down, or refused: they may be the first to be free
@@ -83,22 +90,20 @@ def awaited(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryE
     None of them if it need not wait for what anybody does now: somebody has room, or a worker comes back, or lets its
     breaker admit it, by itself.
     """
-    found = [entry for entry in _asked(workers, key, now) if not entry.is_gone]
+    found: list[RegistryEntry] = []
+    for entries in _groups(workers, key):
+        found += [entry for entry in entries if not entry.is_gone]
+        if _admit(entries, now):
+            break
     return [] if any(entry.may_have_room() and entry.probe is None for entry in found) else found
 
 
-def _asked(workers: WorkerRegistry, key: LaneKey, now: float) -> list[RegistryEntry]:
-    """Return the workers that are asked, also those that are down: a group only if nobody of those before admits."""
-    found: list[RegistryEntry] = []
-    for entries in _groups(workers, key):
-        found += entries
-        if any(entry.admits(now) and not entry.is_gone for entry in entries):
-            break
-    return found
+def _admit(entries: list[RegistryEntry], now: float) -> bool:
+    return any(entry.admits(now) and not entry.is_gone for entry in entries)
 
 
 def _groups(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntry]]:
-    """Yield all workers that could be asked, group by group."""
+    """Yield all workers that could be asked, group by group: one is asked only if nobody of those before admits."""
     primaries = workers.primaries(key)
     yield primaries
     yield workers.backups(primaries, key.without)
