@@ -75,8 +75,9 @@ def main(machine: type[RuleBasedStateMachine], steps_per_run: int = 50) -> None:
             with with_reporter(lambda line: said.append(str(line))):
                 run_state_machine_as_test(seed(number)(Counted), settings=how)
         except Exception as error:  # noqa: BLE001 - whatever a model finds is printed, and the next seed has its turn
-            how_it_failed = failed.setdefault(number, "".join(traceback.format_exception(error)))
-            print(f"--- seed {number} failed\n{how_it_failed}", flush=True)
+            failed.setdefault(number, "".join(traceback.format_exception(error)))
+        if number in failed:  # also where hypothesis has taken the error for the end of a run that is of no use
+            print(f"--- seed {number} failed\n{failed[number]}", flush=True)
         number += 1
     faulthandler.cancel_dump_traceback_later()
     seeds = f"seeds {options.seed} to {number - 1}"

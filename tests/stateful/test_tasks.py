@@ -14,7 +14,7 @@ import asyncio
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -603,10 +603,10 @@ class TaskModel(RuleBasedStateMachine):
         with suppress(Exception):
             hold.word.set_exception(CancelledError())
 
-    def lose_threads(self) -> None:
+    def lose_threads(self, threads: Iterable[Hold]) -> None:
         with self.world.changed:
-            for hold in [*self.world.live]:
-                if hold.is_sync:
+            for hold in threads:
+                if hold in self.world.live:
                     self.lose(hold)
 
     def end_process(self) -> None:
@@ -720,12 +720,12 @@ class TaskModel(RuleBasedStateMachine):
             self.move(chosen, word, number)
 
     def move(self, hold: Hold, word: str, number: int) -> None:
-        told = hold.word
+        told, threads = hold.word, [each for each in self.world.live if each.is_sync]
         # Where a limit may end an attempt only its events tell whether the same one runs again.
         self.tell(hold, "ok" if word == "attempt" and self.world.has_limit(hold) else word, number)
         self.wait(lambda: hold.left or hold.word is not told or told.cancelled(), f"{hold} does not go on")
-        if self.world.groups and hold.worker == "c" and word in {"fail", "no"}:
-            self.lose_threads()
+        if self.world.groups and hold.worker == "c" and word == "fail":  # a crash: its group begins anew
+            self.lose_threads(threads)  # those that have begun since are of the new group
 
     def tell(self, hold: Hold, word: str, number: int = 0) -> None:
         with suppress(Exception):  # it was ended just now
@@ -773,7 +773,7 @@ class TaskModel(RuleBasedStateMachine):
             self.host.terminate_child(f"r/{child}")
             self.down.add(child)
             if child == "b":
-                self.lose_threads()
+                self.lose_threads([each for each in self.world.live if each.is_sync])
         self.world.threads_end = False
 
     @precondition(lambda self: self.down)

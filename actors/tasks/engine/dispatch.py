@@ -227,6 +227,7 @@ class Dispatch:
             self._team_gone(entry)
         if team is not None:
             self._engine.attempts.reopen(team)
+            self._engine.roles.reopen(team)
         self._engine.attempts.reopen(entry)
 
     def _team_gone(self, entry: RegistryEntry) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from actors.concurrency import collector
@@ -77,6 +78,8 @@ class Engine(ManagedActor):
         """True once it has taken up its tasks."""
         self._heard = 0
         """Messages of this turn."""
+        self._carried_out: list[Order] = []
+        """Orders of this turn."""
         self.now = self.service.time()
         """When this turn began, in seconds since 1970: the time of all events of the turn."""
         self.limits = Limits(self)
@@ -184,24 +187,26 @@ class Engine(ManagedActor):
                 self.system.reports.internal_error(error)
 
     def _carry_out_orders(self) -> bool:
-        """Carry out the orders at the port. False: there are more than fit into a turn, and the facts wait for them."""
-        port = self.port
-        for _ in range(MAX_ORDERS):
-            if not self.begun or not port.orders:
-                return True
-            order = port.orders[0]
+        """Carry out the orders at the port. False: there are more than fit into a turn, and the facts wait for them.
+
+        They lie there until the store has what follows from them: this engine may be given up in the middle of a turn.
+        """
+        if not self.begun:
+            return True
+        for order in islice(self.port.orders.copy(), len(self._carried_out), None):
+            if len(self._carried_out) == MAX_ORDERS:
+                self.port.call()  # after what has ended meanwhile
+                return False
+            self._carried_out.append(order)
             self._carry_out(order)
-            if port.orders and port.orders[0] is order:
-                port.orders.popleft()
-        port.call()  # after what has ended meanwhile
-        return False
+        return True
 
     def turn_over(self) -> None:
         """Settle what was touched, start what can start, keep that, and act on what is kept."""
         if self.incarnation.is_over:
             return
         self._settle_all()
-        if self.begun and not self.closing and not self.port.orders:
+        if self.begun and not self.closing and len(self.port.orders) == len(self._carried_out):
             while self.dispatch.pump():
                 self._settle_all()
         self.commit()
@@ -220,6 +225,10 @@ class Engine(ManagedActor):
         dirty, self.dirty = self.dirty, {}
         for run in dirty.values():
             self.decide(run, run.commit)
+        for order in self._carried_out:
+            if self.port.orders and self.port.orders[0] is order:
+                self.port.orders.popleft()
+        self._carried_out.clear()
         if self.dirty:
             self.port.call()  # what was kept at once has led to something more
 
@@ -527,6 +536,7 @@ class Engine(ManagedActor):
                 self.dispatch.worker_changed(heard)
         if is_new:
             self._team_is_there(scope)
+            self.roles.reopen(scope)
             scope.workers.drop_empty()
             self.dispatch.queue.reopen_all()
 

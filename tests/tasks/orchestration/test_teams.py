@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from actors import Failed
+from actors import Event, Failed, Worker
 from actors.testing import ManualClock, settle
 from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, run, team
 from trees import (
@@ -14,11 +16,16 @@ from trees import (
     Budget,
     Failover,
     PlanError,
+    Retry,
+    StaticPlan,
     Subtask,
+    SubtaskRetrying,
+    SupervisorSpec,
     Task,
     TaskCancelledError,
     TaskDeadlineError,
     TaskFailedError,
+    Tasks,
     TaskStatus,
     WorkerSpec,
     start,
@@ -240,3 +247,50 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
         assert calls == ["first"]
         assert len(set(crashes)) == 1
         assert {child.id: child.incarnation for child in tree.which_children("p")} == {"orchestrator": 1, "team": 2}
+
+
+def test_a_team_that_comes_up_later_than_the_rest_of_its_group_is_planned() -> None:
+    is_retrying, calls, starts = threading.Event(), list[str](), list[str]()
+
+    def plan(*_: Any) -> list[Subtask]:
+        calls.append("call")
+        if len(calls) == 1:
+            raise ConnectionError("no route")
+        return [Subtask("member")]
+
+    class Member(Worker):
+        def on_start(self) -> None:
+            starts.append("start")
+            if len(starts) > 1:
+                time.sleep(0.5)  # the planner is to be called again while its team is not up
+
+        def execute(self, _: Any, __: Any) -> str:
+            return "done"
+
+    class Culprit(Worker):
+        def execute(self, _: Any, context: Any) -> str:
+            assert is_retrying.wait(LONG_S)
+            if context.attempt == 1:
+                raise ValueError("its group begins anew")
+            return "done"
+
+    def hear(event: Event) -> None:
+        if isinstance(event, SubtaskRetrying) and event.role == "plan":
+            is_retrying.set()
+
+    again = Retry(max_attempts=3, initial_s=0.1, jitter=0.0)
+    nested = SupervisorSpec(
+        id="team", tasks=Tasks(planner=plan, step_retry=again), children=[WorkerSpec(id="member", actor=Member)]
+    )
+    spec = SupervisorSpec(
+        id="shop",
+        strategy="one_for_all",
+        tasks=Tasks(planner=StaticPlan([Subtask("team"), Subtask("culprit")]), on_failure=[again]),
+        children=[WorkerSpec(id="culprit", actor=Culprit), nested],
+    )
+
+    with start(spec) as tree:
+        tree.subscribe(hear)
+        report = tree.run(Task("go"), timeout=LONG_S)
+
+    assert report.results == {"team": {"member": "done"}, "culprit": "done"}
