@@ -227,6 +227,8 @@ class World:
         self.last_worker: dict[str, str] = {}
         self.steps: set[tuple[object, ...]] = set()
         """Steps that were acknowledged."""
+        self.again: list[tuple[Hold, tuple[object, ...]]] = []
+        """Those that were made once more: right where another worker was given the unit meanwhile, and never began."""
         self.plans = 0
         """Plans that were made for teams. A team that is tried again makes another one, and its members begin anew."""
         self.used: Counter[str] = Counter()
@@ -285,6 +287,11 @@ class World:
     def results_of(self, unit: str) -> list[Any]:
         done = [hold.value for hold in self.holds if hold.unit == unit and hold.value is not None]
         return done + [value for value in self.edits if value["unit"] == unit]
+
+    def had_another(self, hold: Hold) -> bool:
+        """Whether the unit of an attempt was given to another worker, too."""
+        starts = [event for event in self.journals[hold.task] if isinstance(event, SubtaskStarted)]
+        return any(f"{hold.task}/{id_of(each)}" == hold.unit and each.worker != hold.worker for each in starts)
 
     def has_limit(self, hold: Hold) -> bool:
         """Whether time may end it."""
@@ -359,7 +366,8 @@ class World:
 
         def made() -> str:
             with self.changed:
-                self.check(known not in self.steps, hold, "makes again the step", known)
+                if known in self.steps:
+                    self.again.append((hold, known))
             return name
 
         return name, made, known
@@ -803,6 +811,9 @@ class TaskModel(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_wrong(self) -> None:
+        for hold, known in self.world.again:
+            self.world.check(self.world.had_another(hold), hold, "makes again the step", known)
+        self.world.again.clear()
         assert not self.world.wrong, "\n".join(self.world.wrong) + "\n" + self.story()
 
     @invariant()
