@@ -23,7 +23,7 @@ from actors.concurrency import collector
 from actors.concurrency.thread_state import after_fork
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock, SystemClock, monotonic
-from actors.model.events import Event, InternalError, require_journalled
+from actors.model.events import Event, InternalError
 from actors.tasks.journal.codec import encode, to_json
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
 from actors.tasks.model.live_events import JournalDamaged
@@ -211,7 +211,6 @@ class SqlStore(MemoryStore, DurableStore):
             KeyError: there is no such stream.
             StoreError: it is damaged, or was finished and cannot be read now.
         """
-        require_journalled(record)
         writer = self._writes()
         with self._lock:
             found = self._find(stream)
