@@ -1,4 +1,4 @@
-"""Events of tasks: the 28 kinds of records that the journal of a task is made of, and that everybody may subscribe to.
+"""Events of tasks: the kinds of records that the journal of a task is made of, and that everybody may subscribe to.
 
 The state of a task is a fold over these (``actors.tasks.journal.fold``), so each carries all that the fold needs. What
 may be large or private (goals, results, answers) has no place in a repr, and none in a log line. ``at`` is in seconds
