@@ -7,46 +7,48 @@ from actors import *  # noqa: F403 - every public name of the runtime is one of 
 from actors import __version__ as __version__
 from actors.model.names import missing as _missing
 from actors.tasks.journal.unit import Escalation
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.live_events import (
-    JournalDamaged,
-    OrderDamaged,
-    StorePaused,
-    StoreResumed,
-    TaskKnownOtherwise,
-    TaskStranded,
-)
-from actors.tasks.model.model_call import offer_models
-from actors.tasks.model.policy import (
+from actors.tasks.model import (
     Approve,
+    AttemptTimeoutError,
     Breaker,
+    Budget,
+    BudgetExceededError,
     Check,
     Edit,
     Escalate,
-    Failover,
-    Reject,
-    Respond,
-    Retry,
-    Verdict,
-)
-from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import Budget, Plan, Subtask, SubtaskStatus, Task, TaskStatus
-from actors.tasks.model.task_errors import (
-    AttemptTimeoutError,
-    BudgetExceededError,
     EscalationError,
+    ExecutableInfo,
+    Failover,
+    JournalDamaged,
     LeaseLostError,
     NoCapableWorkerError,
+    OrderDamaged,
+    Plan,
     PlanError,
+    Reject,
+    Report,
+    Respond,
+    Retry,
     StoreBusyError,
     StoreError,
+    StorePaused,
+    StoreResumed,
+    Subtask,
     SubtaskFailedError,
+    SubtaskReport,
+    SubtaskStatus,
+    Task,
     TaskCancelledError,
     TaskDeadlineError,
     TaskError,
     TaskFailedError,
+    TaskKnownOtherwise,
+    TaskStatus,
+    TaskStranded,
     TaskTimeoutError,
     UnknownTaskError,
+    Verdict,
+    offer_models,
 )
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.keyword import KeywordPlanner

@@ -4,15 +4,13 @@ This module is loaded when the first of them is asked for: the runtime itself ne
 """
 
 from actors.tasks.execution.context import Context
-from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Usage, Work
-from actors.tasks.model.task_errors import StepMismatchError
-from actors.tasks.model.task_events import (
+from actors.tasks.model import (
     BreakerClosed,
     BreakerHalfOpened,
     BreakerOpened,
     Compensated,
     Compensating,
+    Done,
     EscalationAnswered,
     EscalationExpired,
     EscalationRaised,
@@ -21,6 +19,7 @@ from actors.tasks.model.task_events import (
     Replanning,
     Reviewed,
     SentBack,
+    StepMismatchError,
     SubtaskCancelled,
     SubtaskDelegated,
     SubtaskEvent,
@@ -42,7 +41,9 @@ from actors.tasks.model.task_events import (
     TaskPriorityChanged,
     TaskRetried,
     TaskSubmitted,
+    Usage,
     UsageTold,
+    Work,
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ from actors.testing.script import ECHO, now, play, play_async
 
 if TYPE_CHECKING:
     from actors.tasks.execution.context import Context
-    from actors.tasks.model.task import Work
+    from actors.tasks.model import Work
 
 WAIT_S = 10.0
 """How long ``wait_for_calls`` waits for what should happen at once."""

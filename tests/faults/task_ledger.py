@@ -31,7 +31,7 @@ from trees import TaskStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actors.tasks.model.task_events import TaskEvent
+    from actors.tasks.model import TaskEvent
     from trees import Report
 
 PAYS = "pay"

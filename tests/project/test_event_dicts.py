@@ -15,7 +15,7 @@ import pytest
 from actors import ChildExited, ChildRestarting, Escalated, Event, EventsLost, Problem
 from actors.model.event_dict import VERSION
 from actors.model.events import Reason
-from actors.tasks.model.task_events import LadderPosition
+from actors.tasks.model import LadderPosition
 from actors.testing import ManualClock, settle
 from tests.support.event_kinds import OUR_KINDS
 from trees import (

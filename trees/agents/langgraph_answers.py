@@ -27,7 +27,7 @@ from langgraph.config import get_config
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from actors.tasks.model.policy import ANSWERS, Answer, Approve, Edit, Reject, Respond, answer_of
+from actors.tasks.model import ANSWERS, Answer, Approve, Edit, Reject, Respond, answer_of
 
 _WORDS: Final = {kind: word for word, (kind, _) in ANSWERS.items()}
 

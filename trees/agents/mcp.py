@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from actors.model.errors import ConfigError, Failed, Problem, StartError, UnknownEffectError
-from actors.tasks.model.executable import ToolInfo
+from actors.tasks.model import ToolInfo
 from actors.validation.validation_messages import nearest, type_phrase
 from actors.worker import Worker
 from trees.agents import packages

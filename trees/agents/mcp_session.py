@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from actors.model.errors import Failed, Later, StartError
-from actors.tasks.model.executable import ToolInfo
+from actors.tasks.model import ToolInfo
 from trees.agents.mcp_http import MOST_BYTES, HttpAnswers, is_cut
 from trees.agents.mcp_messages import flaws_of
 from trees.agents.mcp_process import ServerProcess

@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import ActorsError, RecursionDetectedError
-from actors.tasks.model.executable import ToolInfo
-from actors.tasks.model.task_errors import LeaseLostError
+from actors.tasks.model import LeaseLostError, ToolInfo
 from actors.validation.validation_messages import nearest, type_phrase
 from trees.agents.tool_names import UsedNames, for_models, parameters_for
 

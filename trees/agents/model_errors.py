@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from actors.model.clock import SystemClock
 from actors.model.errors import Failed, Later, Signal
-from actors.tasks.model.outcome import PutOff
+from actors.tasks.model import PutOff
 
 _PASSING: Final = frozenset({408, 409, 425, 429})
 """Statuses of requests that may succeed later, among those that say that the request is wrong."""

@@ -12,8 +12,7 @@ from typing import Any
 from agents import AgentOutputSchemaBase, RunConfig, RunHooks, Runner
 
 from actors.tasks.execution.role_call import report_usage
-from actors.tasks.model.model_call import Schema
-from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.tasks.model import NO_USAGE, Schema, Usage, usage_of
 from actors.validation.json_form import json_form
 from trees.agents.model_errors import given_up, raise_outcome
 

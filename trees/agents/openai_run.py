@@ -23,7 +23,7 @@ from agents import RunHooks, Runner, RunState
 from pydantic_core import to_json
 
 from actors.model.errors import Escalated
-from actors.tasks.model.policy import Answer, Approve, Edit, Respond
+from actors.tasks.model import Answer, Approve, Edit, Respond
 from trees.agents.model_errors import given_up
 from trees.agents.openai_models import ATTEMPT, RunRequests
 from trees.agents.wrapper import question_state

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
-from actors.tasks.model.outcome import PutOff
+from actors.tasks.model import PutOff
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome, retry_after_s

@@ -28,7 +28,7 @@ from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved,
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 
 from actors.model.errors import Escalated
-from actors.tasks.model.policy import Answer, Approve, Edit, Reject, Respond
+from actors.tasks.model import Answer, Approve, Edit, Reject, Respond
 from trees.agents.wrapper import question_state
 
 QUESTION: Final = "question"

@@ -19,7 +19,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import Model
 
 from actors.model.errors import Escalated
-from actors.tasks.model.outcome import plain_text
+from actors.tasks.model import plain_text
 from trees.agents.pydantic_ai_approval import QUESTION
 from trees.agents.pydantic_ai_requests import AttemptRequests
 from trees.agents.pydantic_ai_steps import durable_toolset

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.execution.role_call import report_usage
-from actors.tasks.model.model_call import Schema
-from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.tasks.model import NO_USAGE, Schema, Usage, usage_of
 from actors.validation.json_form import json_form
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import model_errors, packages

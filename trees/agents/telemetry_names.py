@@ -12,8 +12,7 @@ from actors.model.errors import Escalated, Later, Rejected
 
 if TYPE_CHECKING:
     from actors.tasks.journal.view import Attempt
-    from actors.tasks.model.report import Report
-    from actors.tasks.model.task import Usage
+    from actors.tasks.model import Report, Usage
 
 SCOPE: Final = "regrow"
 """Instrumentation scope of all spans and metrics."""

@@ -36,9 +36,16 @@ from opentelemetry import trace
 
 from actors.model.clock import monotonic
 from actors.model.events import CallbackRaised, ChildRestarting, DeadLetter, Event, SupervisorGaveUp
-from actors.tasks.model.live_events import BreakerClosed, BreakerHalfOpened, BreakerOpened
-from actors.tasks.model.outcome import plain_text
-from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, EscalationRaised, TaskFinished
+from actors.tasks.model import (
+    BreakerClosed,
+    BreakerHalfOpened,
+    BreakerOpened,
+    EscalationAnswered,
+    EscalationExpired,
+    EscalationRaised,
+    TaskFinished,
+    plain_text,
+)
 from trees.agents import telemetry_names as names
 from trees.agents.telemetry_context import crossing_of, links_to, name_of, nanoseconds, otel_context, set_error, within
 
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
 
     from actors.runtime.system import System
     from actors.tasks.journal.view import Attempt
-    from actors.tasks.model.report import Report
+    from actors.tasks.model import Report
     from trees.agents.telemetry_context import SpanCrossing
     from trees.agents.telemetry_metrics import TreeMetrics
 

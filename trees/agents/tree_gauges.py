@@ -11,7 +11,7 @@ from actors.messaging.handled import waited_s
 from actors.messaging.pool_address import PoolAddress
 from actors.model.child_state import State
 from actors.tasks.journal.view import tasks_of
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.model import SubtaskStatus, TaskStatus
 
 if TYPE_CHECKING:
     from actors.runtime.system import System

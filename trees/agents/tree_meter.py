@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import actors
 from actors.model.events import ChildExited, ChildRestarting, DeadLetter, Event, kinds, metric_of
 from actors.tasks.journal.view import UNCOUNTED, service_of
-from actors.tasks.model.live_events import StorePaused
-from actors.tasks.model.task import NO_USAGE
+from actors.tasks.model import NO_USAGE, StorePaused
 
 if TYPE_CHECKING:
     from actors.runtime.system import System

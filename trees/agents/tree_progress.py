@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from actors.model.errors import ActorsError
 from actors.tasks.journal.view import Escalation
-from actors.tasks.model.task_events import (
+from actors.tasks.model import (
     Planned,
     SubtaskCancelled,
     SubtaskFailed,

@@ -33,10 +33,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from actors.model.errors import ActorsError
 from actors.tasks.journal.view import Escalation
-from actors.tasks.model.policy import Answer, answer_of
-from actors.tasks.model.report import Report
-from actors.tasks.model.task import Task
-from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model import Answer, Report, Task, TaskError, answer_of
 from actors.validation.validation_messages import nearest
 from trees.agents.mcp_messages import sendable
 from trees.agents.tree_progress import Following

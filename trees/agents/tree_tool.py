@@ -30,9 +30,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from actors.model.errors import ActorsError, ConfigError, Failed, Problem
 from actors.runtime.handle import system_of
 from actors.tasks.journal.view import service_of
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.report import Report
-from actors.tasks.model.task import Task
+from actors.tasks.model import ExecutableInfo, Report, Task
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase
 from trees.agents.tool_names import for_models

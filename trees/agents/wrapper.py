@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from actors.tasks.model.policy import Respond
+from actors.tasks.model import Respond
 from actors.validation.introspection import binds, names_of, signature_of
 from actors.validation.validation_messages import type_phrase, value_phrase
 from actors.worker import Worker

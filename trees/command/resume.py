@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.messaging.message_errors import TreeDownError
-from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model import TaskError
 from trees.agents.packages import install
 from trees.declaration.specs import SupervisorSpec
 from trees.host.task_handle import TaskHandle

@@ -26,17 +26,20 @@ from actors.model.events import (
 )
 from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.handle import system_of
-from actors.tasks.model.live_events import JournalDamaged, StorePaused, StoreResumed, TaskStranded
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import (
+from actors.tasks.model import (
     BreakerOpened,
     EscalationRaised,
+    JournalDamaged,
     Planned,
     Replanning,
+    StoreError,
+    StorePaused,
+    StoreResumed,
     SubtaskFailed,
     SubtaskRetrying,
     TaskEvent,
     TaskFinished,
+    TaskStranded,
 )
 from trees.command.live_view import LiveView
 from trees.command.resume import StoreChoice, announce, finish

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.tasks.journal.view import CANCEL, PRIORITY, RESPOND, RETRY, Escalation, TaskView, fold, has_metadata
-from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_errors import StoreError
-from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, TaskFinished
+from actors.tasks.model import EscalationAnswered, EscalationExpired, StoreError, TaskFinished, TaskStatus
 from actors.validation.validation_messages import PlacedError, nearest
 from trees.host.answers import fitting
 from trees.host.store_binding import REMOVE

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from actors.concurrency.thread_state import in_background
 from actors.messaging.reply import Reply
 from actors.model.clock import SystemClock
-from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError, TaskStatus
 from actors.validation.validation_messages import nearest
 from trees.command.store_client import StoreClient, StoreClientError, TaskListing, UnfitAnswerError
 from trees.observe.source import METRICS_ELSEWHERE, ROWS, TASKS, VERSION, Shape, SourceError, Status

@@ -15,7 +15,7 @@ import typer
 
 from actors.model.clock import SystemClock
 from actors.model.errors import ActorsError
-from actors.tasks.model.task import TaskStatus
+from actors.tasks.model import TaskStatus
 from trees.command.resume import DEFAULT, FILE
 from trees.command.store_client import StoreClient
 from trees.views.run_text import FORMATS

@@ -25,7 +25,7 @@ from actors.model.spec import (
     WorkerRecipe,
 )
 from actors.tasks.engine.registry_feed import RegistryFeed
-from actors.tasks.model.executable import Executable
+from actors.tasks.model import Executable
 from actors.tasks.planning.settings import Tasks
 from actors.worker import process_recipe
 from trees.declaration import executables

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.model_call import recognised_model, takes_schema_by_name
+from actors.tasks.model import Catalogue, ExecutableInfo, recognised_model, takes_schema_by_name
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.check import PlanCheck, check_plan
 from actors.tasks.planning.keyword import KeywordPlanner

@@ -13,9 +13,7 @@ from pydantic import TypeAdapter
 
 from actors.model.spec import ChildSpec
 from actors.tasks.execution.adapters import entry_of, first_hint, hints_of, is_unbound
-from actors.tasks.model.executable import Executable, MemberInfo, Type
-from actors.tasks.model.outcome import Done
-from actors.tasks.model.task import Subtask, Task, Work
+from actors.tasks.model import Done, Executable, MemberInfo, Subtask, Task, Type, Work
 from trees.agents.wrapper import AgentWrapper
 from trees.declaration.resolve import resolve
 from trees.declaration.specs import SupervisorSpec, WorkerSpec

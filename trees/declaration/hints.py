@@ -16,8 +16,7 @@ from typing import Any
 
 from actors.model.errors import Escalated, Problem
 from actors.tasks.execution.adapters import entry_of
-from actors.tasks.model.policy import Ladder
-from actors.tasks.model.task_events import LadderPosition
+from actors.tasks.model import Ladder, LadderPosition
 from actors.worker import Worker
 from trees.declaration.check_tasks import without_orchestrator
 from trees.declaration.kinds import kind_of

@@ -16,7 +16,7 @@ from pydantic import Field, InstanceOf, PlainValidator, model_validator
 
 from actors.model.errors import Problem
 from actors.model.spec import StrategyName
-from actors.tasks.model.policy import Breaker
+from actors.tasks.model import Breaker
 from actors.tasks.planning.settings import Tasks
 from actors.validation import field_types
 from actors.validation.delay_bounds import LONGEST_S, delay_problems, with_longest

@@ -15,9 +15,7 @@ from pydantic import AfterValidator, InstanceOf, PlainValidator
 
 from actors.model.errors import ConfigError
 from actors.tasks.execution.adapters import entry_of
-from actors.tasks.model.policy import Breaker, LadderField
-from actors.tasks.model.task import Budget
-from actors.tasks.model.usage import MOST_TOKENS
+from actors.tasks.model import MOST_TOKENS, Breaker, Budget, LadderField
 from actors.validation import field_types
 from actors.validation.validation_messages import type_phrase, validation_error, validation_errors, value_phrase
 from trees.agents.recognise import is_agent

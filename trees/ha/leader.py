@@ -23,7 +23,7 @@ from actors.model.errors import ActorsError, ConfigError, Problem, StartError
 from actors.runtime.system import System
 from actors.tasks.engine.service import service_of
 from actors.tasks.journal.local_lease import LocalLease
-from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
+from actors.tasks.model import LeaseLostError, StoreBusyError, StoreError
 from actors.validation.validation_messages import type_phrase
 from trees.declaration.specs import SupervisorSpec
 from trees.ha.roles import NotLeaderError, RoleChanged, RoleLost

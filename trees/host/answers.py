@@ -17,9 +17,7 @@ from actors.tasks.engine.service import TaskService
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.unit import Escalation
-from actors.tasks.model.policy import ANSWERS, Answer
-from actors.tasks.model.task_errors import EscalationError
-from actors.tasks.model.task_events import EscalationAnswered
+from actors.tasks.model import ANSWERS, Answer, EscalationAnswered, EscalationError
 from actors.tasks.planning.planners import as_plan
 from actors.validation.json_form import json_form
 from actors.validation.validation_messages import not_json_phrase, type_phrase, value_phrase

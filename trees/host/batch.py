@@ -55,8 +55,7 @@ from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import wait_for_task
-from actors.tasks.model.task import MARK, Plan, Subtask, Task
-from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model import MARK, Plan, Subtask, Task, TaskError
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import (
     TASK_ID,

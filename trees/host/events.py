@@ -24,8 +24,7 @@ from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.stream_relay import UNKEPT, Place
 from actors.tasks.journal.unit import Escalation
-from actors.tasks.model.task_errors import UnknownTaskError
-from actors.tasks.model.task_events import (
+from actors.tasks.model import (
     EscalationRaised,
     SubtaskCancelled,
     SubtaskEvent,
@@ -37,6 +36,7 @@ from actors.tasks.model.task_events import (
     SubtaskSucceeded,
     TaskEvent,
     TaskFinished,
+    UnknownTaskError,
 )
 from trees.host.answers import open_question
 

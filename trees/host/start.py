@@ -26,7 +26,7 @@ from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.system import System
 from actors.tasks.engine.service import attach, service_of
 from actors.tasks.journal.store import Store
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error

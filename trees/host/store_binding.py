@@ -20,9 +20,7 @@ from actors.runtime.system import System
 from actors.tasks.engine.orders import CANCEL, PRIORITY, RESPOND, RETRY, Order
 from actors.tasks.engine.service import service_of
 from actors.tasks.journal.store import DurableStore, RemoteCommand, Store
-from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task_errors import StoreError, TaskError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model import StoreError, TaskError, TaskFinished, answer_of
 from trees.host.answers import respond_to
 from trees.host.task_handle import remove
 from trees.observe.operator_events import Operated

@@ -28,11 +28,7 @@ from actors.runtime.system import System
 from actors.tasks.engine.scope import Scope
 from actors.tasks.engine.service import service_of
 from actors.tasks.engine.task_waits import Waiting, waiting_here
-from actors.tasks.model.live_events import TaskKnownOtherwise
-from actors.tasks.model.shared_values import copied
-from actors.tasks.model.task import Task, require_own
-from actors.tasks.model.task_errors import StoreError, TaskError
-from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.model import StoreError, Task, TaskError, TaskKnownOtherwise, TaskSubmitted, copied, require_own
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import require_path, type_phrase
 

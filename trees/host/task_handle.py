@@ -22,11 +22,18 @@ from actors.tasks.engine.task_waits import order_reply, wait_for_task
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.journal.view import TaskView
-from actors.tasks.model.policy import Answer
-from actors.tasks.model.report import Report
-from actors.tasks.model.task import SUCCEEDED, Task, TaskStatus
-from actors.tasks.model.task_errors import StoreError, TaskError, TaskTimeoutError, UnknownTaskError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model import (
+    SUCCEEDED,
+    Answer,
+    Report,
+    StoreError,
+    Task,
+    TaskError,
+    TaskFinished,
+    TaskStatus,
+    TaskTimeoutError,
+    UnknownTaskError,
+)
 from actors.validation.validation_messages import missing_name, require_seconds, require_text, value_phrase
 from trees.host.answers import open_questions, respond_to
 from trees.host.events import Questions, TaskEvents, TextStream

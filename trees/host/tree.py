@@ -19,11 +19,7 @@ from actors.supervision.child import ChildInfo
 from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.journal.fold import has_metadata
 from actors.tasks.journal.unit import Escalation
-from actors.tasks.model.executable import ExecutableInfo
-from actors.tasks.model.policy import Answer
-from actors.tasks.model.report import Report
-from actors.tasks.model.task import Task, TaskStatus
-from actors.tasks.model.task_errors import StoreError, UnknownTaskError
+from actors.tasks.model import Answer, ExecutableInfo, Report, StoreError, Task, TaskStatus, UnknownTaskError
 from actors.validation.validation_messages import listed, missing_name, require_callback, require_seconds, value_phrase
 from trees.declaration.build import build
 from trees.declaration.check import require_place, require_spec, require_valid

@@ -28,10 +28,7 @@ from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.journal.fold import unit_status_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.journal.view import TaskView
-from actors.tasks.model.policy import ANSWERS
-from actors.tasks.model.task import SubtaskStatus
-from actors.tasks.model.task_errors import EscalationError, StoreError, UnknownTaskError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model import ANSWERS, EscalationError, StoreError, SubtaskStatus, TaskFinished, UnknownTaskError
 from trees.agents.packages import install, package_flaw
 from trees.agents.tree_gauges import busy_workers
 from trees.host.answers import open_question, open_questions

@@ -14,9 +14,7 @@ from typing import ClassVar, Final
 
 from actors.model.events import ChildRestarting, Event, LoopBlocked, SupervisorGaveUp, TreeFailed
 from actors.model.worker_events import ChildStalled
-from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_errors import LeaseLostError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model import LeaseLostError, TaskFinished, TaskStatus
 from actors.validation import field_types
 from actors.validation.introspection import not_awaited
 from actors.validation.spec_model import SpecModel

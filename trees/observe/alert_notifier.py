@@ -46,7 +46,7 @@ from actors.concurrency.thread_state import join_thread, start_thread
 from actors.concurrency.wakeup import Flag
 from actors.model.clock import monotonic
 from actors.tasks.journal.view import tasks_of
-from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model import TaskEvent
 from trees.observe.alert_conditions import Condition, Look, Seen
 from trees.observe.alert_state import AlertState
 from trees.observe.alert_threads import Courier, Judge

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.model.events import Event
-from actors.tasks.model.task import TaskStatus
-from actors.tasks.model.task_events import TaskSubmitted
+from actors.tasks.model import TaskStatus, TaskSubmitted
 from trees.observe.source import SourceError
 
 MOST_LOOKS: Final = 5000

@@ -13,15 +13,16 @@ from typing import Any, Final
 from actors.model.clock import local
 from actors.model.event_dict import ErrorTexts
 from actors.tasks.journal.view import ROLES, Escalation, TaskView
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
-from actors.tasks.model.task_events import (
+from actors.tasks.model import (
     Planned,
     PlanRefused,
     Reviewed,
     SubtaskEvent,
     SubtaskStarted,
+    SubtaskStatus,
     Synthesized,
     TaskEvent,
+    TaskStatus,
 )
 from trees.observe.source import VERSION, Shape
 from trees.observe.timeline import bars_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from actors.model.names import missing
 from actors.tasks.journal.store import Store
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 from trees.agents.packages import install
 from trees.store.journal_file import SUFFIX, JournalFile
 from trees.store.memory import MemoryStore

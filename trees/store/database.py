@@ -21,7 +21,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from actors.model.clock import SystemClock
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 from trees.agents.packages import install
 from trees.store.database_errors import FinalStoreError, is_final, said
 from trees.store.retention import Durability

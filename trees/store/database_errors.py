@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy.exc import DBAPIError
 
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 
 _NO_PAYLOAD: Final = frozenset({"OperationalError", "InterfaceError"})
 """Types of errors whose text is shown; the text of others may hold what was to be written."""

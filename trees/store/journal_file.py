@@ -22,8 +22,7 @@ from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
 from actors.tasks.journal.store import DurableStore, RemoteCommand
-from actors.tasks.model.live_events import StorePaused, StoreResumed
-from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors.tasks.model import StoreBusyError, StoreError, StorePaused, StoreResumed
 from trees.store.memory import MemoryStore
 from trees.store.retention import Keep
 

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 
 from sqlalchemy import Connection
 
-from actors.tasks.model.task_errors import StoreBusyError, StoreError
+from actors.tasks.model import StoreBusyError, StoreError
 from trees.store.database import Database
 from trees.store.lock import FileLock, lock_in_session
 from trees.store.schema import is_postgres, prepare, run, take_token

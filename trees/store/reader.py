@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from actors.model.events import Event
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model import DamagedJournalError, StoreError
 from trees.store import commands, records
 from trees.store.database import Database
 from trees.store.lock import is_file_locked, is_locked_in_session

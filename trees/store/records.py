@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode
-from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model import DamagedJournalError, StoreError
 from trees.store.schema import run
 
 _AT_ONCE: Final = 500

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, inspect, text
 
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 
 VERSION: Final = 5
 LOCK: Final = 0x7265_6772_6F77

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 from sqlalchemy import Connection
 
 from actors.tasks.journal.store import RemoteCommand
-from actors.tasks.model.task_errors import LeaseLostError, StoreBusyError, StoreError
+from actors.tasks.model import LeaseLostError, StoreBusyError, StoreError
 from trees.store import commands
 from trees.store.database import Database, discard
 from trees.store.database_errors import FinalStoreError

@@ -26,8 +26,7 @@ from actors.model.clock import Clock, SystemClock, monotonic
 from actors.model.events import Event, InternalError
 from actors.tasks.journal.codec import encode, to_json
 from actors.tasks.journal.store import DurableStore, RemoteCommand, StreamState
-from actors.tasks.model.live_events import JournalDamaged
-from actors.tasks.model.task_errors import DamagedJournalError, StoreError
+from actors.tasks.model import DamagedJournalError, JournalDamaged, StoreError
 from trees.store import records
 from trees.store.database import Database
 from trees.store.memory import MemoryStore, Stream

@@ -34,8 +34,7 @@ from actors.concurrency.thread_state import join_thread, never_waits
 from actors.messaging.reply import Reply
 from actors.model.clock import monotonic
 from actors.model.events import InternalError
-from actors.tasks.model.live_events import StorePaused, StoreResumed
-from actors.tasks.model.task_errors import LeaseLostError, StoreError
+from actors.tasks.model import LeaseLostError, StoreError, StorePaused, StoreResumed
 from trees.store.database_errors import FinalStoreError
 from trees.store.session import WritingSession
 from trees.store.statements import BEGIN, END, RECORD, Change, Statement, rows_of

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from actors.tasks.journal.view import SupervisorTasks, TaskView, UnitView
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model import SubtaskStatus
 from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, TaskSnapshot
 
 MAX_CHARS = 200

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from actors.tasks.journal.view import ladder_of_teams
-from actors.tasks.model.policy import Retry
+from actors.tasks.model import Retry
 from actors.tasks.planning.settings import Tasks
 from trees.declaration.check_tasks import ORCHESTRATOR
 from trees.declaration.kinds import kind_of, parks, where

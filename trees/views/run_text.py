@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from actors.tasks.journal.view import Escalation, UnitView
-from actors.tasks.model.task import SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model import SubtaskStatus, TaskStatus, Usage
 from trees.views.run_view import RunView
 from trees.views.table import TableRow, aligned, lines_before, one_line
 from trees.views.task_rows import progress_of

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.tasks.journal.view import Escalation, TaskPhase, TaskView, UnitView, usage_by_role
-from actors.tasks.model.report import SubtaskReport
-from actors.tasks.model.task import TaskStatus, Usage
+from actors.tasks.model import SubtaskReport, TaskStatus, Usage
 
 _OF_REPORT = tuple(each.name for each in dataclasses.fields(SubtaskReport))
 

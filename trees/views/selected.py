@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.model import SubtaskStatus, TaskStatus
 from actors.validation.validation_messages import is_one_of, value_phrase
 from trees.views.snapshot import (
     NodeSnapshot,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 from actors.model.child_state import State
 from actors.model.spec import StrategyName
 from actors.tasks.journal.view import TaskPhase
-from actors.tasks.model.task import SubtaskStatus, TaskStatus
+from actors.tasks.model import SubtaskStatus, TaskStatus
 
 RestartWord: TypeAlias = Literal["permanent", "transient", "temporary"]
 Doing: TypeAlias = Literal["starting", "stopping", "backoff", "waiting"]

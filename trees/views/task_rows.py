@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from actors.tasks.model.task import SubtaskStatus
+from actors.tasks.model import SubtaskStatus
 from trees.views.snapshot import NOTABLE, SHOWN_TASKS, SubtaskSnapshot, SupervisorSnapshot, TaskSnapshot
 from trees.views.table import TableRow, one_line
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from actors.model.clock import local
 from actors.tasks.journal.view import Escalation, TaskView
-from actors.tasks.model.task import SubtaskStatus
-from actors.tasks.model.task_events import SubtaskEvent, TaskEvent
+from actors.tasks.model import SubtaskEvent, SubtaskStatus, TaskEvent
 from trees.views.run_text import draw
 from trees.views.run_view import view_of
 from trees.views.table import one_line

@@ -21,20 +21,25 @@ from actors.model.errors import Failed, Later
 from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import FRESH, STAGES, WITHDRAWN, Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.event_base import ROLES
-from actors.tasks.model.outcome import Failure, FailureKind, PutOff, text_of
-from actors.tasks.model.policy import (
+from actors.tasks.model import (
+    NO_USAGE,
+    ROLES,
     AskPerson,
     Decision,
     Escalate,
+    EscalationError,
+    Failure,
+    FailureKind,
     Ladder,
     LadderPosition,
+    PutOff,
     Rung,
     RungFacts,
+    SubtaskStatus,
+    Usage,
+    task_events,
+    text_of,
 )
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus, Usage
-from actors.tasks.model.task_errors import EscalationError
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.ready_queue import LaneKey
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from actors.model.spec import RandomSource
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model.event_base import TaskEvent
+from actors.tasks.model import TaskEvent
 from actors.tasks.planning.settings import Tasks
 from actors.tasks.scheduling.worker_registry import WorkerRegistry
 

@@ -13,10 +13,16 @@ from actors.tasks.decide.attempt import UNWANTED, cut_off
 from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.outcome import FOR_GOOD, Failure, FailureKind
-from actors.tasks.model.task import RUNNING, SubtaskStatus, TaskStatus
-from actors.tasks.model.task_errors import AttemptTimeoutError
+from actors.tasks.model import (
+    FOR_GOOD,
+    RUNNING,
+    AttemptTimeoutError,
+    Failure,
+    FailureKind,
+    SubtaskStatus,
+    TaskStatus,
+    task_events,
+)
 
 
 def fails(course: Course, kind: str, error: str) -> Draft:

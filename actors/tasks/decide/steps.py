@@ -21,12 +21,16 @@ from actors.tasks.decide.drafts import Draft, Facts, draft
 from actors.tasks.decide.task import DO_AGAIN
 from actors.tasks.decide.verdict import not_passed, problems_of, told
 from actors.tasks.journal.course import Course
-from actors.tasks.model import task_events
-from actors.tasks.model.answer_text import InvalidAnswerError
-from actors.tasks.model.outcome import Failure, FailureKind
-from actors.tasks.model.policy import Verdict
-from actors.tasks.model.task import Plan, Usage
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model import (
+    Failure,
+    FailureKind,
+    InvalidAnswerError,
+    NoCapableWorkerError,
+    Plan,
+    Usage,
+    Verdict,
+    task_events,
+)
 from actors.tasks.planning.check import Checked
 from actors.tasks.planning.planners import StaticPlan
 from actors.validation.spec_model import copy_with

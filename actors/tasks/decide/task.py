@@ -31,10 +31,17 @@ from actors.tasks.decide.verdict import as_verdict, not_passed
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.event_base import ROLES
-from actors.tasks.model.outcome import Failure, FailureKind, InvalidResultError
-from actors.tasks.model.task import PENDING, SUCCEEDED, SubtaskStatus, TaskStatus
+from actors.tasks.model import (
+    PENDING,
+    ROLES,
+    SUCCEEDED,
+    Failure,
+    FailureKind,
+    InvalidResultError,
+    SubtaskStatus,
+    TaskStatus,
+    task_events,
+)
 
 DO_AGAIN: Final = "do it again"
 """What is said to a worker where a review or a person sends its result back without a word."""

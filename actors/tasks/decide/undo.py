@@ -14,8 +14,7 @@ from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Effect, Unit, with_dependants
-from actors.tasks.model import task_events
-from actors.tasks.model.task import SUCCEEDED
+from actors.tasks.model import SUCCEEDED, task_events
 
 
 def void(course: Course) -> list[Unit]:

@@ -11,8 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
-from actors.tasks.model.policy import Verdict
+from actors.tasks.model import InvalidAnswerError, Verdict, answer_data
 from actors.validation.validation_messages import type_phrase
 
 HINT: Final = 'Return Verdict(passed, checks=[Check(subtask, passed, feedback)]), or {"passed": ..., "checks": [...]}.'

@@ -14,15 +14,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.caller_variables import caller_variables
-from actors.messaging.envelope import CURRENT, own_error
+from actors.messaging.envelope import CURRENT, STOP, own_error
 from actors.messaging.reply import Reply
 from actors.model.errors import RecursionDetectedError
 from actors.tasks.journal.fold import host_of
 from actors.tasks.journal.unit import Unit, step_key
-from actors.tasks.model import task_events
-from actors.tasks.model.outcome import STOP, AttemptEnded
-from actors.tasks.model.task import QUEUED, RUNNING, SUCCEEDED
-from actors.tasks.model.task_errors import NoCapableWorkerError, SubtaskFailedError
+from actors.tasks.model import (
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    AttemptEnded,
+    NoCapableWorkerError,
+    SubtaskFailedError,
+    task_events,
+)
 from actors.tasks.scheduling.selection import awaited, chain_of, lane_of
 
 if TYPE_CHECKING:

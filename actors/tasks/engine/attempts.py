@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.messaging.envelope import MessageContext
+from actors.messaging.envelope import STOP, MessageContext
 from actors.tasks.decide import attempt as of_attempt
 from actors.tasks.decide.drafts import Facts
 from actors.tasks.engine.breakers import Breakers
@@ -18,9 +18,7 @@ from actors.tasks.engine.making import key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import LOST, STAGES, Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.outcome import STOP, Done, Failure
-from actors.tasks.model.task import NO_USAGE, RUNNING
+from actors.tasks.model import NO_USAGE, RUNNING, Done, Failure, task_events
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from actors.tasks.model import task_events
+from actors.tasks.model import live_events
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 _TURNS: Final = {
-    "open": task_events.BreakerOpened,
-    "half_open": task_events.BreakerHalfOpened,
-    "closed": task_events.BreakerClosed,
+    "open": live_events.BreakerOpened,
+    "half_open": live_events.BreakerHalfOpened,
+    "closed": live_events.BreakerClosed,
 }
 
 

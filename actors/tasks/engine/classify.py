@@ -8,13 +8,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from actors.messaging.envelope import STOP
 from actors.messaging.message_errors import ActorStoppedError
 from actors.model.errors import Later
 from actors.model.raised import is_a, origins_of
 from actors.tasks.execution.error_facts import NEUTRAL, Outcome
-from actors.tasks.model.outcome import STOP, AttemptEnded, Done, Failure, FailureKind, text_of
-from actors.tasks.model.task import NO_USAGE, Usage, usage_of
-from actors.tasks.model.task_errors import AttemptTimeoutError, BudgetExceededError, TimeoutPhase
+from actors.tasks.model import (
+    NO_USAGE,
+    AttemptEnded,
+    AttemptTimeoutError,
+    BudgetExceededError,
+    Done,
+    Failure,
+    FailureKind,
+    TimeoutPhase,
+    Usage,
+    text_of,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt

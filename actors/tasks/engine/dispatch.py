@@ -16,11 +16,16 @@ from actors.tasks.engine.attempts import goes_on_above
 from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.live_events import TaskStranded
-from actors.tasks.model.outcome import Failure, FailureKind
-from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
-from actors.tasks.model.task_errors import AttemptLostError
+from actors.tasks.model import (
+    QUEUED,
+    RUNNING,
+    AttemptLostError,
+    Failure,
+    FailureKind,
+    TaskStatus,
+    TaskStranded,
+    task_events,
+)
 from actors.tasks.scheduling.ready_queue import LaneKey, ReadyQueue, Ticket
 from actors.tasks.scheduling.selection import choose_worker, lane_of, no_worker_failure
 

@@ -40,11 +40,16 @@ from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.unit import LOST, STAGES, Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.event_base import TaskEvent
-from actors.tasks.model.live_events import JournalDamaged
-from actors.tasks.model.task import QUEUED, RUNNING, SubtaskStatus, TaskStatus
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import (
+    QUEUED,
+    RUNNING,
+    JournalDamaged,
+    StoreError,
+    SubtaskStatus,
+    TaskEvent,
+    TaskStatus,
+    task_events,
+)
 
 if TYPE_CHECKING:
     from actors.execution.incarnation import Incarnation

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.task import QUEUED, RUNNING, TaskStatus
+from actors.tasks.model import QUEUED, RUNNING, TaskStatus, task_events
 from actors.tasks.scheduling.selection import lane_of, put_off
 
 if TYPE_CHECKING:

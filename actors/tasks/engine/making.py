@@ -10,8 +10,7 @@ from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
 from actors.tasks.execution.packing import Note, Notes
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model.policy import answer_of
-from actors.tasks.model.task import SUCCEEDED, Subtask, instructed
+from actors.tasks.model import SUCCEEDED, Subtask, answer_of, instructed
 from actors.tasks.scheduling.selection import chain_of, lineage_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.reply import Reply
-from actors.tasks.model.live_events import OrderDamaged
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import OrderDamaged, StoreError
 
 if TYPE_CHECKING:
     from actors.tasks.engine.service import EnginePort

@@ -12,8 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
 from actors.tasks.execution.off_loop import called
-from actors.tasks.model.model_call import recognised_model, with_usage
-from actors.tasks.model.shared_values import copied
+from actors.tasks.model import copied, recognised_model, with_usage
 from actors.tasks.planning.model_planner import ModelPlanner
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import ModelSynthesizer

@@ -29,12 +29,25 @@ from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.codec import from_json, to_json
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.executable import Catalogue, counted_on
-from actors.tasks.model.outcome import Done, Failure, FailureKind, text_of
-from actors.tasks.model.policy import Verdict
-from actors.tasks.model.task import NO_USAGE, RUNNING, Plan, Subtask, SubtaskStatus, Task, Usage
-from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
+from actors.tasks.model import (
+    NO_USAGE,
+    RUNNING,
+    AttemptLostError,
+    Catalogue,
+    Done,
+    Failure,
+    FailureKind,
+    NoCapableWorkerError,
+    Plan,
+    Subtask,
+    SubtaskStatus,
+    Task,
+    Usage,
+    Verdict,
+    counted_on,
+    task_events,
+    text_of,
+)
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.check import Checked, PlanCheck, check_plan
 from actors.tasks.planning.keyword import KeywordPlanner

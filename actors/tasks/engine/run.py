@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actors.tasks.decide.drafts import Draft
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
+from actors.tasks.model import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.context import AskedWork
-    from actors.tasks.model.executable import ExecutableInfo, ToolInfo
+    from actors.tasks.model import ExecutableInfo, ToolInfo
     from actors.tasks.planning.settings import Tasks
     from actors.tasks.scheduling.ready_queue import LaneKey
 

@@ -27,10 +27,7 @@ from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
-from actors.tasks.model.live_events import TaskStranded
-from actors.tasks.model.report import Report
-from actors.tasks.model.task_errors import StoreError, TaskFailedError, UnknownTaskError
-from actors.tasks.model.task_events import TaskFinished
+from actors.tasks.model import Report, StoreError, TaskFailedError, TaskFinished, TaskStranded, UnknownTaskError
 from actors.tasks.planning.settings import Tasks
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.reply import Reply
-from actors.tasks.model.task_events import SubtaskProgressed, SubtaskStreamed
+from actors.tasks.model import SubtaskProgressed, SubtaskStreamed
 
 if TYPE_CHECKING:
     from actors.tasks.engine.service import TaskService

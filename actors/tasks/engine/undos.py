@@ -16,10 +16,16 @@ from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.off_loop import called
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Effect, Unit
-from actors.tasks.model import task_events
-from actors.tasks.model.outcome import Done, Failure, FailureKind
-from actors.tasks.model.task import SubtaskStatus, instructed
-from actors.tasks.model.task_errors import AttemptLostError, NoCapableWorkerError
+from actors.tasks.model import (
+    AttemptLostError,
+    Done,
+    Failure,
+    FailureKind,
+    NoCapableWorkerError,
+    SubtaskStatus,
+    instructed,
+    task_events,
+)
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine

@@ -24,7 +24,7 @@ from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.off_loop import called
 from actors.tasks.execution.prompt import prompt_of, render_prompt
 from actors.tasks.execution.stored_form import wrong_in
-from actors.tasks.model.task import Subtask, Task
+from actors.tasks.model import Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 

@@ -13,8 +13,7 @@ from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from actors.tasks.model.outcome import Done, InvalidResultError
-from actors.tasks.model.usage import NO_USAGE, Usage, usage_of
+from actors.tasks.model import NO_USAGE, Done, InvalidResultError, Usage, usage_of
 
 _COUNTS: Final = ("total_tokens", "input_tokens", "output_tokens", "request_tokens", "response_tokens")
 """Names that frameworks give to their counts of tokens: of all, and of two halves, by either of two pairs of names."""

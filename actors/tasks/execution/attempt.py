@@ -19,7 +19,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actors.messaging.envelope import MessageContext, SystemMessage, own_error
+from actors.messaging.envelope import STOP, MessageContext, SystemMessage, own_error
 from actors.messaging.reply import Reply
 from actors.model.raised import cause_of
 from actors.tasks.execution.adapters import execute_of
@@ -27,9 +27,7 @@ from actors.tasks.execution.attempt_spec import AttemptSpec
 from actors.tasks.execution.attempt_stream import AttemptStream
 from actors.tasks.execution.error_facts import NEUTRAL, Outcome, error_facts
 from actors.tasks.execution.run_attempt import run_attempt
-from actors.tasks.model.outcome import STOP, AttemptEnded
-from actors.tasks.model.task import NO_USAGE, Usage
-from actors.tasks.model.task_errors import LeaseLostError
+from actors.tasks.model import NO_USAGE, AttemptEnded, LeaseLostError, Usage
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
     from actors.tasks.execution.attempt_steps import StepCall
     from actors.tasks.execution.context import AskedWork
     from actors.tasks.execution.detached_call import DetachedCall
-    from actors.tasks.model.executable import ToolInfo
-    from actors.tasks.model.live_events import StreamKind, SubtaskProgressed
+    from actors.tasks.model import StreamKind, SubtaskProgressed, ToolInfo
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 

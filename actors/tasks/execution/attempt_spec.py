@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.journal.unit import KeptStep
-from actors.tasks.model.event_base import NONE
-from actors.tasks.model.task import Subtask
+from actors.tasks.model import NONE, Subtask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

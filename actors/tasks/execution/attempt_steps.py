@@ -39,10 +39,7 @@ from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.unit import KeptStep, step_key
-from actors.tasks.model.outcome import Done, name_of
-from actors.tasks.model.shared_values import copied, is_small
-from actors.tasks.model.task_errors import StepMismatchError
-from actors.tasks.model.usage import usage_of
+from actors.tasks.model import Done, StepMismatchError, copied, is_small, name_of, usage_of
 
 if TYPE_CHECKING:
     from actors.messaging.reply import Reply

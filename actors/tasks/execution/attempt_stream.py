@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actors.tasks.model.live_events import StreamKind
+from actors.tasks.model import StreamKind
 
 if TYPE_CHECKING:
     from actors.execution.timers import Timer

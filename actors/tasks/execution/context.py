@@ -18,12 +18,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from actors.messaging.blocking import require_thread
 from actors.tasks.execution.attempt_steps import AttemptSteps, Keep
 from actors.tasks.execution.packing import NO_NOTES, Notes
-from actors.tasks.model.live_events import STREAM_KINDS, StreamKind
-from actors.tasks.model.outcome import plain_text
-from actors.tasks.model.policy import Answer
-from actors.tasks.model.shared_values import copied, is_small
-from actors.tasks.model.task import Subtask, Usage, same_instruction
-from actors.tasks.model.task_errors import SubtaskFailedError
+from actors.tasks.model import (
+    STREAM_KINDS,
+    Answer,
+    StreamKind,
+    Subtask,
+    SubtaskFailedError,
+    Usage,
+    copied,
+    is_small,
+    plain_text,
+    same_instruction,
+)
 from actors.validation.validation_messages import (
     fraction_of,
     listed,
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     from actors.messaging.reply import Reply
     from actors.tasks.execution.attempt import Attempt
     from actors.tasks.execution.work_elsewhere import AttemptElsewhere, WorkElsewhere
-    from actors.tasks.model.executable import ToolInfo
+    from actors.tasks.model import ToolInfo
 
 
 class Revision(NamedTuple):

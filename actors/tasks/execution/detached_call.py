@@ -24,7 +24,7 @@ from actors.model.spec import DispatcherKind
 from actors.tasks.execution.off_loop import Detached, as_current
 from actors.tasks.execution.role_call import ROLE_CALL
 from actors.tasks.execution.run_attempt import run_attempt
-from actors.tasks.model.answer_text import InvalidAnswerError
+from actors.tasks.model import InvalidAnswerError
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt

@@ -14,21 +14,19 @@ from actors.model.log_lines import place_of_error
 from actors.model.process_errors import NotPicklableError, RemoteTraceback
 from actors.model.raised import kind_of
 from actors.tasks.execution.stored_form import stored_form
-from actors.tasks.model.outcome import (
+from actors.tasks.model import (
     FOR_GOOD,
     MOST_CHARS,
     Done,
     Failure,
     FailureKind,
     InvalidResultError,
-    PutOff,
-    plain_text,
-    text_of,
-)
-from actors.tasks.model.task_errors import (
     LeaseLostError,
+    PutOff,
     SubtaskFailedError,
     TaskFailedError,
+    plain_text,
+    text_of,
 )
 from actors.validation.field_types import MAX_SECONDS
 

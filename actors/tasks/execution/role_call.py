@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.off_loop import called, off_loop
 from actors.tasks.execution.packing import CONTEXT_TOKENS, NO_NOTES, Notes
-from actors.tasks.model.model_call import with_usage
-from actors.tasks.model.outcome import Done
-from actors.tasks.model.usage import Usage
+from actors.tasks.model import Done, Usage, with_usage
 
 if TYPE_CHECKING:
     from actors.tasks.execution.attempt import Attempt

@@ -18,17 +18,24 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from actors.messaging.envelope import CURRENT, MessageContext
+from actors.messaging.envelope import CURRENT, STOP, MessageContext
 from actors.model.errors import Escalated, Failed, Later, Rejected
 from actors.model.spec import LOOP
 from actors.tasks.execution.agent_results import unwrap_result, unwrap_returned
 from actors.tasks.execution.context import Context
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import of_size, stored_form, wrong_in
-from actors.tasks.model.outcome import MOST_CHARS, STOP, AttemptEnded, Done, InvalidResultError
-from actors.tasks.model.policy import Rung
-from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.task import NO_USAGE, Usage, Work
+from actors.tasks.model import (
+    MOST_CHARS,
+    NO_USAGE,
+    AttemptEnded,
+    Done,
+    InvalidResultError,
+    Rung,
+    Usage,
+    Work,
+    is_small,
+)
 from actors.validation.json_form import LostInJsonError, json_form_as
 from actors.validation.validation_messages import not_json_phrase, value_phrase
 

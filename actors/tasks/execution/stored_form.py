@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from actors.tasks.model.outcome import InvalidResultError
-from actors.tasks.model.shared_values import SMALL_CHARS, is_small
+from actors.tasks.model import SMALL_CHARS, InvalidResultError, is_small
 from actors.validation.json_form import is_whole, json_form, require_size
 from actors.validation.validation_messages import not_json_phrase
 

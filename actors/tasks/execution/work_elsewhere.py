@@ -20,7 +20,7 @@ from actors.tasks.execution.adapters import execute_of
 from actors.tasks.execution.agent_results import unwrap_returned
 from actors.tasks.execution.context import Context
 from actors.tasks.execution.stored_form import stored_form
-from actors.tasks.model.outcome import AttemptEnded, Done
+from actors.tasks.model import AttemptEnded, Done
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient

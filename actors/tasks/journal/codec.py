@@ -24,8 +24,7 @@ from pydantic import BaseModel
 from actors.model.errors import ConfigError
 from actors.model.event_dict import kept_fields
 from actors.model.events import Event, journalled_kind, require_journalled
-from actors.tasks.model import task_events as _kinds  # noqa: F401 - the kinds that a journal holds are known once this is loaded
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 
 
 def encode(record: Event) -> tuple[str, str]:

@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors.tasks.journal.unit import GONE, HAVE_RESULT, NO_REMARKS, Unit, with_dependants
-from actors.tasks.model import task_events
-from actors.tasks.model.event_base import NONE
-from actors.tasks.model.task import PENDING, SUCCEEDED, Plan, Subtask
+from actors.tasks.model import NONE, PENDING, SUCCEEDED, Plan, Subtask, task_events
 from actors.validation.spec_model import copy_with
 
 NO_WORK = Subtask(id="task")

@@ -27,21 +27,26 @@ from actors.tasks.journal.unit import (
     Unit,
     step_key,
 )
-from actors.tasks.model import task_events
-from actors.tasks.model.event_base import NONE, ROLES, CourseEvent, TaskEvent
-from actors.tasks.model.outcome import UNCOUNTED, UNKNOWN, FailureKind
-from actors.tasks.model.task import (
+from actors.tasks.model import (
     NO_USAGE,
+    NONE,
     PENDING,
     QUEUED,
+    ROLES,
     RUNNING,
     SUCCEEDED,
+    UNCOUNTED,
+    UNKNOWN,
+    CourseEvent,
+    FailureKind,
+    StoreError,
     SubtaskStatus,
     Task,
+    TaskEvent,
     TaskStatus,
     Usage,
+    task_events,
 )
-from actors.tasks.model.task_errors import StoreError
 from actors.validation.spec_model import copy_with
 
 _NO_TASK: Final = Task(goal="?")

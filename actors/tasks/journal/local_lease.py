@@ -10,7 +10,7 @@ import math
 import threading
 from collections.abc import Callable
 
-from actors.tasks.model.task_errors import LeaseLostError
+from actors.tasks.model import LeaseLostError
 
 
 class LocalLease:

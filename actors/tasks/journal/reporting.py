@@ -7,17 +7,25 @@ from typing import Any
 from actors.model.errors import Problem
 from actors.tasks.journal.fold import TaskState, unit_status_of
 from actors.tasks.journal.unit import GONE, Unit
-from actors.tasks.model.event_base import ROLES
-from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import NO_USAGE, QUEUED, RUNNING, SUCCEEDED, SubtaskStatus, TaskStatus, Usage, usage_of
-from actors.tasks.model.task_errors import (
+from actors.tasks.model import (
+    NO_USAGE,
+    QUEUED,
+    ROLES,
+    RUNNING,
+    SUCCEEDED,
     BudgetExceededError,
     NoCapableWorkerError,
     PlanError,
+    Report,
+    SubtaskReport,
+    SubtaskStatus,
     TaskCancelledError,
     TaskDeadlineError,
     TaskError,
     TaskFailedError,
+    TaskStatus,
+    Usage,
+    usage_of,
 )
 
 

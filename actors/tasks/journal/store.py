@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from actors.messaging.reply import Reply
 from actors.model.events import Event
 from actors.tasks.journal.codec import decode, encode
-from actors.tasks.model.task_errors import StoreError
+from actors.tasks.model import StoreError
 
 __all__ = ["DurableStore", "RemoteCommand", "Store", "StoreListener", "StreamState", "decode", "encode"]
 

@@ -15,24 +15,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from actors.tasks.model.event_base import NONE
-from actors.tasks.model.outcome import FOR_GOOD, FailureKind
-from actors.tasks.model.policy import Answer, LadderPosition, answer_of
-from actors.tasks.model.task import (
+from actors.tasks.model import (
+    FOR_GOOD,
     NO_USAGE,
+    NONE,
     PENDING,
     RUNNING,
+    Answer,
+    EscalationRaised,
+    FailureKind,
+    LadderPosition,
     Subtask,
     SubtaskStatus,
     Usage,
+    answer_of,
     usage_of,
 )
-from actors.tasks.model.task_events import EscalationRaised
 
 if TYPE_CHECKING:
     from actors.tasks.journal.course import Course
-    from actors.tasks.model.event_base import Role
-    from actors.tasks.model.task_events import EscalationAnswered, EscalationExpired, SubtaskStarted
+    from actors.tasks.model import EscalationAnswered, EscalationExpired, Role, SubtaskStarted
 
 FRESH: Final = LadderPosition()
 LOST: Final = "lost"

@@ -24,11 +24,18 @@ from actors.tasks.journal.fold import TaskState, fold, has_metadata, unit_status
 from actors.tasks.journal.reporting import report_of, row_of, usage_by_role
 from actors.tasks.journal.store import RemoteCommand
 from actors.tasks.journal.unit import LOST, Escalation, Unit
-from actors.tasks.model.event_base import ROLES
-from actors.tasks.model.live_events import SubtaskProgressed
-from actors.tasks.model.outcome import UNCOUNTED
-from actors.tasks.model.report import Report, SubtaskReport
-from actors.tasks.model.task import RUNNING, Subtask, SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model import (
+    ROLES,
+    RUNNING,
+    UNCOUNTED,
+    Report,
+    Subtask,
+    SubtaskProgressed,
+    SubtaskReport,
+    SubtaskStatus,
+    TaskStatus,
+    Usage,
+)
 from actors.tasks.planning.settings import ladder_of_teams
 from actors.tasks.scheduling.selection import lane_of, put_off_by
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
-from actors.messaging.envelope import STOP
 from actors.model.errors import Failed, Later
 from actors.model.record import record
 from actors.tasks.model.usage import NO_USAGE, Usage
@@ -161,6 +160,3 @@ LOST: Final = "lost"
 
 class AttemptEnded(Failed):
     """Error of an attempt that was ended by others."""
-
-
-__all__ = ["LOST", "STOP", "AttemptEnded"]

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar, overload
 from pydantic import TypeAdapter
 
 from actors.model.record import record
-from actors.tasks.model.task import NO_USAGE, SubtaskStatus, TaskStatus, Usage
+from actors.tasks.model.task import SubtaskStatus, TaskStatus
 from actors.tasks.model.task_errors import TaskError
+from actors.tasks.model.usage import NO_USAGE, Usage
 
 T = TypeVar("T")
 _SHORT: Final = Repr()

@@ -16,14 +16,11 @@ from pydantic.json_schema import SkipJsonSchema
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.model.policy import Ladder, LadderField
 from actors.tasks.model.shared_values import is_small
-from actors.tasks.model.usage import NO_USAGE, Budget, Usage, usage_of
+from actors.tasks.model.usage import Budget
 from actors.validation import field_types
 from actors.validation.json_form import NotJsonError, json_form, require_size
 from actors.validation.spec_model import SpecModel, copy_with
 from actors.validation.validation_messages import not_json_phrase, validation_error
-
-__all__ = ["NO_USAGE", "Budget", "Usage", "usage_of"]
-"""With the words of ``actors.tasks.model.usage``, which plans and tasks are made of."""
 
 
 class TaskStatus(StrEnum):

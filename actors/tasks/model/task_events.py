@@ -13,34 +13,10 @@ from typing import Any
 from actors.model.errors import Problem
 from actors.model.event_metadata import LOGGED_ERROR, LOGGED_PLACE, LOGGED_TIME, UNLOGGED
 from actors.model.record import record
-from actors.tasks.model.event_base import ROLES, AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
-from actors.tasks.model.live_events import (
-    BreakerChanged,
-    BreakerClosed,
-    BreakerHalfOpened,
-    BreakerOpened,
-    SubtaskProgressed,
-    SubtaskStreamed,
-)
+from actors.tasks.model.event_base import AttemptEvent, CourseEvent, SubtaskEvent, TaskEvent
 from actors.tasks.model.policy import LadderPosition
-from actors.tasks.model.task import NO_USAGE, Plan, Subtask, Task, TaskStatus, Usage
-
-__all__ = [
-    "ROLES",
-    "AttemptEvent",
-    "BreakerChanged",
-    "BreakerClosed",
-    "BreakerHalfOpened",
-    "BreakerOpened",
-    "CourseEvent",
-    "LadderPosition",
-    "SubtaskEvent",
-    "SubtaskProgressed",
-    "SubtaskStreamed",
-    "TaskEvent",
-]
-"""Told by the same names as those that are declared here."""
-
+from actors.tasks.model.task import Plan, Subtask, Task, TaskStatus
+from actors.tasks.model.usage import NO_USAGE, Usage
 
 # -- the task ------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, TypeAlias
 
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.task import Plan, Subtask, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model import Catalogue, ExecutableInfo, NoCapableWorkerError, Plan, Subtask, Task
 from actors.tasks.planning.keyword import Who, clauses, free_id, stems
 from actors.validation.spec_model import copy_with
 

@@ -15,9 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.outcome import text_of
-from actors.tasks.model.task import NO_USAGE, Budget, Plan, Subtask, Usage, instructed
+from actors.tasks.model import NO_USAGE, Budget, Catalogue, ExecutableInfo, Plan, Subtask, Usage, instructed, text_of
 from actors.validation.introspection import binds, signature_of
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase

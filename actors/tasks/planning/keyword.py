@@ -14,9 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.task import Plan, Subtask, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model import Catalogue, ExecutableInfo, NoCapableWorkerError, Plan, Subtask, Task
 from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel

@@ -14,10 +14,16 @@ from typing import Any, Final
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.execution.packing import GOAL, PLAN, REST, Part, pack
 from actors.tasks.execution.role_call import asked, shown_here
-from actors.tasks.model.executable import Catalogue, ExecutableInfo
-from actors.tasks.model.model_call import as_call, ask, recognised_model
-from actors.tasks.model.task import Plan, Task
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model import (
+    Catalogue,
+    ExecutableInfo,
+    NoCapableWorkerError,
+    Plan,
+    Task,
+    as_call,
+    ask,
+    recognised_model,
+)
 from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, without_code
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import value_phrase

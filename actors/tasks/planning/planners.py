@@ -10,9 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from actors.model.errors import ConfigError, Problem
-from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
-from actors.tasks.model.executable import Catalogue
-from actors.tasks.model.task import Budget, Plan, Subtask, Task
+from actors.tasks.model import Budget, Catalogue, InvalidAnswerError, Plan, Subtask, Task, answer_data
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.keyword import KeywordPlanner, free_id
 from actors.validation.validation_messages import type_phrase, value_phrase

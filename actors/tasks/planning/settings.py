@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator
 
-from actors.tasks.model.model_call import recognised_model
-from actors.tasks.model.policy import Failover, Ladder, LadderField, Retry, Rung
+from actors.tasks.model import Failover, Ladder, LadderField, Retry, Rung, recognised_model
 from actors.tasks.planning.keyword import KeywordPlanner
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel

@@ -19,10 +19,7 @@ from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide.verdict import HINT, as_fields, as_verdict
 from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, summarized
 from actors.tasks.execution.role_call import asked, shown_here
-from actors.tasks.model.answer_text import InvalidAnswerError, answer_data
-from actors.tasks.model.model_call import as_call, ask
-from actors.tasks.model.policy import Check, Verdict
-from actors.tasks.model.task import Plan, Task
+from actors.tasks.model import Check, InvalidAnswerError, Plan, Task, Verdict, answer_data, as_call, ask
 from actors.tasks.planning.model_planner import object_schema
 
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."

@@ -8,8 +8,7 @@ from typing import Any
 from actors.model.errors import Failed
 from actors.tasks.execution.packing import GOAL, Part, pack, parts_of
 from actors.tasks.execution.role_call import asked, shown_here
-from actors.tasks.model.model_call import as_call, ask_for_words
-from actors.tasks.model.task import Task
+from actors.tasks.model import Task, as_call, ask_for_words
 
 
 class Verbatim:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from actors.tasks.model.executable import BreakerState
-from actors.tasks.model.policy import Breaker
+from actors.tasks.model import Breaker, BreakerState
 
 _MOST_ENDED = 1_000
 """The newest ends that are looked at, beside as many as may be failures."""

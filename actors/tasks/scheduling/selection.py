@@ -14,9 +14,7 @@ from typing import Final
 from actors.model.errors import RecursionDetectedError, Rejected
 from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model.outcome import Failure, FailureKind
-from actors.tasks.model.task import same_instruction
-from actors.tasks.model.task_errors import NoCapableWorkerError
+from actors.tasks.model import Failure, FailureKind, NoCapableWorkerError, same_instruction
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
 

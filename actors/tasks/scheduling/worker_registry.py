@@ -16,8 +16,7 @@ from actors.messaging.mailbox import Mailbox
 from actors.model.child_state import State
 from actors.model.raised import kind_of
 from actors.model.spec import ChildSpec, DispatcherKind, SupervisorRecipe, WorkerRecipe
-from actors.tasks.model.executable import DESCRIBED, Executable, ExecutableInfo
-from actors.tasks.model.outcome import Failure, is_one_of
+from actors.tasks.model import DESCRIBED, Executable, ExecutableInfo, Failure, is_one_of
 from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
 from actors.tasks.scheduling.ready_queue import LaneKey
 
