@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from actors.tasks.journal.view import ladder_of_teams
-from actors.tasks.model import Retry
 from actors.tasks.planning.settings import Tasks
 from trees.declaration.check_tasks import ORCHESTRATOR
 from trees.declaration.kinds import kind_of, parks, where
@@ -71,7 +70,7 @@ def _attempts(spec: Spec, tasks: Tasks) -> int:
     """How often a worker, or a team, is tried by its ladder, or by that of its supervisor."""
     by_default = ladder_of_teams(tasks) if isinstance(spec, SupervisorSpec) else tasks.on_failure
     ladder = by_default if spec.on_failure is None else spec.on_failure
-    return 1 + sum(rung.max_attempts - 1 for rung in ladder if isinstance(rung, Retry))
+    return 1 + sum(getattr(rung, "max_attempts", 1) - 1 for rung in ladder)
 
 
 def _tries(spec: WorkerSpec, levels: tuple[int, ...]) -> Iterator[str]:

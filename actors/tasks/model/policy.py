@@ -170,7 +170,10 @@ class Retry(Rung, frozen=True, kw_only=False):
 
 
 class Failover(Rung, frozen=True, kw_only=False):
-    """Rung: go on with another worker that can do it, then with the worker's ``backup``, each with fresh tries."""
+    """Rung: go on with another worker that can do it, then with the worker's ``backup``, each with fresh tries.
+
+    Of a subtask that names its worker (``worker=``) only the ``backup`` can take over.
+    """
 
     def next(self, position: LadderPosition, failure: Failure, facts: RungFacts) -> Decision | None:
         """Begin the ladder anew with another worker, if there is one for which it would not fail all the same."""
