@@ -192,8 +192,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
 
     def _kept(self) -> list[TaskEvent]:
         """Return the records that are kept and were not found before."""
-        run = self._service.run_of(self._id)
         records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._last)))
+        run = self._service.run_of(self._id)  # behind that: an engine takes a task up before it adds to its journal
         return records if run is None else [each for each in records if each.seq <= run.kept]
 
     def _is_mine(self, event: TaskEvent) -> bool:

@@ -197,6 +197,7 @@ class TaskService:
         records: Sequence[Any] = self.store.read(task)
         if not records:
             raise UnknownTaskError(task)
+        run = self.run_of(task)  # behind that: an engine takes a task up before it adds to its journal
         return fold(task, records if run is None else records[: max(1, run.kept)])
 
     def report(self, task: str) -> Report | None:
