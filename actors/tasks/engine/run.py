@@ -52,8 +52,13 @@ class Run:
         self._timers: dict[Timer, None] | None = None
         self._turn: Turn | None = None
         """What is decided in this turn of the engine; None: nothing."""
-        self._line: tuple[tuple[Reply, Turn], ...] = ()
-        """Turns that are being kept."""
+        self._line: tuple[tuple[Reply, Turn, int], ...] = ()
+        """Turns that are being kept, each with how many records there are then."""
+        former = engine.port.runs.get(self.id)
+        being_kept = engine.service.store.flush() if former is not None else None
+        if former is not None and being_kept is not None:  # the engine before this one has handed it to the store
+            self.kept = former.kept
+            self._waits_for(being_kept, Turn([], []))
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -155,24 +160,26 @@ class Run:
             store.append(self.id, event)
         kept = store.flush()
         if kept is None and not self._line:
-            self._do(turn)
-            return
-        kept = kept or self._line[-1][0]
-        self._line = (*self._line, (kept, turn))
+            self._do(turn, self.state.events)
+        else:
+            self._waits_for(kept or self._line[-1][0], turn)
+
+    def _waits_for(self, kept: Reply, turn: Turn) -> None:
+        self._line = (*self._line, (kept, turn, self.state.events))
         kept.when_done(partial(self.engine.loop_call, self._do_kept))
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""
         self.engine.now = self.engine.service.time()
         while self._line and self._line[0][0].done and not self.engine.system.is_down:
-            (kept, turn), *rest = self._line
+            (kept, turn, events), *rest = self._line
             self._line = tuple(rest)
             if kept.succeeded:  # else it never will be kept, so nothing may follow from it
-                self._do(turn)
+                self._do(turn, events)
         self.engine.turn_over()
 
-    def _do(self, turn: Turn) -> None:
-        self.kept += len(turn.events)
+    def _do(self, turn: Turn, events: int) -> None:
+        self.kept = events
         publish = self.engine.system.bus.publish
         for event in turn.events:
             publish(event)
