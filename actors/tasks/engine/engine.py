@@ -350,7 +350,7 @@ class Engine(ManagedActor):
         if run is None or run.state.final in {None, TaskStatus.SUCCEEDED}:
             self.runs.pop(id_, None)
             return None
-        self.service.goes_on_again(id_)
+        self.service.finished -= self.service.reports.pop(id_, None) is not None
         self.service.before.setdefault(id_, run.kept)
         spec = run.state.task
         deadline = None if spec.deadline_s is None else self.now + spec.deadline_s
@@ -578,10 +578,6 @@ class Engine(ManagedActor):
     def begins_nothing_of(self, run: Run) -> bool:
         """True if nothing more of a task begins here."""
         return self.closing or run.has_left
-
-    def loop_call(self, function: Callable[[], object]) -> None:
-        """Call this on the loop, from any thread."""
-        self.system.loop.call(function)
 
 
 def _act_now(function: Callable[..., object], *args: Any) -> None:

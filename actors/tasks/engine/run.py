@@ -166,7 +166,7 @@ class Run:
 
     def _waits_for(self, kept: Reply, turn: Turn) -> None:
         self._line = (*self._line, (kept, turn, self.state.events))
-        kept.when_done(partial(self.engine.loop_call, self._do_kept))
+        kept.when_done(partial(self.engine.system.loop.call, self._do_kept))
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""

@@ -296,10 +296,6 @@ class TaskService:
         self.waiting_for.pop(task, None)
         self.streams.forget(task)
 
-    def goes_on_again(self, task: str) -> None:
-        """A task that had ended is tried again: who waits from now on waits for its next end."""
-        self.finished -= self.reports.pop(task, None) is not None
-
     def when_kept(self, task: str, act: Callable[[], object]) -> None:
         """Call ``act()`` now, or, where this task is just being submitted, once it is kept; never if it is refused."""
         under_way = self.unkept.get(task)
