@@ -920,8 +920,11 @@ class TaskModel(RuleBasedStateMachine):
         if any(isinstance(event, trees.Planned) for event in mine) and planned - ended:
             yield f"they have not ended: {planned - ended}"
         told = self.world.used[name]
-        # What a thread returns while its group is stopped for a crash of another worker is not looked at.
-        is_sure = name not in self.disturbed and not any(getattr(each, "reason", "") == "stopped" for each in journal)
+        # What a thread returns is not looked at that is given up just then: its group is stopped, or its time is up.
+        given_up = {
+            getattr(each, "reason", "") == "stopped" or getattr(each, "kind", "") == "timeout" for each in journal
+        }
+        is_sure = name not in self.disturbed and True not in given_up
         if report.usage.tokens > told or (is_sure and report.usage.tokens != told):
             yield f"{told} tokens were used up, and it says {report.usage.tokens}"
         yield from self.starts_are_wrong(name, journal)
