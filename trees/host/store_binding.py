@@ -62,8 +62,8 @@ class TreeStoreListener:
                 service.waiting(order.task).when_done(remove_it)
         elif last is None or isinstance(last, TaskFinished) is not (order.kind == RETRY):
             self._store.order_done(order)
-        elif last.path in service.scopes:
-            path = last.path
+        elif (standing := self._store.standing(order.task)) is not None and standing.owner in service.scopes:
+            path = standing.owner
             service.scopes[path].port.post(lambda _engine: self._do(order, path))
 
     def _do(self, order: RemoteCommand, path: str) -> None:

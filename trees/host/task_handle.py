@@ -90,10 +90,10 @@ class TaskHandle:
             StoreError: its journal is damaged.
         """
         service = self._port.service
-        report = service.reports.get(self.id) or self._heard
+        is_held = service.run_of(self.id) is not None
+        report = service.reports.get(self.id) or (None if is_held else self._heard)
         if report is not None:
             return report.status
-        is_held = service.run_of(self.id) is not None
         last = None if is_held else service.store.last(self.id)
         if isinstance(last, TaskFinished):
             return last.status
@@ -229,7 +229,7 @@ class TaskHandle:
         """
         words = require_text(f"task {self.id}: cancel: reason:", reason, "Say it in words")
         recorded = order_reply(self._port)
-        if self.report is not None:
+        if self._port.service.report(self.id) is not None:  # of its last end: it may have been tried again
             recorded.complete()
         else:
             self._port.port.order(Order(self.id, CANCEL, {"reason": words}, recorded))
@@ -274,7 +274,7 @@ class TaskHandle:
             TreeDownError: as ``cancel``.
         """
         checked = Task(goal=self.id, priority=priority).priority
-        if self.report is None:
+        if self._port.service.report(self.id) is None:
             self._port.port.order(Order(self.id, PRIORITY, {"priority": checked}))
 
     @property
@@ -301,6 +301,7 @@ class TaskHandle:
     def respond(self, id: str | Escalation, answer: Answer) -> None:
         """Answer one of them: ``Approve()``, ``Edit(value)``, ``Respond(text)`` or ``Reject(reason)``.
 
+        Returns at once, as ``cancel``: only if the process is killed before the answer is recorded, it is asked again.
         ``id`` is the question or its id. A question that has an equal answer already is left as it is.
 
         Raises:

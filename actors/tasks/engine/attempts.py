@@ -62,7 +62,9 @@ class Attempts:
         self._engine.limits.watch(attempt)
 
     def hold(self, attempt: Attempt, entry: RegistryEntry | None = None, *, rank: int) -> None:
-        """Take a slot for an attempt, which outlives this engine from here on."""
+        """Take a slot for an attempt, which outlives this engine from here on; none if it has one by this engine."""
+        if self.held.get(attempt.key) is attempt:
+            return
         attempt.entry, attempt.rank, attempt.has_slot = entry, rank, True
         self._engine.service.attempts[attempt.key] = self.held[attempt.key] = attempt
         if attempt.is_work:
@@ -269,10 +271,9 @@ class Attempts:
     def adopt(self, run: Run, unit: Unit) -> None:
         """Wait for the attempt that a unit had when the last engine ended; start another if its process is gone."""
         engine, scope = self._engine, self._engine.scope_of(unit)
-        if scope is None:
-            return  # its supervisor is not in the tree: it waits
         attempt = engine.service.attempts.get(key_of(run, unit))
-        if attempt is None or attempt.spec.start_number != unit.seq:  # that is one of which all is recorded
+        # Of another start all is recorded. A supervisor that is not in the tree has no workers that run.
+        if scope is None or attempt is None or attempt.spec.start_number != unit.seq:
             self._is_lost(run, unit)
             return
         entry = scope.workers.get(unit.worker) if unit.role == "work" else None

@@ -196,16 +196,15 @@ class Dispatch:
         return (run, unit) if is_present else None  # type: ignore[return-value]  # both are there
 
     def adopt_team(self, run: Run, unit: Unit) -> None:
-        """Go on with what a team has; if the team is gone, queue it again."""
-        scope = self._engine.scope_of(unit)
-        entry = scope.workers.get(unit.worker) if scope is not None else None
-        if scope is None or self._engine.service.scopes.get(f"{unit.scope}/{unit.worker}") is None:
-            run.act(self._engine.system.publish, TaskStranded(f"{unit.scope}/{unit.worker}", run.id))
-            return  # its supervisor is not in the tree: it waits
-        if entry is None or not entry.is_team or entry.is_gone:
-            run.emit(unit, task_events.SubtaskRequeued, "stopped", unit.worker or "")
-        else:
+        """Go on with what a team has; if the team is gone, queue it again, unless its task is ending."""
+        scope, worker, reason = self._engine.scope_of(unit), unit.worker or "", of_attempt.cut_off(unit)
+        entry = scope.workers.get(worker) if scope is not None else None
+        if entry is not None and entry.is_team and not entry.is_gone:
             self._has_team(run, unit, entry)
+        elif reason:
+            run.emit(unit, task_events.SubtaskCancelled, reason, True, worker)  # noqa: FBT003 - a field
+        else:
+            run.emit(unit, task_events.SubtaskRequeued, "stopped", worker)
 
     def team_fails(self, run: Run, unit: Unit, failure: Failure) -> None:
         """Record that a team has failed; its breaker is told."""
@@ -264,9 +263,7 @@ class Dispatch:
 
     def _preempt(self) -> None:
         """Have the least urgent attempt give way, where something more urgent waits for its slot, or its worker."""
-        held, runs = self._engine.attempts.held.values(), self._engine.runs.values()
-        if len({each.rank for each in held} | {run.state.task.priority for run in runs}) <= 1:
-            return
+        held = self._engine.attempts.held.values()
         worst = max((each.rank for each in held), default=0)
         heads = [head for head in self.queue.heads() if head[2][0].state.task.priority < worst]
         for key, _, (run, _unit) in sorted(heads, key=lambda head: head[1].rank):

@@ -84,7 +84,8 @@ class Engine(ManagedActor):
         self._heard = 0
         """Messages of this turn."""
         self._carried_out: list[Order] = []
-        """Orders of this turn."""
+        """Orders of this turn. They lie at the port until it is handed to the store, and so do the facts."""
+        self._heard_facts = 0
         self.now = self.service.time()
         """When this turn began, in seconds since 1970: the time of all events of the turn."""
         self.limits = Limits(self)
@@ -184,8 +185,8 @@ class Engine(ManagedActor):
     def _hear_port(self) -> None:
         if not self._carry_out_orders():
             return
-        for _ in range(len(self.port.facts)):  # what these lead to is heard in the next turn
-            fact = self.port.facts.popleft()
+        for fact in islice(self.port.facts.copy(), self._heard_facts, None):  # what these lead to comes later
+            self._heard_facts += 1
             try:
                 fact(self)
             except Exception as error:  # noqa: BLE001 - a bug of ours: one fact is lost, and nothing else
@@ -234,6 +235,9 @@ class Engine(ManagedActor):
             if self.port.orders and self.port.orders[0] is order:
                 self.port.orders.popleft()
         self._carried_out.clear()
+        for _ in range(self._heard_facts):
+            self.port.facts.popleft()
+        self._heard_facts = 0
         if self.dirty:
             self.port.call()  # what was kept at once has led to something more
 

@@ -27,7 +27,15 @@ from actors.tasks.engine.stream_relay import StreamRelay
 from actors.tasks.journal.fold import TaskState, fold
 from actors.tasks.journal.reporting import report_of
 from actors.tasks.journal.store import DurableStore, Store
-from actors.tasks.model import Report, StoreError, TaskFailedError, TaskFinished, TaskStranded, UnknownTaskError
+from actors.tasks.model import (
+    Report,
+    StoreError,
+    TaskError,
+    TaskFailedError,
+    TaskFinished,
+    TaskStranded,
+    UnknownTaskError,
+)
 from actors.tasks.planning.settings import Tasks
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ SERVICE: Final = "tasks"
 """Name of the tasks of a tree among its services."""
 ENGINE: Final = "orchestrator"
 """Reserved id of the child that is the engine: the first child of the outermost supervisor with ``tasks=``."""
-MOST_REPORTS: Final = 1_000
+MOST_REPORTS: Final = 100
 """Reports of tasks that have ended that are held; others are made again from their journals."""
 
 
@@ -422,8 +430,12 @@ class EnginePort:
         """Have the engine do what a user wants; or, where the tree ends first, the process that goes on.
 
         Raises:
+            TaskError: the supervisor that has the task is not in the tree.
             TreeDownError: the tree is down, and its store keeps no orders any more.
         """
+        if self.service.engines.get(self.path) is not self:
+            hint = "Start a tree that has it, or remove the task"
+            raise TaskError(f"task {order.task}: {self.path}, which has it, is not in this tree. {hint}")
         self.orders.append(order)
         self.call()
         if self.service.system.is_down and self.service.durable is not None and take_back(self, order):

@@ -60,8 +60,9 @@ class Undos:
         self._begin(run, course, undo.above, undo.undoes, undo.attempt + is_again)
 
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
-        engine, scope, before = self._engine, self._engine.scope_of(unit), unit.undo
-        if scope is None or not engine.begun or engine.begins_nothing_of(run):
+        engine, of, before = self._engine, self._engine.scope_of(unit), unit.undo
+        scope = of if of is not None else engine.scope
+        if not engine.begun or engine.begins_nothing_of(run):
             return
         if not engine.roles.has_slot(run, course.unit, scope):
             return
@@ -72,7 +73,7 @@ class Undos:
         run.emit(unit, task_events.Compensating, effect.worker, effect.epoch, number)
         undo = unit.undo
         assert undo is not None  # noqa: S101 - the record has just made it
-        by = _undoer(scope, unit, effect)
+        by = _undoer(scope, unit, effect) if of is not None else f"{unit.scope}, whose worker did it, is gone"
         if isinstance(by, str):
             hint = f"{by}; when it is back, Approve() has it undone"
             nobody = NoCapableWorkerError((f"the undo of {unit.id}",), task=run.id, hint=hint)
