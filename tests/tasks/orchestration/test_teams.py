@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from trees import (
     Budget,
     Failover,
     PlanError,
+    Reject,
     Retry,
     StaticPlan,
     Subtask,
@@ -294,3 +296,45 @@ def test_a_team_that_comes_up_later_than_the_rest_of_its_group_is_planned() -> N
         report = tree.run(Task("go"), timeout=LONG_S)
 
     assert report.results == {"team": {"member": "done"}, "culprit": "done"}
+
+
+# -- a team that the next process does not have --------------------------------------------------------------
+
+
+def _without_team(*teams: SupervisorSpec) -> SupervisorSpec:
+    tasks = Tasks(planner=lambda *_: [Subtask("team", worker="team")])
+    return SupervisorSpec(id="shop", tasks=tasks, children=[WorkerSpec(id="other", execute=does), *teams])
+
+
+def _left_behind(url: str) -> None:
+    """A process ends in the middle of the work of a team."""
+    begun = threading.Event()
+
+    async def works(*_: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    tree = start(_without_team(team(WorkerSpec(id="x", execute=works, undo=does))), store=url)
+    tree.submit(Task("go", id="t"))
+    assert begun.wait(LONG_S)
+    tree.stop(timeout=0)
+
+
+def test_a_task_can_be_cancelled_whose_team_is_not_in_the_tree_any_more(sqlite_url: str) -> None:
+    _left_behind(sqlite_url)
+    with start(_without_team(), store=sqlite_url) as tree:
+        handle = tree.task("t")
+        handle.cancel().get(timeout=LONG_S)
+        for question in handle.questions():  # its undo is gone with it
+            handle.respond(question.id, Reject())
+
+        with pytest.raises(TaskCancelledError):
+            handle.result(timeout=LONG_S)
+
+
+def test_a_task_goes_on_when_its_team_is_added(sqlite_url: str) -> None:
+    _left_behind(sqlite_url)
+    with start(_without_team(), store=sqlite_url) as tree:
+        tree.start_child("shop", team(WorkerSpec(id="x", execute=does)))
+
+        assert tree.task("t").result(timeout=LONG_S).status == "succeeded"

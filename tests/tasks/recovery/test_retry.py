@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from trees import (
     SubtaskStarted,
     SupervisorSpec,
     Task,
+    TaskCancelledError,
     TaskError,
     TaskFailedError,
     TaskFinished,
@@ -191,3 +194,28 @@ def test_the_command_line_lists_failed_tasks_and_tries_one_again(tmp_path: Path)
     with start(shop.spec(), store=url) as tree:
         assert [handle.id for handle in tree.resumed()] == ["t"]
         assert tree.submit(Task("go", id="t")).result(LONG_S).results["b"] == "after first"
+
+
+def test_a_handle_of_before_cancels_what_goes_on_now() -> None:
+    entered, calls = threading.Event(), list[str]()
+
+    async def work(*_: Any) -> None:
+        calls.append("call")
+        if len(calls) == 1:
+            raise ValueError("out of order")
+        entered.set()
+        await asyncio.Event().wait()
+
+    worker = WorkerSpec(id="a", execute=work, on_failure=[])
+    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
+    with start(spec) as tree:
+        before = tree.submit("go")
+        with pytest.raises(TaskFailedError):
+            before.result(timeout=LONG_S)
+        after = before.retry()
+        assert entered.wait(LONG_S)
+
+        assert before.status == "running"
+        before.cancel().get(timeout=LONG_S)
+        with pytest.raises(TaskCancelledError):
+            after.result(timeout=LONG_S)
