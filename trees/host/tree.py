@@ -316,7 +316,7 @@ class Tree:
 
         Raises:
             UnknownTaskError: the store has no task of this id.
-            TaskError: it goes on, or it is a team's part of another one.
+            TaskError: it goes on.
             StoreError: that could not be written within 10 seconds.
             NotLeaderError: this process is a standby.
         """
@@ -362,7 +362,7 @@ class Tree:
     def resumed(self) -> list[TaskHandle]:
         """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
 
-        A team's part of a task is not listed for itself. ``handle.kept`` tells what need not be done again.
+        ``handle.kept`` tells what need not be done again.
         """
         service = self._service
         firsts = service.store.firsts(list(service.before))

@@ -82,6 +82,9 @@ class Run:
     def emit(self, unit: Unit, made: type[TaskEvent], *fields: Any, **more: Any) -> TaskEvent:
         """Record that something has happened just now, and do what follows from it.
 
+        The method of its name in ``TaskState`` changes the state, ``Engine.FOLLOWS`` has what follows at once. What
+        others see of it is done by ``act``, once it is kept.
+
         Args:
             unit: the unit that it is about.
             made: the kind of event.

@@ -126,7 +126,7 @@ class RemoteCommand:
     """The later one has the larger one."""
     task: str
     kind: str
-    """cancel, priority, respond or remove."""
+    """cancel, priority, respond, retry or remove."""
     body: dict[str, Any] = field(repr=False)
     """Arguments.
 
@@ -193,7 +193,7 @@ class DurableStore(Store):
 
         Args:
             task: id of the task.
-            kind: cancel, priority or respond.
+            kind: cancel, priority, respond or retry.
             body: arguments, as ``RemoteCommand.body`` has them.
             at: when it was ordered, in seconds since 1970 by the store's clock.
 

@@ -1,4 +1,1 @@
-"""Results in memory: how much is held, what is let go first, how results are reviewed and combined.
-
-May import ``actors.tasks.model`` and ``actors.tasks.journal``.
-"""
+"""The reviewer and the synthesizer that are models, and the synthesizers that are not."""
