@@ -321,8 +321,8 @@ class TaskHandle:
         one who waits on another thread. Whoever still reads a task that was removed may read on in the next one of its
         id.
 
-        What happens inside its teams is among it: those events have the path of the team, and
-        theirs in the task for ``subtask``. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the
+        What happens inside its teams is among it: those events have the path of the team, and as ``subtask`` a path in
+        the task. The last event is its own ``TaskFinished``. It ends without that where the store has let go of the
         task, and when the tree is stopped: then ``handle.report`` is None. Each event has a number, ``event.seq``,
         which is the same for every reader and in every process.
 
