@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -18,7 +17,6 @@ from pydantic import Field, InstanceOf, PlainValidator
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.blocking import require_thread
-from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 from actors.runtime import living_trees
@@ -38,6 +36,7 @@ from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
 from trees.host.store_binding import bind, close_store
+from trees.host.submission import came
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -142,7 +141,7 @@ def start(
     """
     given = locals().copy()
     require_thread("start(...)", "async with start_async(...) as tree")
-    return Starting(given.pop("spec"), Options(**given)).run()
+    return start_async(**given).run()
 
 
 def start_async(
@@ -218,10 +217,7 @@ class Starting:
             in_background(f"{self._spec.id}-store", self._open)
             tree = self._make(await self._opened)
             await self.begin()
-            resumed, in_time = service_of(tree._system).resumed(), Reply(timeout_s=OPEN_S)  # noqa: SLF001 - of the same room
-            resumed.when_done(in_time.complete)
-            with suppress(ReplyTimeoutError):
-                await in_time
+            await came(service_of(tree._system).resumed(), OPEN_S)  # noqa: SLF001 - of the same room
         except BaseException:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.
