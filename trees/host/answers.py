@@ -24,9 +24,6 @@ from actors.validation.validation_messages import not_json_phrase, type_phrase, 
 
 _ANSWERS: Final = {kind: (word, field) for word, (kind, field) in ANSWERS.items()}
 """By the class of an answer: its word in a record, and its field, where it has one."""
-_NOT_OPEN: Final = (
-    "no such open question: its time is up, its task has ended, or it never was. Look at handle.escalations"
-)
 
 
 def open_question(service: TaskService, id_: str) -> Escalation | None:
@@ -90,7 +87,8 @@ def respond_to(
         return True
     before = service.answers.get(id_) or _recorded(service, id_)
     if before is None:
-        raise EscalationError(id_, _NOT_OPEN)
+        what = "no such open question: its time is up, its task has ended, or it never was. Look at handle.escalations"
+        raise EscalationError(id_, what)
     if before != said:
         raise EscalationError(id_, f"it was answered before, and otherwise: {before[0]}. Look at handle.escalations")
     return False

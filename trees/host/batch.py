@@ -30,7 +30,7 @@ import math
 import re
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sized
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -71,7 +71,6 @@ from trees.host.task_handle import TaskHandle
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 OnError: TypeAlias = Literal["keep", "raise"]
-_END: Final = object()
 MESSAGE_S: Final = 10.0
 """Seconds that a message may take: longer than for an ask, because a worker that takes longer is replaced."""
 TASK_S: Final = 60.0
@@ -98,13 +97,6 @@ class GivenItem:
     """Return the item's result, or raise its error. Call this when it has ended."""
     leave: Callable[[], object] = lambda: None
     """Note that the batch does not want the item any more."""
-
-
-def failed_item(item: Any, error: Exception) -> GivenItem:
-    """Return an item that could not be given: it has ended with this error."""
-    reply = Reply()
-    reply.fail(error)
-    return GivenItem(item, reply, reply.outcome)
 
 
 class EndedItems(deque["GivenItem | asyncio.Future[Any]"]):
@@ -176,7 +168,8 @@ def _plan(scope: Scope, to: str, timeout_s: float | None) -> Plan:
     if timeout_s is None:
         entries = [scope.workers.get(id_) for id_ in able]
         declared = all(entry is not None and entry.executable.timeout_s is not None for entry in entries)
-        timeout_s = None if declared else TASK_S
+        if not declared:
+            timeout_s = TASK_S
     limit = None if timeout_s == math.inf else timeout_s
     is_id = to in able
     return Plan([Subtask(ITEM, worker=to if is_id else None, capability=None if is_id else to, timeout_s=limit)])
@@ -349,7 +342,10 @@ class Batch(Generic[ItemT, ResultT]):
             raise ValueError(f"map: on_error={value_phrase(on_error)} is unknown. Use 'keep' or 'raise'")
         if progress is not None:
             require_callback("map: progress:", progress, "Give a function of (done, total)")
-        self._source: Iterator[ItemT] | AsyncIterator[ItemT] = _source_of(items)
+        if isinstance(items, (str, bytes)) or not isinstance(items, (Iterable, AsyncIterable)):
+            raise TypeError(f"map: {type_phrase(items)} is not a collection of items. Give a list, a generator, ...")
+        self._source: Iterator[ItemT] | AsyncIterator[ItemT]
+        self._source = iter(items) if isinstance(items, Iterable) else aiter(items)
         self._on_error = on_error
         self._progress = progress
         self._total = len(items) if isinstance(items, Sized) else None
@@ -379,11 +375,8 @@ class Batch(Generic[ItemT, ResultT]):
         try:
             while (found := self._first_ended()) is None:
                 if self._pending is not None:
-                    try:
-                        given = self._target.give(*self._pending)
-                    except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-                        given = failed_item(self._pending[0], error)
-                    self._is_given(given)
+                    with self._failing(self._pending[0], Exception):
+                        self._is_given(self._target.give(*self._pending))
                 elif not self._takes_one():
                     self._ended.news().wait(None)
             return self._handed_out(found)
@@ -398,11 +391,8 @@ class Batch(Generic[ItemT, ResultT]):
         try:
             while (found := self._first_ended()) is None:
                 if self._pending is not None:
-                    try:
-                        given = await self._target.give_async(*self._pending)
-                    except Exception as error:  # noqa: BLE001 - whatever it is, it is this item's
-                        given = failed_item(self._pending[0], error)
-                    self._is_given(given)
+                    with self._failing(self._pending[0], Exception):
+                        self._is_given(await self._target.give_async(*self._pending))
                 elif not self._takes_one():
                     await self._ended.news()
             return self._handed_out(found)
@@ -420,28 +410,32 @@ class Batch(Generic[ItemT, ResultT]):
         if self._pull is not None or self._end is not None or len(self._given) >= self._target.limit:
             return False
         if isinstance(self._source, AsyncIterator):
-            self._pull = asyncio.ensure_future(anext(self._source, _END))
+            self._pull = asyncio.ensure_future(anext(self._source))
             self._pull.add_done_callback(self._ended.put)
         else:
-            self._taken(partial(next, self._source, _END))
+            self._taken(partial(next, self._source))
         return True
 
     def _taken(self, take: Callable[[], Any]) -> None:
         """Take an item of the source, and make what is given for it."""
-        item = _END
         try:
             item = take()
-            if item is _END:
-                self._end = StopIteration()
-            else:
+            with self._failing(item, ConfigError):
                 self._pending = item, self._target.prepared(item)
-        except ConfigError as error:
-            if item is _END:
-                self._end = error
-            else:
-                self._is_given(failed_item(item, error))
+        except (StopIteration, StopAsyncIteration):
+            self._end = StopIteration()
         except Exception as error:  # noqa: BLE001 - of the source or the key: raised when all is handed out
             self._end = error
+
+    @contextmanager
+    def _failing(self, item: Any, of_item: type[Exception]) -> Iterator[None]:
+        """Make an error of this kind the end of an item that cannot be given."""
+        try:
+            yield
+        except of_item as error:
+            reply = Reply()
+            reply.fail(error)
+            self._is_given(GivenItem(item, reply, reply.outcome))
 
     def _is_given(self, given: GivenItem) -> None:
         self._given[given] = self._pending = None
@@ -467,7 +461,9 @@ class Batch(Generic[ItemT, ResultT]):
         try:
             result = given.result()
         except Exception as error:  # noqa: BLE001 - kept, or raised
-            result = failure = _without_our_frames(error)
+            # Without its first two frames, of the batch, which they would keep in memory, and of its reply. No variable
+            # names them here: it would be part of the frame that it keeps.
+            result = failure = error.with_traceback(error.__traceback__.tb_next.tb_next)  # type: ignore[union-attr]
             system = self._target.system
             if self._end is None and system.is_down:
                 self._end = system.down_error(self._target.path)
@@ -505,17 +501,3 @@ class Batch(Generic[ItemT, ResultT]):
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _without_our_frames(error: Exception) -> Exception:
-    """Return an error without its first two frames: of the batch, which they would keep in memory, and its reply."""
-    frames = error.__traceback__ and error.__traceback__.tb_next
-    return error.with_traceback(frames and frames.tb_next)
-
-
-def _source_of(items: Any) -> Iterator[Any] | AsyncIterator[Any]:
-    if isinstance(items, AsyncIterable) and not isinstance(items, Iterable):
-        return aiter(items)
-    if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
-        raise TypeError(f"map: {type_phrase(items)} is not a collection of items. Give a list, a generator, ...")
-    return iter(items)

@@ -57,7 +57,7 @@ _numbers = itertools.count()
 class ConsoleError(SourceError):
     """A console could not be opened, found or asked."""
 
-    def __init__(self, where: str, what: str, hint: str) -> None:
+    def __init__(self, where: object, what: str, hint: str) -> None:
         super().__init__(503, f"{where}: {what}. {hint}")
 
 
@@ -70,11 +70,11 @@ class ConsoleGoneError(ConsoleError):
 
 def line_of(**said: Any) -> bytes:
     """Return a line that says this. What JSON has no form for is its text, a set a list."""
-
-    def form(value: object) -> object:
-        return list(value) if isinstance(value, (set, frozenset)) else str(value)
-
-    return json.dumps({"version": PROTOCOL, **said}, default=form).encode() + b"\n"
+    text = json.dumps(
+        {"version": PROTOCOL, **said},
+        default=lambda value: list(value) if isinstance(value, (set, frozenset)) else str(value),
+    )
+    return text.encode() + b"\n"
 
 
 def read_line(line: bytes) -> Shape:
@@ -87,23 +87,6 @@ def read_line(line: bytes) -> Shape:
     if not isinstance(said, dict) or said.get("version") != PROTOCOL:
         raise ValueError("another version")
     return said
-
-
-def read_request(line: bytes) -> tuple[str, Shape]:
-    """Return what a line asks for, with its arguments.
-
-    Raises:
-        SourceError: the line is no request; says why.
-    """
-    try:
-        request = read_line(line)
-    except ValueError:
-        what = f"the console does not understand the request: it speaks version {PROTOCOL}"
-        raise SourceError(400, f"{what}. Use the regrow of the same version.") from None
-    do = request.get("do")
-    if do not in CALLS:
-        raise SourceError(400, f"the console cannot do that: it knows {', '.join(CALLS)}.")
-    return do, request.get("given", {})
 
 
 # -- the sockets ------------------------------------------------------------------------------------------
@@ -123,9 +106,9 @@ def folder() -> Path:
         found = place.lstat()
     except OSError as error:
         what = f"the folder for sockets cannot be made ({type(error).__name__})"
-        raise ConsoleError(str(place), what, hint) from error
+        raise ConsoleError(place, what, hint) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConsoleError(str(place), "the folder for sockets is not yours alone (owner, or mode 0700)", hint)
+        raise ConsoleError(place, "the folder for sockets is not yours alone (owner, or mode 0700)", hint)
     return place
 
 
@@ -143,13 +126,6 @@ def pid_of(path: Path) -> int:
 def root_of(path: Path) -> str:
     """Id of the root behind a socket, as its name has it: cut where it is long."""
     return path.stem.rpartition("-")[0].partition("-")[2]
-
-
-def sweep(place: Path) -> None:
-    """Remove the sockets that processes left behind which were killed."""
-    for path in place.glob("*.sock"):
-        if _is_stale(path):
-            path.unlink(missing_ok=True)
 
 
 def _is_stale(path: Path) -> bool:
@@ -183,7 +159,9 @@ class Console(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, root: str) -> None:
         place = folder()
-        sweep(place)
+        for path in place.glob("*.sock"):
+            if _is_stale(path):  # its process was killed
+                path.unlink(missing_ok=True)
         self.path = place / f"{os.getpid()}-{root[:LONGEST_ID]}-{next(_numbers)}.sock"
         self._root = root
         self._callers: set[socket.socket] = set()
@@ -192,7 +170,7 @@ class Console(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             super().__init__(str(self.path), _Caller)
         except OSError as error:
             hint = "Point XDG_RUNTIME_DIR to a folder of your own with a short path."
-            raise ConsoleError(str(self.path), f"cannot be opened ({error.strerror or error})", hint) from error
+            raise ConsoleError(self.path, f"cannot be opened ({error.strerror or error})", hint) from error
         after_fork(self)
 
     def serve(self, source: Source) -> None:
@@ -254,10 +232,17 @@ class _Caller(socketserver.StreamRequestHandler):
         source = self.server.source
         assert source is not None  # noqa: S101 - nobody is taken before
         try:
-            do, given = read_request(line)
+            request = read_line(line)
+        except ValueError:
+            what = f"the console does not understand the request: it speaks version {PROTOCOL}"
+            return line_of(error=f"{what}. Use the regrow of the same version.", status=400)
+        do = request.get("do")
+        if do not in CALLS:
+            return line_of(error=f"the console cannot do that: it knows {', '.join(CALLS)}.", status=400)
+        try:
             if do == "subscribe":
                 return self._follow(source)
-            return line_of(answer=getattr(source, do)(**given))
+            return line_of(answer=getattr(source, do)(**request.get("given", {})))
         except ActorsError as error:
             return line_of(error=str(error), status=error.status if isinstance(error, SourceError) else 409)
         except Exception as error:  # noqa: BLE001 - the console outlives whatever a look at the tree meets
@@ -314,13 +299,13 @@ def _asked(path: Path, do: str, given: Shape, timeout_s: float) -> Iterator[tupl
             reply = read_line(lines.readline())
         except (ConnectionRefusedError, FileNotFoundError) as error:
             hint = "The tree has ended, or was started without console=True."
-            raise ConsoleGoneError(str(path), "nobody listens there", hint) from error
+            raise ConsoleGoneError(path, "nobody listens there", hint) from error
         except TimeoutError as error:
             hint = "Its process is stopped, or very busy. Try again."
-            raise ConsoleError(str(path), f"no answer in {timeout_s:g} s", hint) from error
+            raise ConsoleError(path, f"no answer in {timeout_s:g} s", hint) from error
         except (OSError, ValueError) as error:
             hint = "It ended meanwhile, runs as another user, or is no regrow tree of this version."
-            raise ConsoleError(str(path), f"no answer ({type(error).__name__})", hint) from error
+            raise ConsoleError(path, f"no answer ({type(error).__name__})", hint) from error
         if "answer" not in reply:
             raise SourceError(reply.get("status", 503), reply.get("error", "the console gave no answer."))
         yield reply["answer"], caller, lines
@@ -415,8 +400,7 @@ class ConsoleSource:
 
     def _end(self, caller: socket.socket) -> None:
         self._subscriptions.discard(caller)
-        with suppress(OSError):
-            caller.shutdown(socket.SHUT_RDWR)
+        _shut_down(caller)
 
     def close(self) -> None:
         """End all subscriptions; the tree goes on."""

@@ -79,10 +79,8 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         self._is_read = False
         """True once all has been found that there will be."""
         self._streams = self._service.streams
-        self._signal = self._streams.news(id_)
-        """Completed with the next news."""
-        self._own_signal: Reply | None = None
-        """The same for a worker: it fails if no news can come before a worker has ended."""
+        self._has_ended = False
+        """True if what is read has ended before its task."""
         self._done = self._service.waiting(id_)
         """Completed with the task's report."""
         is_recalled = recall or not (after or self._done.succeeded)
@@ -103,9 +101,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             if self._is_closed:
                 raise StopIteration
             require_thread(self._scope.path, self.instead)
-            news = self._news()
-            news.wait(None)
-            news.outcome()
+            self._news().get()
         return found
 
     def __aiter__(self) -> Self:
@@ -137,7 +133,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             while self._ready:
                 if (found := self._read(self._ready.popleft())) is not None:
                     return found
-            if self._is_over():
+            if self._is_read or self._has_ended:
                 self.close()
                 self._raise_failure()
             else:
@@ -145,10 +141,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
                 if not self._ready and not self._is_read:
                     break
         return None
-
-    def _is_over(self) -> bool:
-        """True if nothing more is looked for, once all that was found is handed out."""
-        return self._is_read
 
     def _raise_failure(self) -> None:
         """Raise what a tree has failed of, or why nobody goes on with the task; nothing after an ordinary end."""
@@ -162,19 +154,21 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         """Return what is completed with the next news. For a worker it fails if none can come before that has ended."""
         if CURRENT.get() is None:
             return self._signal
-        if self._own_signal is None:
-            own = self._own_signal = Reply(self._scope.system.boxes.get(self._scope.port.address))
-            list_wait(own)
-            self._signal.when_done(own.complete)
-        return self._own_signal
+        own = Reply(self._scope.system.boxes.get(self._scope.port.address))
+        list_wait(own)
+        self._signal.when_done(own.complete)
+        return own
 
     # -- finding -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what has come since the last look. Where that fails nothing has changed."""
-        self._signal, self._own_signal = self._streams.news(self._id), None
+        self._signal = self._streams.news(self._id)
         is_last = self._scope.system.is_down or self._done.done
-        records = self._kept()
+        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._last)))
+        run = self._service.run_of(self._id)  # behind that: an engine takes a task up before it adds to its journal
+        if run is not None:
+            records = [each for each in records if each.seq <= run.kept]
         if records and isinstance(records[-1], TaskFinished) and not is_last:
             records.pop()  # handed out once the report is there
         heard, self._place = self._streams.after(self._id, self._place)
@@ -189,12 +183,6 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
         self._is_read = is_last
         if is_last:
             self._streams.wake(self._id)  # nobody else will
-
-    def _kept(self) -> list[TaskEvent]:
-        """Return the records that are kept and were not found before."""
-        records = cast("list[TaskEvent]", list(self._service.store.read(self._id, self._last)))
-        run = self._service.run_of(self._id)  # behind that: an engine takes a task up before it adds to its journal
-        return records if run is None else [each for each in records if each.seq <= run.kept]
 
     def _is_mine(self, event: TaskEvent) -> bool:
         return self._deep or not getattr(event, "is_deep", False)
@@ -221,13 +209,8 @@ class TextStream(Reading[str]):
     def __init__(self, scope: Scope, id_: str, subtask: str | None) -> None:
         super().__init__(scope, id_, recall=True)
         self._subtask = subtask
-        self._has_ended = False
-        """True if the last that was told of the subtask is its end. A reviewer may still send it back."""
         self.lost = 0
         """Characters of the task so far that were dropped: they came faster than they were read, or long before."""
-
-    def _is_over(self) -> bool:
-        return self._has_ended or super()._is_over()
 
     def _read(self, event: TaskEvent) -> str | None:
         own = self._subtask
@@ -238,7 +221,7 @@ class TextStream(Reading[str]):
             return event.text if event.kind == "text" and event.text else None
         if isinstance(event, SubtaskEvent) and event.subtask == own and event.role == "work":
             if isinstance(event, _ENDS):
-                self._has_ended = True
+                self._has_ended = True  # a reviewer may still send it back
             elif isinstance(event, (SubtaskQueued, SubtaskStarted)):
                 self._has_ended = False
         return None

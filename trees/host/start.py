@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
@@ -18,7 +18,6 @@ from pydantic import Field, InstanceOf, PlainValidator
 from actors.concurrency.thread_state import in_background
 from actors.dispatch.host.fork_server import refuse_while_importing
 from actors.messaging.blocking import require_thread
-from actors.messaging.message_errors import ReplyTimeoutError
 from actors.messaging.reply import Reply
 from actors.model.clock import Clock
 from actors.runtime import living_trees
@@ -26,7 +25,6 @@ from actors.runtime.event_log import ErrorsInLog
 from actors.runtime.system import System
 from actors.tasks.engine.service import attach, service_of
 from actors.tasks.journal.store import Store
-from actors.tasks.model import StoreError
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import type_phrase, validation_error
@@ -37,7 +35,8 @@ from trees.ha.leader import candidate, require_shared
 from trees.ha.roles import Leadership
 from trees.ha.settings import HA
 from trees.host.console import Console
-from trees.host.store_binding import bind, close_store
+from trees.host.store_binding import bind
+from trees.host.submission import came
 from trees.host.tree import Tree
 from trees.observe.alerts import Alert
 from trees.observe.web.web_settings import Web
@@ -142,7 +141,7 @@ def start(
     """
     given = locals().copy()
     require_thread("start(...)", "async with start_async(...) as tree")
-    return Starting(given.pop("spec"), Options(**given)).run()
+    return start_async(**given).run()
 
 
 def start_async(
@@ -202,8 +201,7 @@ class Starting:
     def run(self) -> Tree:
         """Start the tree, and wait until it is up."""
         try:
-            in_background(f"{self._spec.id}-store", self._open)
-            tree = self._make(self._opened.get())
+            tree = self._make(self._open().get())
             self.begin().get()
             service_of(tree._system).resumed().wait(OPEN_S)  # noqa: SLF001 - of the same room
         except BaseException:
@@ -215,13 +213,9 @@ class Starting:
     async def arun(self) -> Tree:
         """Do this on an event loop, without holding it up."""
         try:
-            in_background(f"{self._spec.id}-store", self._open)
-            tree = self._make(await self._opened)
+            tree = self._make(await self._open())
             await self.begin()
-            resumed, in_time = service_of(tree._system).resumed(), Reply(timeout_s=OPEN_S)  # noqa: SLF001 - of the same room
-            resumed.when_done(in_time.complete)
-            with suppress(ReplyTimeoutError):
-                await in_time
+            await came(service_of(tree._system).resumed(), OPEN_S)  # noqa: SLF001 - of the same room
         except BaseException:
             # A host that ends its program now would cut off what is still being stopped. Cancelled once more, nobody
             # waits, and the stop goes on.
@@ -249,17 +243,26 @@ class Starting:
         if self._tree is not None:
             await self._tree.__aexit__(kind, error, frames)
 
-    def _open(self) -> None:
-        """Open the store."""
-        options, root = self._options, self._spec.id
-        try:
-            store = open_store(
-                options.store, root=root, durability=options.durability, keep=options.keep, opened=options.ha is None
-            )
-        except BaseException as error:  # noqa: BLE001 - it is raised to who waits
-            self._opened.fail(error)
-        else:
-            self._opened.complete(store)
+    def _open(self) -> Reply:
+        """Have the store opened; completed with it."""
+        opened, options, root = self._opened, self._options, self._spec.id
+
+        def run() -> None:
+            try:
+                store = open_store(
+                    options.store,
+                    root=root,
+                    durability=options.durability,
+                    keep=options.keep,
+                    opened=options.ha is None,
+                )
+            except BaseException as error:  # noqa: BLE001 - it is raised to who waits
+                opened.fail(error)
+            else:
+                opened.complete(store)
+
+        in_background(f"{root}-store", run)
+        return opened
 
     def _make(self, store: Store) -> Tree:
         """Build the tree on an open store; once it has begun its end closes the store."""
@@ -302,25 +305,16 @@ class Starting:
 
     def _close(self) -> None:
         """Let go of the store: there will be no tree."""
-        if self._opened.succeeded and self._owns_store:
-            close_store(self._opened.get())
-
-    @property
-    def _owns_store(self) -> bool:
-        """True if the store is opened here, and is closed with the tree."""
-        return isinstance(self._options.store, str)
+        if self._opened.succeeded and isinstance(self._options.store, str):
+            self._opened.get().close()
 
     def _leadership(self, system: System, store: Store) -> Leadership:
         """Bring system and store together: at once, or once this process leads."""
         options = self._options
         if options.ha is None:
             self.begin = system.start
-            bind(system, store, close=self._owns_store)
+            bind(system, store, close=isinstance(options.store, str))
             return Leadership(system, None)
-
-        def connect(lost: Callable[[StoreError], None]) -> None:
-            bind(system, store, close=False, lost=lost)
-
-        keeper = candidate(options.ha, self._spec, system, store, str(options.store), connect)
+        keeper = candidate(options.ha, self._spec, system, store, str(options.store), partial(bind, system, store))
         self.begin = keeper.start
         return Leadership(system, keeper)

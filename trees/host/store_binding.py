@@ -103,14 +103,16 @@ class TreeStoreListener:
         self._service.scopes[path].port.order(Order(order.task, kind, checked, given_by=order, given=given))
 
 
-def bind(system: System, store: Store, *, close: bool, lost: Callable[[StoreError], None] | None = None) -> None:
+def bind(
+    system: System, store: Store, lost: Callable[[StoreError], None] | None = None, *, close: bool = False
+) -> None:
     """Bring a store that is open and a system that is yet to start together.
 
     Args:
         system: of the tree.
         store: of its tasks.
-        close: the store is closed when nothing of the tree runs any more, before anybody hears of that.
         lost: called when the store is lost; None: the tree ends then.
+        close: the store is closed when nothing of the tree runs any more, before anybody hears of that.
     """
     service = service_of(system)
     if service.durable is not None:
@@ -123,14 +125,8 @@ def bind(system: System, store: Store, *, close: bool, lost: Callable[[StoreErro
                 heard.lost(error)
         if not system.clock.manual:
             service.set_time(service.durable.time())
+        if close:
+            system.before_end(service.durable.close)
     for stream in store.owners():
         with suppress(StoreError):  # a damaged journal: the engine says so
             service.before[stream] = len(store.read(stream))
-    if close:
-        system.before_end(partial(close_store, store))
-
-
-def close_store(store: Store) -> None:
-    """Let go of a store, if it is one that has to be closed."""
-    if isinstance(store, DurableStore):
-        store.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from secrets import token_hex
 from typing import Final, Self
@@ -104,13 +104,14 @@ class Submission:
         RecursionDetectedError: the supervisor waits for the present code, which is about to wait for the supervisor.
     """
 
-    def __init__(self, scope: Scope, tasks: Iterable[Task], *, joined: bool = False) -> None:
+    def __init__(self, scope: Scope, tasks: list[Task], *, joined: bool = False) -> None:
         system = scope.system
         if system.is_down:
             raise system.down_error(scope.path)
         self.scope = scope
         self._service, self._store = scope.service, scope.service.store
-        self._tasks = {task.id or "": task for task in tasks}
+        self.ids = [task.id or "" for task in tasks]
+        self._tasks = dict(zip(self.ids, tasks, strict=True))
         self._waiting = waiting_here(scope) if joined else Waiting()
         self._hops = system.hops_of_here()
         self._variables = caller_variables(CURRENT)
@@ -129,28 +130,23 @@ class Submission:
         """Wait in this thread until the tasks are kept.
 
         Raises:
-            StoreError: they could not be written; ``may_be_taken`` says whether they may be kept all the same.
+            StoreError: they could not be written; ``may_be_taken`` says whether they may be kept all the same. Or the
+                journal of a task of this id is damaged; nothing was taken.
             TaskError: an id is in use by another supervisor of the tree.
         """
-        steps = self._steps()
-        try:
+        with closing(self._steps()) as steps:
             for reply in steps:
                 require_thread(self.scope.path, "await tree.asubmit(...)")
                 reply.wait(self._until - monotonic())
-        finally:
-            steps.close()
         if len(self.new) < len(self._tasks):
             self._compare_known()
         return self
 
     async def arun(self) -> Self:
         """Do this on an event loop, without holding it up. Cancelled, it gives up as if the time were over."""
-        steps = self._steps()
-        try:
+        with closing(self._steps()) as steps:
             for reply in steps:
-                await _came(reply, max(0.0, self._until - monotonic()))
-        finally:
-            steps.close()
+                await came(reply, self._until - monotonic())
         if len(self.new) < len(self._tasks):
             await asyncio.to_thread(self._compare_known)
         return self
@@ -194,7 +190,9 @@ class Submission:
             standing = self._store.standing(id_)
             if standing is None:
                 self._new_ids.append(id_)
-            elif standing.is_ != "damaged" and standing.owner != self.scope.path:
+            elif standing.is_ == "damaged":
+                self._store.read(id_)  # says what is wrong
+            elif standing.owner != self.scope.path:
                 what = f"{self.scope.path}: cannot take task {id_!r}: {standing.owner} has a task of this id"
                 hint = f"Submit it to that one (path={standing.owner!r}), or give it another id"
                 raise TaskError(f"{what}. {hint}.")
@@ -270,9 +268,9 @@ class Submission:
         return error
 
 
-async def _came(reply: Reply, wait_s: float) -> None:
+async def came(reply: Reply, wait_s: float) -> None:
     """Wait on an event loop until a reply is completed, for at most so long; raise none of its errors."""
-    timed = Reply(timeout_s=wait_s)
+    timed = Reply(timeout_s=max(0.0, wait_s))
     reply.when_done(timed.complete)
     with suppress(ReplyTimeoutError):
         await timed

@@ -54,7 +54,7 @@ class TaskHandle:
         self.id = id_
         self.is_known = waits is None
         """False: this handle was returned by the submission that began the task. True: the task was there before."""
-        self._port = port
+        self._port, self._service = port, port.service
         self._waits = waits
         """Completed with the report. A handle of a known task asks for it when it is used: it may be one of many."""
 
@@ -65,10 +65,10 @@ class TaskHandle:
             return f"<TaskHandle {self.id} {type(error).__name__}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TaskHandle) and (self.id, self._port.service) == (other.id, other._port.service)
+        return isinstance(other, TaskHandle) and (self.id, self._service) == (other.id, other._service)
 
     def __hash__(self) -> int:
-        return hash((self.id, self._port.service))
+        return hash((self.id, self._service))
 
     if not TYPE_CHECKING:  # a type checker that saw this would let anything be read
 
@@ -78,7 +78,7 @@ class TaskHandle:
     @property
     def _done(self) -> Reply:
         if self._waits is None:
-            self._waits = self._port.service.waiting(self.id)
+            self._waits = self._service.waiting(self.id)
         return self._waits
 
     @property
@@ -89,7 +89,7 @@ class TaskHandle:
             UnknownTaskError: the store has let go of it before anybody has asked this handle for its end.
             StoreError: its journal is damaged.
         """
-        service = self._port.service
+        service = self._service
         is_held = service.run_of(self.id) is not None
         report = service.reports.get(self.id) or (None if is_held else self._heard)
         if report is not None:
@@ -113,7 +113,7 @@ class TaskHandle:
 
         Where it ended long ago it is read from the store: on an event loop, ``await`` the handle first.
         """
-        return self._heard or self._port.service.report(self.id)
+        return self._heard or self._service.report(self.id)
 
     @property
     def kept(self) -> list[str]:
@@ -122,7 +122,7 @@ class TaskHandle:
         Those of a team's part as ``team/subtask``, where the team was not done. Empty for a task of this process. A
         reviewer may still send them back.
         """
-        service = self._port.service
+        service = self._service
         number = service.before.get(self.id)
         if number is None:
             return []
@@ -140,7 +140,7 @@ class TaskHandle:
         Raises:
             UnknownTaskError, StoreError: as ``status``.
         """
-        return self._port.service.state(self.id).task
+        return self._service.state(self.id).task
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class TaskHandle:
 
     def _waits_for(self) -> str:
         """Say what the task waits for, where a longer wait does not help."""
-        service = self._port.service
+        service = self._service
         if asked := next(iter(self.escalations), None):
             return f"A person is asked: {asked.question} Answer it: handle.respond({asked.id!r}, ...)."
         if service.durable is not None and service.durable.paused_s is not None:
@@ -186,7 +186,7 @@ class TaskHandle:
     def __await__(self) -> Generator[Any, None, Report]:
         """Wait for its end on an event loop; raises as ``result`` does."""
         if self._waits is None:  # its report may have to be read from the store
-            self._waits = yield from asyncio.to_thread(self._port.service.waiting, self.id).__await__()
+            self._waits = yield from asyncio.to_thread(self._service.waiting, self.id).__await__()
         if not self._done.done:
             with self._waiting() as waits:
                 yield from waits.__await__()
@@ -229,7 +229,7 @@ class TaskHandle:
         """
         words = require_text(f"task {self.id}: cancel: reason:", reason, "Say it in words")
         recorded = order_reply(self._port)
-        if self._port.service.report(self.id) is not None:  # of its last end: it may have been tried again
+        if self._service.report(self.id) is not None:  # of its last end: it may have been tried again
             recorded.complete()
         else:
             self._port.port.order(Order(self.id, CANCEL, {"reason": words}, recorded))
@@ -259,7 +259,7 @@ class TaskHandle:
         require_thread(self._port.path, "await asyncio.to_thread(handle.retry)")
         recorded = order_reply(self._port)
         self._port.port.order(Order(self.id, RETRY, recorded=recorded))
-        until_written(self._port.service, recorded, f"task {self.id}: the retry was not written in time")
+        until_written(self._service, recorded, f"task {self.id}: the retry was not written in time")
         return TaskHandle(self._port, self.id)
 
     def set_priority(self, priority: int) -> None:
@@ -274,13 +274,13 @@ class TaskHandle:
             TreeDownError: as ``cancel``.
         """
         checked = Task(goal=self.id, priority=priority).priority
-        if self._port.service.report(self.id) is None:
+        if self._service.report(self.id) is None:
             self._port.port.order(Order(self.id, PRIORITY, {"priority": checked}))
 
     @property
     def escalations(self) -> list[Escalation]:
         """Open questions to people, those of its teams too, the oldest first."""
-        return open_questions(self._port.service, self.id)
+        return open_questions(self._service, self.id)
 
     def questions(self) -> Questions:
         """Its questions to people, and those of its teams, each once, as ``Escalation``; ``for`` and ``async for``.
@@ -307,7 +307,7 @@ class TaskHandle:
         Raises:
             EscalationError: it has no such open question, it was answered otherwise, or this is no answer.
         """
-        respond_to(self._port.service, id, answer, self.id)
+        respond_to(self._service, id, answer, self.id)
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -340,7 +340,7 @@ class TaskHandle:
         if after is not None and (type(after) is not int or after < 0):
             what = f"events: after={value_phrase(after)} is not a number of an event"
             raise ValueError(f"{what}. Give the seq of the last one that was seen, or 0")
-        earlier = self._port.service.before.get(self.id, 0) if new else 0
+        earlier = self._service.before.get(self.id, 0) if new else 0
         return TaskEvents(self._port, self.id, deep=deep, after=max(after or 0, earlier))
 
     def stream(self, subtask: str | None = None) -> TextStream:
@@ -373,7 +373,7 @@ class TaskHandle:
             DumpFormatError: no such format.
             UnknownTaskError, StoreError: as ``status``.
         """
-        service = self._port.service
+        service = self._service
         task = TaskView(service.system.root_path, service.state(self.id), service=service)
         return draw(view_of(task, service.time(), deep=deep), format)
 

@@ -220,12 +220,6 @@ class Tree:
     def _submission(self, tasks: list[Task], path: str | None, *, joined: bool = False) -> Submission:
         return Submission(scope_at(self._leadership.running, path), tasks, joined=joined)
 
-    def _submitted(self, submission: Submission, task: Task) -> TaskHandle:
-        id_ = task.id or ""
-        if id_ not in submission.new:
-            return self.task(id_)
-        return TaskHandle(submission.scope, id_, submission.new[id_])
-
     def submit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Give a task to the supervisor at ``path`` (None: the root); returns when it is in the journal, and kept.
 
@@ -242,13 +236,11 @@ class Tree:
             NotLeaderError: this process is a standby.
             TreeDownError: the whole tree is down.
         """
-        own = own_task(task)
-        return self._submitted(self._submission([own], path).run(), own)
+        return _handles(self._submission([own_task(task)], path).run())[0]
 
     async def asubmit(self, task: Task | str, path: str | None = None) -> TaskHandle:
         """Do this without holding an event loop up. Cancelled, it takes back what is not just being written."""
-        own = own_task(task)
-        return self._submitted(await self._submission([own], path).arun(), own)
+        return _handles(await self._submission([own_task(task)], path).arun())[0]
 
     def submit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
         """Give many tasks to a supervisor in one commit: all of them are kept, or none; their handles, in order.
@@ -256,9 +248,7 @@ class Tree:
         Otherwise as ``submit``. Wrong ones are named by their place: ``tasks[3]: Task.priority: ...``. An id that is
         known gives its handle, and starts nothing; so does a task that stands in the list twice.
         """
-        given = own_tasks(tasks)
-        submission = self._submission(given, path).run()
-        return [self._submitted(submission, task) for task in given]
+        return _handles(self._submission(own_tasks(tasks), path).run())
 
     async def asubmit_many(self, tasks: Iterable[Task | str], path: str | None = None) -> list[TaskHandle]:
         """Do this on an event loop, without holding it up. Cancelled, it goes on: the tasks may have been taken."""
@@ -274,15 +264,11 @@ class Tree:
         """
         require_thread(self._leadership.running.root_path if path is None else path, "await tree.arun(...)")
         require_seconds("run", timeout)  # before anything of it is begun
-        own = own_task(task)
-        submission = self._submission([own], path, joined=True)
-        return self._submitted(submission.run(), own).result(timeout)
+        return _handles(self._submission([own_task(task)], path, joined=True).run())[0].result(timeout)
 
     async def arun(self, task: Task | str, path: str | None = None) -> Report:
         """Do this on an event loop, without holding it up."""
-        own = own_task(task)
-        submission = self._submission([own], path, joined=True)
-        return await self._submitted(await submission.arun(), own)
+        return await _handles(await self._submission([own_task(task)], path, joined=True).arun())[0]
 
     def task(self, id: str) -> TaskHandle:
         """The handle of a task that was submitted before. Never waits, and reads nothing.
@@ -683,6 +669,11 @@ class Tree:
         await asyncio.to_thread(self._close)
         if error is None:
             self._raise_cause()
+
+
+def _handles(submission: Submission) -> list[TaskHandle]:
+    """Return the handles of tasks that are kept, or were known, in the order in which they were given."""
+    return [TaskHandle(submission.scope, id_, submission.new.get(id_)) for id_ in submission.ids]
 
 
 def _checked(spec: Spec, path: str, system: System) -> ChildSpec:

@@ -24,7 +24,7 @@ from actors.model.spec import Restart
 from actors.runtime import child_admin
 from actors.supervision.child import Child
 from actors.tasks.engine.run import Run
-from actors.tasks.engine.service import TaskService, service_of
+from actors.tasks.engine.service import service_of
 from actors.tasks.journal.fold import unit_status_of
 from actors.tasks.journal.unit import Unit
 from actors.tasks.journal.view import TaskView
@@ -60,7 +60,9 @@ class TreeSource:
 
     def __init__(self, tree: Tree, *, content: bool = False) -> None:
         self._tree, self._system, self._leadership = tree, tree._system, tree._leadership  # noqa: SLF001 - of this room
-        self._content = content
+        self._service, self._content = service_of(self._system), content
+        self.name = self._system.root_path
+        """Id of the root."""
         self._row_of_ended = lru_cache(_MOST_ROWS)(self._row)
         """Makes the row of a finished task, by its id and its last record: another task may have the id by now."""
         self._history = ChildHistory(self._system.error_texts)
@@ -73,11 +75,6 @@ class TreeSource:
         other = copy.copy(self)
         other._content = False  # noqa: SLF001 - of its own class
         return other
-
-    @property
-    def name(self) -> str:
-        """Id of the root."""
-        return self._system.root_path
 
     # -- the tree ------------------------------------------------------------------------------------------
 
@@ -110,15 +107,10 @@ class TreeSource:
                 **self.now(),
                 "crashes": self._history.crashes(),
                 "dead_letters": taken.dead_letters,
-                "alerts": self._firing(),
+                "alerts": [alert for notifier in tuple(self._tree._notifiers) for alert in notifier.firing()],  # noqa: SLF001 - of this room
                 "busy_threads": busy_workers(self._system),
             },
         }
-
-    def _firing(self) -> list[Shape]:
-        """Return the alerts that hold now."""
-        notifiers = tuple(self._tree._notifiers)  # noqa: SLF001 - of this room
-        return [alert for notifier in notifiers for alert in notifier.firing()]
 
     def child(self, path: str) -> Shape:
         """One child, with what is known of its past."""
@@ -181,10 +173,6 @@ class TreeSource:
             if act != "terminate":
                 self._tree.restart_child(path)
             return self._operated(path, act, by)
-
-    @property
-    def _service(self) -> TaskService:
-        return service_of(self._system)
 
     # -- its tasks -----------------------------------------------------------------------------------------
 
@@ -341,8 +329,11 @@ class TreeSource:
         children, scopes = self._system.children.copy(), self._service.scopes.copy()
         found = [path for path, child in children.items() if child.state not in {"running", "stopped"}]
         for above, scope in scopes.items():
-            breakers = [(each.id, each.breaker) for each in scope.workers]
-            found += [f"{above}/{id_}" for id_, each in breakers if each is not None and each.state != "closed"]
+            found += [
+                f"{above}/{each.id}"
+                for each in scope.workers
+                if (breaker := each.breaker) is not None and breaker.state != "closed"
+            ]
         return list(dict.fromkeys(found))
 
 
@@ -354,14 +345,10 @@ def refusing() -> Iterator[None]:
     except SourceError:
         raise
     except ActorsError as error:
-        raise SourceError(_status_of(error), str(error)) from error
-
-
-def _status_of(error: ActorsError) -> Status:
-    is_unfit = isinstance(error, ConfigError) or (isinstance(error, EscalationError) and error.is_unfit)
-    is_unknown = isinstance(error, (UnknownPathError, UnknownTaskError, EscalationError))
-    if is_unfit:
-        return 400
-    if is_unknown or (isinstance(error, ChildError) and error.code == "not_found"):
-        return 404
-    return 503 if isinstance(error, TreeDownError) else 409
+        status: Status = 503 if isinstance(error, TreeDownError) else 409
+        is_unknown = isinstance(error, (UnknownPathError, UnknownTaskError, EscalationError))
+        if isinstance(error, ConfigError) or (isinstance(error, EscalationError) and error.is_unfit):
+            status = 400
+        elif is_unknown or (isinstance(error, ChildError) and error.code == "not_found"):
+            status = 404
+        raise SourceError(status, str(error)) from error
