@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.off_loop import called
-from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.execution.packing import render_prompt
 from actors.tasks.execution.stored_form import wrong_in
 from actors.tasks.model import Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
@@ -232,7 +232,7 @@ def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
 
 def _ask_async(code: Callable[..., Any]) -> Callable[..., Any]:
     async def call(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        answer = code(await prompt_of(work, context), *args, **kwargs)
+        answer = code(await called(render_prompt, work, context), *args, **kwargs)
         # Some frameworks choose between a coroutine and a value by an argument.
         return unwrap_result(await answer if inspect.isawaitable(answer) else answer)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide.verdict import HINT, as_fields, as_verdict
-from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, summarized
+from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of
 from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model import Check, InvalidAnswerError, Plan, Task, Verdict, answer_data, as_call, ask
 from actors.tasks.planning.model_planner import object_schema
@@ -25,6 +25,8 @@ from actors.tasks.planning.model_planner import object_schema
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
 FEEDBACK_CHARS: Final = 500
 """Characters of a feedback, at most."""
+_SUMMARY_CHARS: Final = 200
+"""Characters that are shown of a result without a summary which has passed before."""
 _MOST_CRITERIA: Final = 50
 _MOST_PROBLEMS: Final = 20
 
@@ -65,8 +67,8 @@ class ModelReviewer:
         told = {id_: Part(id_, said.get(id_, ""), PLAN) for id_ in results}
         found = parts_of(results, notes)
         for part in found:
-            if notes.get(part.title, NO_NOTE).passed:
-                summarized(part)
+            if notes.get(part.title, NO_NOTE).passed and (part.summary or len(part.text) > _SUMMARY_CHARS):
+                part.text = part.summary or f"{' '.join(part.text[:_SUMMARY_CHARS].split())} ..."
         pack([goal, *told.values(), *found], tokens)
         parts = [
             f"Goal:\n{goal.text}",
