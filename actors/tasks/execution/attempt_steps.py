@@ -198,10 +198,10 @@ class AttemptSteps:
     def _answer_in(self, result: Any) -> Any:
         """Take the answer out of a framework's result; what it took is recorded with it."""
         found = unwrap_returned(result)
-        if found is result or type(found) is not Done:
-            return found
-        self.attempt.use(found.usage)
-        return found.value
+        if type(found) is Done:
+            self.attempt.use(found.usage)
+            return found.value
+        return found
 
     def key_here(self) -> str:
         """Key of the step that runs here, for its effect.
