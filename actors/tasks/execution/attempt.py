@@ -236,13 +236,10 @@ class Attempt(Reply, SystemMessage):
 
     def origin(self, origin_type: type[MessageContext]) -> MessageContext:
         """Return the context that its message carries: those who wait for it, and until when."""
-        spec, variables = self.spec, self.spec.variables
-        tracer: Any = self.owner.system.tracer
-        if tracer is not None:
-            if self.trace is None:
-                self.trace = tracer.begin_attempt(self)
-            if self.trace is not None:
-                variables = self.trace.variables
+        spec, tracer = self.spec, self.owner.system.tracer
+        if tracer is not None and self.trace is None:
+            self.trace = tracer.begin_attempt(self)
+        variables = spec.variables if self.trace is None else self.trace.variables
         return origin_type(None, spec.chain, spec.deadline, spec.hops, spec.lineage, variables)
 
     # -- what its code says or asks for. In another process: ``AttemptElsewhere`` ---------------------------
