@@ -49,7 +49,7 @@ SEE_TASKS = {
     "trees/agents": frozenset(
         {
             "ANSWERS", "Answer", "MOST_NAME_CHARS", "NO_USAGE", "PutOff", "Schema", "ToolInfo", "answer_of",
-            "called", "off_loop", "plain_text", "prompt_of", "report_usage", "usage_of", "use_in_step",
+            "called", "off_loop", "plain_text", "report_usage", "usage_of", "use_in_step",
         }
     ),
 }  # fmt: skip

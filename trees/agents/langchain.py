@@ -17,7 +17,7 @@ from actors.tasks.execution.off_loop import called, off_loop
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
-from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.prompt import Prompt, render_prompt
 from trees.agents.wrapper import AgentWrapper, call_flaw, class_flaw
 
 RECURSION_LIMIT: Final = 100
@@ -129,7 +129,7 @@ class LangChain(AgentWrapper):
         """Return what it is called with."""
         if self._input is not None:
             return await called(self._input, task, context)
-        prompt = await prompt_of(task, context, self._prompt)
+        prompt = await called(self._prompt, task, context)
         if is_graph(self.runnable) and _state_of(self.runnable) is not None:
             from langchain_core.messages import HumanMessage  # noqa: PLC0415 - loaded when it is used
 

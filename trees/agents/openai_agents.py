@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from actors.tasks.execution.off_loop import called
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, outcome_of, raise_outcome
-from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.prompt import Prompt, render_prompt
 from trees.agents.recognise import kind_flaw
 from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
 
@@ -133,7 +134,7 @@ class OpenAIAgent(AgentWrapper):
         options = {**self._options, "context": own, "run_config": wrapped_config(self._run_config)}
         run = AgentRun(self._agents.of(self.agent), context, options, durable=self._durable)
         try:
-            return await run.result(partial(prompt_of, task, context, self._prompt))
+            return await run.result(partial(called, self._prompt, task, context))
         except Exception as error:
             raise_outcome(error, outcome_of_run(error), has_steps=self._durable)
             raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.execution.packing import render_prompt
 
-__all__ = ["Prompt", "prompt_of", "render_prompt"]
+__all__ = ["Prompt", "render_prompt"]
 
 Prompt: TypeAlias = Callable[[Any, Any], Any]
 """``(task, context) -> str``, sync or async."""

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.model.errors import Failed, Later
+from actors.tasks.execution.off_loop import called
 from actors.tasks.model import PutOff
 from actors.validation.validation_messages import type_phrase, value_phrase
 from trees.agents import packages
 from trees.agents.model_errors import given_up, is_refused, raise_outcome, retry_after_s
-from trees.agents.prompt import Prompt, prompt_of, render_prompt
+from trees.agents.prompt import Prompt, render_prompt
 from trees.agents.recognise import kind_flaw
 from trees.agents.stream_habits import StreamHabits
 from trees.agents.wrapper import AgentWrapper, Flaw, RoleOptions, awaited, call_flaw, class_flaw, switch_flaw
@@ -137,7 +138,7 @@ class PydanticAI(AgentWrapper):
             given["output_type"] = given.get("output_type") or _with_questions(self.agent, DeferredToolRequests)
             given["capabilities"] = [*given.get("capabilities", ()), hooks_of(self.agent, requests, given)]
         if before is None:
-            prompt = await prompt_of(task, context, self._prompt)
+            prompt = await called(self._prompt, task, context)
         else:
             prompt, given["message_history"], given["deferred_tool_results"] = None, before.messages, before.results
         try:

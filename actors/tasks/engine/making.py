@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from actors.tasks.execution.attempt_spec import AttemptSpec
+from actors.tasks.execution.attempt import AttemptSpec
 from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
 from actors.tasks.execution.packing import Note, Notes
 from actors.tasks.journal.unit import Unit

@@ -20,8 +20,7 @@ from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
 from actors.tasks.engine.making import attempt_beside, key_of, notes_of, seen_by
 from actors.tasks.engine.role_code import Code, code_of
-from actors.tasks.execution.attempt import Attempt
-from actors.tasks.execution.attempt_spec import Role
+from actors.tasks.execution.attempt import Attempt, Role
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
 from actors.tasks.execution.run_attempt import validated

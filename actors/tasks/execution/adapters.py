@@ -22,9 +22,9 @@ from pydantic import BaseModel, ValidationError
 from actors.model.errors import Failed
 from actors.tasks.execution.agent_results import unwrap_result
 from actors.tasks.execution.off_loop import called
-from actors.tasks.execution.prompt import prompt_of, render_prompt
+from actors.tasks.execution.packing import render_prompt
 from actors.tasks.execution.stored_form import wrong_in
-from actors.tasks.model import Subtask, Task
+from actors.tasks.model import NONE, Subtask, Task
 from actors.validation.introspection import binds, is_async, signature_of
 from actors.validation.validation_messages import type_phrase
 
@@ -54,19 +54,14 @@ class EntryPoint(NamedTuple):
 
 def entry_of(target: object) -> EntryPoint | None:
     """Where the work of what ``adapt`` takes begins, and None for all else; of a class its (unbound) method."""
-    for name in ("execute", "process"):
-        method = getattr(target, name, None)
-        if callable(method):
-            return EntryPoint(method, takes_payload=name == "process")
-    if isinstance(target, type):
-        return None
     if inspect.isroutine(target) or isinstance(target, functools.partial):
         return EntryPoint(target)
-    for name in AGENT_METHODS:
+    is_class = isinstance(target, type)
+    for name in ("execute", "process") if is_class else ("execute", "process", *AGENT_METHODS):
         method = getattr(target, name, None)
         if callable(method):
-            return EntryPoint(method, name)
-    return EntryPoint(target) if callable(target) else None
+            return EntryPoint(method, name if name in AGENT_METHODS else "", name == "process")
+    return EntryPoint(target) if callable(target) and not is_class else None
 
 
 def is_unbound(target: object) -> bool:
@@ -77,7 +72,7 @@ def is_unbound(target: object) -> bool:
     return not isinstance(inspect.getattr_static(target, name, None), (staticmethod, classmethod))
 
 
-def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
+def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     """True where it takes one thing, the instruction, and False where it takes a task and its context.
 
     ``args`` and ``kwargs`` follow these. A second parameter with a default is the context only if it is called so.
@@ -85,10 +80,9 @@ def takes_prompt(code: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: M
     signature = signature_of(code)
     if signature is None:
         return False
-    more = dict(kwargs or {})
-    if not binds(signature, _SOME, *args, **more):
+    if not binds(signature, _SOME, *args, **kwargs):
         return False
-    if not binds(signature, _SOME, _SOME, *args, **more):
+    if not binds(signature, _SOME, _SOME, *args, **kwargs):
         return True
     positional = [each for each in signature.parameters.values() if each.kind < each.VAR_POSITIONAL]
     return len(positional) > 1 and not is_context(positional[1])
@@ -107,9 +101,7 @@ def first_hint(code: Callable[..., Any], skipped: int = 0) -> Any:
     """Return the annotation of the first parameter after those that are skipped; None: it has none."""
     signature = signature_of(code)
     parameters = list(signature.parameters.values())[skipped:] if signature is not None else []
-    if not parameters or parameters[0].kind >= inspect.Parameter.VAR_POSITIONAL:
-        return None
-    return hints_of(code).get(parameters[0].name)
+    return hints_of(code).get(parameters[0].name) if parameters else None
 
 
 def hints_of(code: Callable[..., Any]) -> dict[str, Any]:
@@ -128,14 +120,14 @@ def hints_of(code: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+def adapt(target: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = NONE) -> Callable[..., Any]:
     """Return ``call(work, context, *args, **kwargs)`` for it.
 
     ``args`` and ``kwargs`` are what each call gets besides; they are only looked at here.
 
-    An object's ``execute`` comes first, then its ``process``, then what is a function, then ``ainvoke``, ``invoke``,
-    ``arun`` or ``run``, which get a prompt (``render_prompt``), then its ``__call__``. Code that takes only one thing
-    gets no context.
+    A function is called. Of an object ``execute`` comes first, then ``process``, then ``ainvoke``, ``invoke``, ``arun``
+    or ``run``, which get a prompt (``render_prompt``), then ``__call__``. Code that takes only one thing gets no
+    context.
 
     Raises:
         TypeError: there is no way to call it.
@@ -232,7 +224,7 @@ def _ask(code: Callable[..., Any]) -> Callable[..., Any]:
 
 def _ask_async(code: Callable[..., Any]) -> Callable[..., Any]:
     async def call(work: Any, context: Any, /, *args: Any, **kwargs: Any) -> Any:
-        answer = code(await prompt_of(work, context), *args, **kwargs)
+        answer = code(await called(render_prompt, work, context), *args, **kwargs)
         # Some frameworks choose between a coroutine and a value by an argument.
         return unwrap_result(await answer if inspect.isawaitable(answer) else answer)
 

@@ -26,16 +26,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+from pydantic import BaseModel
+
 from actors.messaging.blocking import require_thread
 from actors.tasks.execution.agent_results import unwrap_returned
-from actors.tasks.execution.fingerprint import fingerprint
 from actors.tasks.execution.off_loop import off_loop
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.unit import KeptStep, step_key
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
 Keep: TypeAlias = Literal["attempt", "subtask"]
 MOST_NAME_CHARS: Final = 200
 """Limit of the name of a step, in characters."""
+_TOLD: Final = frozenset({"datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"})
+"""Modules of types whose values are told apart by their text."""
 
 
 class StepCall(NamedTuple):
@@ -158,7 +165,7 @@ class AttemptSteps:
         outer = _STEP.get()
         if outer is not None and outer.owner is self:
             name = f"{outer.call.key}/{name}"
-        print_ = fingerprint(args, kwargs)
+        print_ = _fingerprint(args, kwargs)
         try:
             number = self._free.get((name, print_), []).pop(0)
         except IndexError:  # none is free, or another thread was faster
@@ -191,10 +198,10 @@ class AttemptSteps:
     def _answer_in(self, result: Any) -> Any:
         """Take the answer out of a framework's result; what it took is recorded with it."""
         found = unwrap_returned(result)
-        if found is result or type(found) is not Done:
-            return found
-        self.attempt.use(found.usage)
-        return found.value
+        if type(found) is Done:
+            self.attempt.use(found.usage)
+            return found.value
+        return found
 
     def key_here(self) -> str:
         """Key of the step that runs here, for its effect.
@@ -207,3 +214,50 @@ class AttemptSteps:
             message = "context.step_key is known within a step only: in the function that context.step(...) calls"
             raise RuntimeError(message)
         return f"{self.attempt.spec.values.idempotency_key}/{quote(step.call.name, safe='/#')}#{step.call.number}"
+
+
+# -- fingerprints --------------------------------------------------------------------------------------------------
+
+
+def _fingerprint(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Return the fingerprint of the arguments of a step: equal for equal arguments, in every process.
+
+    A value is taken by what JSON would say of it: models and dataclasses by their fields, enums by their value, sets in
+    sorted order, bytes by what is in them, dates, numbers and paths by their text. What has no such form counts by the
+    name of its type, a function by its own: a step that is called with another client or open file is the same step.
+    Arguments that hold themselves, or dicts with keys that cannot be sorted, count by their types alone.
+
+    Returns:
+        16 hexadecimal digits.
+    """
+    try:
+        text = _text([args, kwargs])
+    except (TypeError, ValueError, RecursionError):
+        text = _text([[_named(type(each)) for each in args], sorted(kwargs)])
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=_plain)
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - a table
+    """Return what stands for a value that JSON has no form of."""
+    if isinstance(value, (Mapping, BaseModel)):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_text, value))
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value.hex()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if type(value).__module__.partition(".")[0] in _TOLD:
+        return str(value)
+    return _named(value if hasattr(value, "__qualname__") else type(value))
+
+
+def _named(value: Any) -> str:
+    """Name of a function or a class, which every process has."""
+    return f"<{getattr(value, '__module__', '')}.{value.__qualname__}>"

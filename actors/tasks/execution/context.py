@@ -132,8 +132,7 @@ def _missing(name: object, results: Iterable[str], inputs: Iterable[str] = ()) -
     there = f"It has those of {listed(results, 'and')}" if results else "It has none"
     if inputs:
         there = f"{there}, and the inputs {listed(inputs, 'and')}"
-    hint = nearest(name, (*results, *inputs)) if isinstance(name, str) else ""
-    what = f"no result of {name!r} is given to this attempt. {there}. {hint}"
+    what = f"no result of {name!r} is given to this attempt. {there}. {nearest(str(name), (*results, *inputs))}"
     return MissingResultError(f"{what}An attempt sees what its subtask depends on: Subtask(..., depends_on=[...]).")
 
 
@@ -158,6 +157,8 @@ class Context(Mapping[str, Any]):
         values = attempt.spec.values
         self._attempt = attempt
         self._values = values
+        self._steps = AttemptSteps(attempt)
+        self._regrow_notes = values.notes
         self.goal = values.goal
         """Goal of the whole task."""
         self.attempt = values.number
@@ -207,14 +208,12 @@ class Context(Mapping[str, Any]):
 
     def _regrow_crossing(self, task: Any) -> tuple[WorkElsewhere, Attempt]:
         """Return the work as it crosses to a worker in another process, and its attempt."""
-        from actors.tasks.execution.work_elsewhere import crossing  # noqa: PLC0415 - it needs Context
+        from actors.tasks.execution.work_elsewhere import WorkElsewhere  # noqa: PLC0415 - it needs Context
 
-        attempt = cast("Attempt", self._attempt)
-        return crossing(task, attempt), attempt
-
-    @property
-    def _regrow_notes(self) -> Notes:
-        return self._values.notes
+        attempt, values = cast("Attempt", self._attempt), self._values
+        stays: dict[str, Any] = {"owner": None, "chain": (), "adapter": None, "form": None, "variables": None}
+        spec = attempt.spec._replace(values=values._replace(metadata=dict(values.metadata)), **stays)
+        return WorkElsewhere(task, spec, attempt.context_tokens, attempt.remaining_s), attempt
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
@@ -346,11 +345,6 @@ class Context(Mapping[str, Any]):
             RuntimeError: no step runs here.
         """
         return self._steps.key_here()
-
-    @property
-    def _steps(self) -> AttemptSteps:
-        made: AttemptSteps | None = self.__dict__.get("_made")
-        return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))
 
     def ask(
         self,

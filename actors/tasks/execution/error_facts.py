@@ -42,13 +42,13 @@ def error_facts(error: BaseException, *, crashed: bool) -> Outcome:
         outcome = _outcome(error, crashed=crashed)
     except Exception as broken:  # noqa: BLE001 - a property of the user's error; the attempt has failed nevertheless
         broken.__cause__ = error
-        kind, says = FailureKind.CRASHED if crashed else FailureKind.FAILED, not isinstance(broken, Failed)
-        outcome = Failure(kind, broken, retryable=says, counts=says)
+        says = not isinstance(broken, Failed)
+        outcome = Failure(FailureKind.CRASHED if crashed else FailureKind.FAILED, broken, retryable=says, counts=says)
     if not isinstance(outcome, Failure):
         return outcome
-    place, inner = place_of_error(error, ""), getattr(error, "error", None)
+    place = place_of_error(error, "")
     where = f"{place.file}:{place.line}" if place.line else ""
-    types = (kind_of(error), kind_of(inner)) if isinstance(inner, BaseException) else (kind_of(error),)
+    types = tuple(kind_of(each) for each in (error, getattr(error, "error", None)) if isinstance(each, BaseException))
     return replace(outcome, told=text_of(outcome.error), types=types, where=where)
 
 
@@ -60,17 +60,20 @@ def _outcome(error: BaseException, *, crashed: bool) -> Outcome:  # noqa: PLR091
     if isinstance(error, Rejected):
         return Failure(FailureKind.REJECTED, error)
     if isinstance(error, Escalated):
-        return _escalated(error)
+        state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
+        said, resumes = plain_text(error.question or ""), state is not None and bool(error.resumes)
+        return Failure(FailureKind.ESCALATED, error, question=said, state=state, resumes=resumes)
+    counts = not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))  # else the request, or others, had a part
     for_good = _for_good(error)
     if for_good is not None:
-        counts = for_good is not FailureKind.RECURSION and _says_something_of_the_worker(error)
+        counts = counts and for_good is not FailureKind.RECURSION
         return Failure(for_good, error, retryable=False, counts=counts)
     if isinstance(error, InvalidResultError):
         return Failure(FailureKind.INVALID, error, retryable=bool(error.retryable))
     if crashed:
         return Failure(FailureKind.CRASHED, error, counts=True)
     retryable = bool(error.retryable) if isinstance(error, Failed) else True
-    return Failure(FailureKind.FAILED, error, retryable=retryable, counts=_says_something_of_the_worker(error))
+    return Failure(FailureKind.FAILED, error, retryable=retryable, counts=counts)
 
 
 def _for_good(error: BaseException) -> FailureKind | None:
@@ -83,19 +86,6 @@ def _for_good(error: BaseException) -> FailureKind | None:
         return FailureKind.IN_DOUBT
     kind = error.kind if isinstance(error, _OF_OTHERS) else ""
     return next((each for each in FOR_GOOD if each == kind), None)
-
-
-def _escalated(error: Escalated) -> Failure:
-    state = None if error.state is None else stored_form(error.state, "Escalated(state=...)")
-    said = plain_text(error.question or "")
-    return Failure(
-        FailureKind.ESCALATED, error, question=said, state=state, resumes=state is not None and bool(error.resumes)
-    )
-
-
-def _says_something_of_the_worker(error: BaseException) -> bool:
-    """False if the request was at fault, or somebody else who had a part in it."""
-    return not isinstance(error, (Failed, NotPicklableError, *_OF_OTHERS))
 
 
 def _later(error: Later) -> Later:

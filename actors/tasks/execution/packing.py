@@ -1,5 +1,7 @@
 """Packing: what prompts of workers, planners, reviewers and synthesizers show of what is known, by importance. Pure.
 
+The prompt of a worker is made here as well (``render_prompt``).
+
 ``pack`` is the one function that decides what is shortened. Prompts are made of parts; each has an importance: goal and
 plan come first, then results that the subtask depends on, then the rest (inputs, a last answer). ``Done(value,
 summary=..., importance=...)`` changes both for its result.
@@ -11,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple, TypeAlias
 
 GOAL: Final = 1.0
@@ -24,7 +26,6 @@ REST: Final = 0.3
 
 CONTEXT_TOKENS: Final = 100_000
 """Tokens of a prompt that is made outside of a tree."""
-SUMMARY_CHARS: Final = 200
 _CHARS_A_TOKEN: Final = 0.5
 """Fewest characters that are worth a token: emoji take two tokens each. So short texts need no count."""
 _LEAST_TOKENS: Final = 50
@@ -107,14 +108,6 @@ def parts_of(results: Mapping[str, Any], notes: Notes) -> list[Part]:
     return found
 
 
-def summarized(part: Part) -> None:
-    """Make a part its summary; where it has none, its beginning, in one line."""
-    if part.summary:
-        part.text = part.summary
-    elif len(part.text) > SUMMARY_CHARS:
-        part.text = f"{' '.join(part.text[:SUMMARY_CHARS].split())} ..."
-
-
 _BYTES_A_TOKEN: Final = 3.5
 """Prose has about four, code and most other scripts about three."""
 
@@ -122,3 +115,29 @@ _BYTES_A_TOKEN: Final = 3.5
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text is worth; 0 only for no text."""
     return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_A_TOKEN)
+
+
+# -- the prompt of a worker ----------------------------------------------------------------------------------------
+
+
+def render_prompt(task: Any, context: Any) -> str:
+    """Render what an agent is told: a task and its context as one text, the same for the same facts.
+
+    In this order: the instruction; the goal of the whole task, and in a team its part of that, where they are others;
+    inputs; results by id; what was said about the last answer; the last answer. Each has a heading, but for the
+    instruction. All together is packed into ``context_tokens``.
+    """
+    told = Part("", str(task), GOAL)
+    goals = {"Goal of the whole task": context.goal, "Your team's part of it": getattr(context, "part", "")}
+    sections = {heading: [Part("", goal, GOAL)] for heading, goal in goals.items() if goal and goal != told.text}
+    sections["Inputs"] = [Part(name, text_of(value)) for name, value in sorted(context.inputs.items())]
+    sections["Results"] = parts_of(dict(sorted(context.results.items())), getattr(context, "_regrow_notes", {}))
+    sections["Feedback"] = [Part("", context.feedback, PLAN)] if context.feedback else []  # of a review, or of a person
+    previous = context.previous
+    sections["Your last answer"] = [] if previous is None else [Part("", text_of(previous))]
+    pack([told, *chain(*sections.values())], context.context_tokens)
+    texts = [told.text]
+    for heading, parts in sections.items():
+        texts += [f"# {heading}"] if parts else []
+        texts += [f"## {part.title}\n\n{part.text}" if part.title else part.text for part in parts]
+    return "\n\n".join(texts)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -42,8 +42,6 @@ from actors.validation.validation_messages import not_json_phrase, value_phrase
 if TYPE_CHECKING:
     from actors.execution.crash_boundary import WorkerIncarnation
     from actors.tasks.execution.attempt import Attempt
-
-_SIGNALS: Final = (Failed, Rejected, Later, Escalated)
 
 
 def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
@@ -92,12 +90,11 @@ async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context
 
 async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: Awaitable[Any]) -> Any:
     try:
-        result = await awaitable
-        return (
-            _outcome(attempt, result)
-            if _is_quick(attempt, result)
-            else await off_loop(partial(_outcome, attempt, result))
-        )
+        result, spec = await awaitable, attempt.spec
+        value = result.value if type(result) is Done else result
+        if spec.form is None and spec.adapter is None and is_small(value, of_json=False):
+            return _outcome(attempt, result)
+        return await off_loop(partial(_outcome, attempt, result))  # code of the user's may run in it, or it takes long
     except asyncio.CancelledError as error:
         if attempt.ended_by is None or incarnation.is_cut_off:
             attempt.note_caught(error, crashed=not incarnation.is_cut_off)
@@ -111,12 +108,6 @@ async def _awaited(attempt: Attempt, incarnation: WorkerIncarnation, awaitable: 
             while incarnation.task.cancelling():
                 incarnation.task.uncancel()  # the attempt was cancelled, the worker is not
     raise AttemptEnded(why)  # here: in a handler it would keep the frames of the code, and they lead to the attempt
-
-
-def _is_quick(attempt: Attempt, result: Any) -> bool:
-    """Return False if the user's code runs to make the outcome, or if that takes long: it may hold up a loop."""
-    value = result.value if type(result) is Done else result
-    return attempt.spec.form is None and attempt.spec.adapter is None and is_small(value, of_json=False)
 
 
 def _outcome(attempt: Attempt, result: Any) -> Done:
@@ -139,7 +130,7 @@ def _outcome(attempt: Attempt, result: Any) -> Done:
 def _done_of(attempt: Attempt, result: Any) -> Done:
     """Return what it has said of its result, checked; usage is counted, also if the rest is no result."""
     result = unwrap_returned(result) if attempt.spec.form is None else unwrap_result(unwrap_returned(result))
-    if isinstance(result, _SIGNALS):
+    if isinstance(result, (Failed, Rejected, Later, Escalated)):
         raise result
     if isinstance(result, Rung):
         raise InvalidResultError(

@@ -24,17 +24,7 @@ from actors.tasks.model import AttemptEnded, Done
 
 if TYPE_CHECKING:
     from actors.dispatch.worker.back_calls import BackCallClient
-    from actors.tasks.execution.attempt import Attempt
-    from actors.tasks.execution.attempt_spec import AttemptSpec
-
-
-def crossing(task: Any, attempt: Attempt) -> WorkElsewhere:
-    """Return the work of an attempt as it crosses, without what cannot."""
-    values = attempt.spec.values._replace(metadata=dict(attempt.spec.values.metadata))
-    stays: dict[str, Any] = {"owner": None, "chain": (), "adapter": None, "form": None, "variables": None}
-    return WorkElsewhere(
-        task, attempt.spec._replace(values=values, **stays), attempt.context_tokens, attempt.remaining_s
-    )
+    from actors.tasks.execution.attempt import AttemptSpec
 
 
 class WorkElsewhere(SystemMessage):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -20,14 +20,11 @@ from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import value_phrase
 
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # -- words -------------------------------------------------------------------------------------------------------
 
-_GRAMMAR: Final = _set("""
+_WORD: Final = re.compile(r"[A-Z]{2,}s?(?![a-z])|[^\W\d_][^\W\d_A-Z]*|\d+")
+_GRAMMAR: Final = frozenset(
+    _WORD.findall("""
     a about after again all also although an and any are as at be because been before both but by can cannot could d did
     does don done each either else everything except finally first for forget from had has have he her here hesitate his
     how i if in instead into is it its just lastly later let like ll m may me must my neither never next no nor not
@@ -35,8 +32,8 @@ _GRAMMAR: Final = _set("""
     the their them then there these they this those through to too under unless until up us ve very was we were what
     when where whether which while who will with without would you your
 """)
+)
 """Words that never say which worker is meant."""
-_WORD: Final = re.compile(r"[A-Z]{2,}s?(?![a-z])|[^\W\d_][^\W\d_A-Z]*|\d+")
 _ENDING: Final = re.compile(
     r"(?<=...)(?:[iy][sz](?:ation|ing|ed|er|e|is|t)|at(?:ion|ing|ed|or|e)|ification|ment|ing|ion|ity|ery|ed|er|or|al"
     r"|[eyi]|(?<![su])s)$"
@@ -143,11 +140,11 @@ class Clause:
     """What separates it from the clause before it: then, stop, or, and, comma, or nothing."""
     lead: str
     """Which word at its beginning says when it is done: then, after, before, first, cond, or nothing."""
-    words: list[str] = field(init=False)
+    words: list[str]
     """Stems of its words that mean something."""
-    after: bool = field(init=False)
+    after: bool
     """True if it waits for all that stands before it in the goal."""
-    back: bool = field(init=False)
+    back: bool
     """True if it speaks of something before it (``it``, ``the results``): it waits for all that."""
     negation: str = ""
     """How it says that something is not to be done: ``no``, ``skip``, ``weak``, ``carried``. Empty: it does not."""
@@ -163,11 +160,6 @@ class Clause:
     """What a verb alone is done to, as the next clause says it: ``write and test the parser``."""
     who: Who = _NOBODY
     """Nobody: its text stays with a neighbour."""
-
-    def __post_init__(self) -> None:
-        self.words = stems(self.said)
-        self.after = "then" in {self.joint, self.lead}
-        self.back = bool(_BACK.search(self.said))
 
     @property
     def is_work(self) -> bool:
@@ -191,9 +183,11 @@ def clauses(goal: str) -> list[Clause]:
         kind = (lead.lastgroup or "") if lead else ""
         said = goal[start + (lead.end() if lead else 0) : end]
         joint = next((each for each in ("then", "or", "stop", "and", "comma") if each in joints), "")
-        one = Clause(start, end, said, joint, kind or order)
-        if one.words:
-            found.append(one)
+        if words := stems(said):
+            when = kind or order
+            found.append(
+                Clause(start, end, said, joint, when, words, "then" in {joint, when}, bool(_BACK.search(said)))
+            )
             joints, order = set(), ""
         elif kind:  # nothing but words of order, such as "once that is done," or "before that,"
             order = {"after": "then", "before": "first"}.get(kind, kind)
@@ -253,29 +247,24 @@ class _Profile:
         self.names |= {one.id: set(stems(one.id)) for one in row.members}
         self.verbs, self.said = set[str](), set[str]()
         for text in (row.description, *(one.description for one in row.members)):
-            self._describe(text, families)
-        self.kinds = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
-
-    def _describe(self, text: str, families: Families) -> None:
-        """Take up a description. Its clauses begin with verbs, which all have the form of the first: ``Writes``."""
-        form: tuple[str, ...] | None = None
-        for part in _SEGMENT.split(text):
-            for first in meaning(part)[:1]:
+            self.said.update(stems(text))
+            form: tuple[str, ...] | None = (
+                None  # clauses begin with verbs, which all have that of the first: ``Writes``
+            )
+            for first, *_ in filter(None, map(meaning, _SEGMENT.split(text))):
                 if form is None:
                     form = tuple(ending for ending in ("s", "ing") if first.endswith(ending))
                 if stem(first) in families or first.endswith(form):
                     self.verbs.add(stem(first))
-            self.said.update(stems(part))
+        self.kinds = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
 
     def offer(self, one: Clause, kinds: frozenset[str], asked: set[str]) -> _Offer:
         """Return how well it fits a clause: ``kinds`` are families of its verb, ``asked`` words that name it."""
         own = set(one.words)  # which count for more than words of the same family
-
-        def share_of(name: str) -> float:
-            words = self.names[name]
-            return (len(words & asked) + 0.3 * len(words & own)) / (len(words) or 1)
-
-        share, name = max((share_of(name), name) for name in self.names)
+        share, name = max(
+            ((len(words & asked) + 0.3 * len(words & own)) / (len(words) or 1), name)
+            for name, words in self.names.items()
+        )
         verb = 6.0 if one.verb in self.verbs else 4.0 if kinds & self.kinds else 2.5 * (one.verb in self.said)
         nouns = [word in self.said for word in one.words if word != one.verb]
         noun = 3.0 if nouns[:1] == [True] else 1.8 * any(nouns)
@@ -414,9 +403,14 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
 
     @classmethod
     def _cross_field_problems(cls, data: Mapping[str, Any]) -> list[Problem]:
-        hint, words = "Use a word that means something.", data.get("keywords")
-        never = [word for word in words if not stems(str(word))] if isinstance(words, Mapping) else []
-        return [Problem("KeywordPlanner.keywords", f"{value_phrase(word)} can never match", hint) for word in never]
+        words = data.get("keywords")
+        return [
+            Problem(
+                "KeywordPlanner.keywords", f"{value_phrase(word)} can never match", "Use a word that means something."
+            )
+            for word in (words if isinstance(words, Mapping) else ())
+            if not stems(str(word))
+        ]
 
     def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:  # noqa: ARG002 - it cannot learn
         """Return the plan of a goal.
@@ -436,7 +430,9 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             hint = "The goal says only what is not to be done. Say what is to be done"
             raise NoCapableWorkerError(task=task.id or "?", hint=hint)
         if (worker := self.default or only) is None:
-            raise NoCapableWorkerError(task=task.id or "?", hint=_advice(catalogue))
+            said = [f"{row.id}: {row.description[:_MOST_CHARS]!r}" for row in catalogue[:_MOST_LISTED]]
+            hint = f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
+            raise NoCapableWorkerError(task=task.id or "?", hint=hint)
         return Plan(
             [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
         )
@@ -446,13 +442,14 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         for name, verbs in (VERB_FAMILIES if self.families is None else self.families).items():
             for verb in verbs:
                 families[stem(verb)] = families.get(stem(verb), frozenset()) | {name}
-        if self.keywords is None:
-            return _Index(catalogue, families)
-        words = {row.id: {word for word, id_ in self.keywords.items() if id_ == row.id} for row in catalogue}
-        known = [row for row in catalogue if words[row.id]]
-        return _Index(
-            [replace(row, capabilities=frozenset(words[row.id]), description="", members=()) for row in known], families
-        )
+        if self.keywords is not None:
+            words = [frozenset(word for word, id_ in self.keywords.items() if id_ == row.id) for row in catalogue]
+            catalogue = tuple(
+                replace(row, capabilities=known, description="", members=())
+                for row, known in zip(catalogue, words, strict=True)
+                if known
+            )
+        return _Index(catalogue, families)
 
     def _give(self, parts: list[Clause], index: _Index) -> list[str]:
         """Find the worker of each clause, and return the doubts."""
@@ -512,12 +509,6 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         if not best.name + best.verb and one.verb in index.families:
             return f"is for a kind of work that no description= names: {has} has it"
         return f"is read as work, though it has a negation: {has} has it" if _HAS_NEGATION.search(one.said) else ""
-
-
-def _advice(catalogue: Catalogue) -> str:
-    """Return what to do about a goal that matches no worker."""
-    said = [f"{row.id}: {row.description[:_MOST_CHARS]!r}" for row in catalogue[:_MOST_LISTED]]
-    return f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
 
 
 def _has_choice(row: ExecutableInfo) -> bool:

@@ -24,8 +24,7 @@ from actors.tasks.model import (
     ask,
     recognised_model,
 )
-from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, without_code
-from actors.validation.spec_model import copy_with
+from actors.tasks.planning.planners import SLOT, ReplanFeedback, as_plan, require_no_code
 from actors.validation.validation_messages import value_phrase
 
 _INSTRUCTION_CHARS: Final = 300
@@ -58,7 +57,9 @@ class ModelPlanner:
     async def plan(self, task: Task, catalogue: Catalogue, feedback: str = "") -> Plan:
         """Return the model's answer as a plan; raises ``InvalidAnswerError`` if it is none."""
         plan = await asked(partial(self._ask, task, catalogue, feedback), as_plan)
-        return copy_with(plan, subtasks=[without_code(subtask) for subtask in plan.subtasks])
+        for subtask in plan.subtasks:
+            require_no_code(subtask)
+        return plan
 
     def _ask(self, task: Task, catalogue: Catalogue, feedback: str) -> Any:
         """Call the model, and return its answer or an awaitable of it.
@@ -112,12 +113,8 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _fit_for_slots(catalogue: Catalogue) -> Catalogue:
     """Return the rows of the workers for whom an instruction is enough: a slot names no tool, and has no inputs."""
-
-    def is_fit(row: ExecutableInfo) -> bool:
-        tools = row.tools or ()
-        return not tools or (len(tools) == 1 and not (tools[0].input_schema or {}).get("required"))
-
-    return tuple(filter(is_fit, catalogue))
+    few = (row for row in catalogue if len(row.tools or ()) <= 1)
+    return tuple(row for row in few if not any((one.input_schema or {}).get("required") for one in row.tools or ()))
 
 
 def _slot_names(slots: int, feedback: str) -> list[str]:
@@ -169,13 +166,9 @@ def _prompt(task: Task, catalogue: Catalogue, feedback: str, rules: str) -> str:
     ]
     told = Part("", feedback, PLAN)
     pack([*known, told], shown_here()[0])
-    parts = [
-        "Plan how this goal is reached by the workers of the catalogue.",
-        *(f"{part.title}\n{part.text}" for part in known if part.text),
-        rules,
-        told.text,
-    ]
-    return "\n\n".join(part for part in parts if part)
+    shown = [f"{part.title}\n{part.text}" for part in known if part.text]
+    begin = "Plan how this goal is reached by the workers of the catalogue."
+    return "\n\n".join(filter(None, [begin, *shown, rules, told.text]))
 
 
 def _example(task: Task, catalogue: Catalogue, slots: list[str]) -> str:

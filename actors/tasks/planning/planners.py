@@ -85,11 +85,13 @@ def _of_data(entry: object) -> Subtask:
     for name in ("budget", "estimate"):
         if isinstance(data.get(name), Mapping):
             data[name] = Budget(**data[name])
-    return without_code(Subtask(**data))
+    subtask = Subtask(**data)
+    require_no_code(subtask)
+    return subtask
 
 
-def without_code(subtask: Subtask) -> Subtask:
-    """Return a subtask that is data, and may come from a model: a model must not choose what code is called.
+def require_no_code(subtask: Subtask) -> None:
+    """Refuse a subtask that is data, and may come from a model, and names code: a model must not choose what is called.
 
     Raises:
         InvalidAnswerError: its undo is an import string.
@@ -97,15 +99,15 @@ def without_code(subtask: Subtask) -> Subtask:
     if subtask.undo is not None and ":" in subtask.undo:
         hint = "Name a worker, or leave it out; code is named by a Subtask that the planner's own code makes."
         raise InvalidAnswerError((Problem(f"{subtask.id}.undo", "a model may name no code", hint),))
-    return subtask
 
 
 def _is_slots(value: object) -> bool:
     """Whether a value is an object of objects, or nulls, by the names of slots."""
-    if not isinstance(value, Mapping) or not value:
-        return False
-    is_slot = (SLOT.fullmatch(str(name)) and isinstance(slot, (Mapping, type(None))) for name, slot in value.items())
-    return all(is_slot)
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(SLOT.fullmatch(str(name)) and isinstance(slot, (Mapping, type(None))) for name, slot in value.items())
+    )
 
 
 def _of_slots(slots: Any) -> list[dict[str, Any]]:

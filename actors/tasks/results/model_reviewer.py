@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from actors.model.errors import ConfigError, Problem
 from actors.tasks.decide.verdict import HINT, as_fields, as_verdict
-from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of, summarized
+from actors.tasks.execution.packing import GOAL, NO_NOTE, PLAN, Part, pack, parts_of
 from actors.tasks.execution.role_call import asked, shown_here
 from actors.tasks.model import Check, InvalidAnswerError, Plan, Task, Verdict, answer_data, as_call, ask
 from actors.tasks.planning.model_planner import object_schema
@@ -25,6 +25,8 @@ from actors.tasks.planning.model_planner import object_schema
 DEFAULT_CRITERION: Final = "It does what its instruction asks for, and it serves the goal."
 FEEDBACK_CHARS: Final = 500
 """Characters of a feedback, at most."""
+_SUMMARY_CHARS: Final = 200
+"""Characters that are shown of a result without a summary which has passed before."""
 _MOST_CRITERIA: Final = 50
 _MOST_PROBLEMS: Final = 20
 
@@ -45,7 +47,12 @@ class ModelReviewer:
 
     def __init__(self, call: Any, criteria: Iterable[str] | None = None) -> None:
         self.call = as_call(call)
-        self.criteria = _checked_criteria(criteria)
+        given: Any = [DEFAULT_CRITERION] if criteria is None else criteria
+        given = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
+        if not 1 <= len(given) <= _MOST_CRITERIA or not all(isinstance(each, str) and each.strip() for each in given):
+            hint = "Write criteria=['It names its source.', 'It is at most one page.']."
+            raise ConfigError((Problem("ModelReviewer.criteria", f"expected 1 to {_MOST_CRITERIA} texts", hint),))
+        self.criteria = tuple(each.strip() for each in given)
 
     async def review(self, task: Task, plan: Plan, results: dict[str, Any], feedback: str = "") -> Verdict:
         """Return the model's verdict; raises ``InvalidAnswerError`` where it is none."""
@@ -65,8 +72,8 @@ class ModelReviewer:
         told = {id_: Part(id_, said.get(id_, ""), PLAN) for id_ in results}
         found = parts_of(results, notes)
         for part in found:
-            if notes.get(part.title, NO_NOTE).passed:
-                summarized(part)
+            if notes.get(part.title, NO_NOTE).passed and (part.summary or len(part.text) > _SUMMARY_CHARS):
+                part.text = part.summary or f"{' '.join(part.text[:_SUMMARY_CHARS].split())} ..."
         pack([goal, *told.values(), *found], tokens)
         parts = [
             f"Goal:\n{goal.text}",
@@ -75,8 +82,7 @@ class ModelReviewer:
             *(f"## Subtask {part.title}\nInstruction: {told[part.title].text}\nResult:\n{part.text}" for part in found),
             f"Your last answer was refused. Correct all of this:\n{feedback}" if feedback else "",
         ]
-        prompt = "\n\n".join(part for part in parts if part)
-        return ask(self.call, prompt, review_schema(results, self.criteria))
+        return ask(self.call, "\n\n".join(filter(None, parts)), review_schema(results, self.criteria))
 
 
 def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CRITERION,)) -> dict[str, Any]:
@@ -89,15 +95,6 @@ def review_schema(subtasks: Iterable[str], criteria: Iterable[str] = (DEFAULT_CR
 def _named(criteria: Iterable[str]) -> dict[str, str]:
     """Criteria by the short names that the model calls them by."""
     return {f"c{n}": text for n, text in enumerate(criteria, 1)}
-
-
-def _checked_criteria(criteria: Any) -> tuple[str, ...]:
-    given = [DEFAULT_CRITERION] if criteria is None else criteria
-    given = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
-    if not 1 <= len(given) <= _MOST_CRITERIA or not all(isinstance(each, str) and each.strip() for each in given):
-        hint = "Write criteria=['It names its source.', 'It is at most one page.']."
-        raise ConfigError((Problem("ModelReviewer.criteria", f"expected 1 to {_MOST_CRITERIA} texts", hint),))
-    return tuple(each.strip() for each in given)
 
 
 # -- the answer --------------------------------------------------------------------------------------------------
