@@ -81,7 +81,7 @@ def _oldest_subtask(system: System) -> Iterable[Value]:
 def _breakers(system: System) -> Iterable[Value]:
     label, worst = system.reports.measures.worker_label, dict[str, int]()
     for found in tasks_of(system).values():
-        for id_, state in found.breakers():
+        for id_, state in found.breakers().items():
             worker = label(id_)
             worst[worker] = max(worst.get(worker, 0), _BREAKERS[state])
     return [({"worker": worker}, value) for worker, value in worst.items()]

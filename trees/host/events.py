@@ -22,7 +22,7 @@ from actors.messaging.envelope import CURRENT
 from actors.messaging.reply import Reply
 from actors.messaging.wait_graph import list_wait
 from actors.tasks.engine.scope import Scope
-from actors.tasks.engine.stream_relay import UNKEPT, Place
+from actors.tasks.engine.stream_relay import Place, UnkeptEvent
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model import (
     EscalationRaised,
@@ -173,7 +173,7 @@ class Reading(Iterator[ReadT], AsyncIterator[ReadT], Generic[ReadT]):
             records.pop()  # handed out once the report is there
         heard, self._place = self._streams.after(self._id, self._place)
         for event in sorted((*records, *filter(self._is_mine, heard)), key=_place):
-            if isinstance(event, UNKEPT):
+            if isinstance(event, UnkeptEvent):
                 # Never the number of a record that is yet to come: whoever goes on after it would not see that.
                 self._ready.append(replace(event, seq=self._last))
             else:
@@ -238,4 +238,4 @@ class Questions(Reading[Escalation]):
 
 def _place(event: TaskEvent) -> tuple[int, bool]:
     """Place of an event: one that is in no journal stands behind the record whose number it has."""
-    return event.seq, isinstance(event, UNKEPT)
+    return event.seq, isinstance(event, UnkeptEvent)

@@ -1,6 +1,6 @@
 """The record that the end of an attempt without a result makes: it counts for nothing, or the ladder is climbed.
 
-Comes in: where the unit stands, how its attempt has ended (``actors.tasks.engine.classify`` says what that means), and
+Comes in: where the unit stands, how its attempt has ended (``actors.tasks.engine.attempts`` says what that means), and
 what is known of workers. Goes out: the one record that this makes. It is the same for a subtask, for a team whose part
 of the task has failed, for a planner, a reviewer and a synthesizer, and for an undo.
 

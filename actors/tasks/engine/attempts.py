@@ -7,28 +7,50 @@ it holds is given back on every path on which it ends. Who is next is decided in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messaging.envelope import STOP, MessageContext
+from actors.messaging.message_errors import ActorStoppedError
+from actors.model.errors import Later
+from actors.model.raised import is_a, origins_of
 from actors.tasks.decide import attempt as of_attempt
-from actors.tasks.decide.drafts import Facts
-from actors.tasks.engine.breakers import Breakers
-from actors.tasks.engine.classify import as_failure, classify
 from actors.tasks.engine.making import key_of
 from actors.tasks.execution.attempt import Attempt
 from actors.tasks.execution.error_facts import NEUTRAL
 from actors.tasks.journal.unit import LOST, STAGES, Unit
-from actors.tasks.model import NO_USAGE, RUNNING, Done, Failure, task_events
+from actors.tasks.model import (
+    NO_USAGE,
+    RUNNING,
+    AttemptEnded,
+    AttemptTimeoutError,
+    BudgetExceededError,
+    Done,
+    Failure,
+    FailureKind,
+    Usage,
+    live_events,
+    task_events,
+    text_of,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
     from actors.tasks.execution.error_facts import Outcome
+    from actors.tasks.model import TimeoutPhase
+    from actors.tasks.scheduling.circuit_breaker import CircuitBreaker
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 PAUSE_S = 0.25
 """Seconds before a unit starts again whose worker was stopped: the group of that worker is just being restarted."""
+_TURNS: Final = {
+    "open": live_events.BreakerOpened,
+    "half_open": live_events.BreakerHalfOpened,
+    "closed": live_events.BreakerClosed,
+}
 
 
 class Attempts:
@@ -38,7 +60,6 @@ class Attempts:
         self._engine = engine
         self.held: dict[str, Attempt] = {}
         """By key, the attempts that hold a slot, a worker, or a place among the calls of roles."""
-        self.breakers = Breakers(engine)
 
     def of_task(self, run: Run) -> list[Attempt]:
         """Return all attempts of a task."""
@@ -89,13 +110,13 @@ class Attempts:
     def hear(self, attempt: Attempt) -> None:
         """Take the end of an attempt: decide what follows, and give its slot and its worker back."""
         engine = self._engine
-        if self.held.get(attempt.key) is not attempt:
+        if not self.is_held(attempt):
             engine.service.forget(attempt)  # heard already
             return
         del self.held[attempt.key]
         run = engine.runs.get(attempt.task)
         if run is None:
-            self.breakers.ended(attempt.entry, attempt.key, fails=None)
+            self.tell_breaker(attempt.entry, attempt.key, fails=None)
             engine.service.forget(attempt)
         else:
             engine.decide(run, self._has_ended, run, attempt)
@@ -108,11 +129,11 @@ class Attempts:
     def _has_ended(self, run: Run, attempt: Attempt) -> None:
         engine, found = self._engine, self.present(attempt)
         if found is None:
-            self.breakers.ended(attempt.entry, attempt.key, fails=None)
+            self.tell_breaker(attempt.entry, attempt.key, fails=None)
         else:
             unit = found[1]
             before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
-            outcome = classify(attempt, before, is_ending=attempt.error is not None and engine.is_ending)
+            outcome = _outcome_of(attempt, before, is_ending=attempt.error is not None and engine.is_ending)
             if outcome is NEUTRAL:
                 run.has_left = run.has_left or engine.system.is_ending
             if attempt.is_work:
@@ -155,7 +176,7 @@ class Attempts:
 
     def _work_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
-            self.breakers.ended(attempt.entry, attempt.key, fails=False)
+            self.tell_breaker(attempt.entry, attempt.key, fails=False)
             more = {"usage": attempt.take_used(), "summary": outcome.summary, "importance": outcome.importance}
             run.emit(unit, task_events.SubtaskSucceeded, attempt.spec.worker, unit.attempt, outcome.value, **more)
             return
@@ -169,8 +190,10 @@ class Attempts:
     def _call_ended(self, run: Run, unit: Unit, attempt: Attempt, outcome: Outcome) -> None:
         """Record the end of an undo, or of a call of a planner, reviewer or synthesizer."""
         if outcome is not NEUTRAL:
+            if isinstance(outcome, Later):  # nobody may put off a step or an undo
+                outcome = Failure(FailureKind.FAILED, outcome, told=text_of(outcome))
             ended = self._engine.undos.ended if unit.role == "undo" else self._engine.roles.ended
-            ended(run, unit, attempt, outcome if isinstance(outcome, Done) else as_failure(outcome))
+            ended(run, unit, attempt, outcome)
             return
         if unit.role == "undo":
             self.pause(run, unit)
@@ -185,16 +208,58 @@ class Attempts:
         entry: RegistryEntry | None,
     ) -> None:
         """Record what follows from the end of an attempt, or of a team, without a result; its breaker is told."""
-        following = of_attempt.after(unit, end, outcome, self._facts(run, unit))  # type: ignore[arg-type]  # no Done
+        facts = self._engine.facts(run, unit)._replace(is_wanted=self._engine.asks.is_wanted(run, unit))
+        following = of_attempt.after(unit, end, outcome, facts)  # type: ignore[arg-type]  # no Done
         fails = isinstance(outcome, Failure) and entry is not None and entry.counts(outcome)
         is_left = not of_attempt.goes_on_with(following, unit)
-        self.breakers.ended(entry, key_of(run, unit), fails=fails or None, is_left=is_left)
+        self.tell_breaker(entry, key_of(run, unit), fails=fails or None, is_left=is_left)
         if fails:
             following = following.with_fields(at_fault=True)
         run.record(following)
 
-    def _facts(self, run: Run, unit: Unit) -> Facts:
-        return self._engine.facts(run, unit)._replace(is_wanted=self._engine.asks.is_wanted(run, unit))
+    def tell_breaker(
+        self,
+        entry: RegistryEntry | None,
+        key: str,
+        *,
+        begins: bool = False,
+        fails: bool | None = None,
+        is_left: bool = True,
+    ) -> None:
+        """Tell the breaker of a worker that an attempt begins, which may be its probe, or how it has ended.
+
+        Breakers are kept in memory only: they stay with their workers when there is a new engine, and in a new process
+        each begins closed.
+
+        Args:
+            entry: the worker; None: nobody is told.
+            key: of the attempt.
+            begins: True if it begins, else it has ended.
+            fails: whether its end counts as a failure; None: it says nothing of the worker.
+            is_left: False if the subtask is tried again with this worker. What a retry mends is no failure; while the
+                breaker is half open, the first attempt decides.
+        """
+        breaker = entry.breaker if entry is not None else None
+        if entry is None or breaker is None:
+            return
+        before, now = breaker.state, self._engine.now
+        if begins:
+            breaker.begin(key, now)
+        else:
+            breaker.ended(key, now, fails=fails if is_left or not fails or breaker.probe == key else None)
+        if breaker.state != before:
+            turn = _TURNS[breaker.state](entry.path, now, breaker.state, breaker.failures, breaker.opened_at)
+            self._engine.system.publish(turn)
+            self._look_at_breaker(entry, breaker)
+
+    def _look_at_breaker(self, entry: RegistryEntry, breaker: CircuitBreaker) -> None:
+        """Look again, once an open breaker admits a probe, at what waits for its worker, or for others meanwhile."""
+        wait_s = breaker.retry_in_s(self._engine.now)
+        if not wait_s:
+            self.reopen(entry)
+        elif breaker.state == "open":
+            due = self._engine.now + wait_s
+            self._engine.at(due, lambda engine: engine.attempts._look_at_breaker(entry, breaker))  # noqa: SLF001
 
     def pause(self, run: Run, unit: Unit) -> None:
         """Start a unit whose worker was stopped only after ``PAUSE_S``."""
@@ -285,7 +350,7 @@ class Attempts:
         if entry is not None:
             entry.reassign(attempt.key, attempt.target)  # type: ignore[arg-type]
             if entry.breaker is not None and unit.started_at > (entry.breaker.opened_at or 0.0):
-                self.breakers.begin(entry, attempt.key)
+                self.tell_breaker(entry, attempt.key, begins=True)
         engine.limits.watch(attempt)
         if not attempt.was_given:
             run.act(self.give, attempt)
@@ -318,3 +383,55 @@ def goes_on_above(unit: Unit) -> bool:
         if each.status is not RUNNING:
             return False
     return True
+
+
+# -- what the end of an attempt means ------------------------------------------------------------------------
+
+
+def _outcome_of(attempt: Attempt, before: Usage, *, is_ending: bool) -> Outcome:
+    """Classify the end of an attempt: done, a failure of its own, or neutral.
+
+    An error that leaves user code was made plain data where that code runs (``actors.tasks.execution.error_facts``).
+
+    A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
+    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
+    of its worker is restarted, it is no failure of its own that a helper was stopped first.
+    """
+    caught, outcome = attempt.caught, NEUTRAL
+    if attempt.error is None:
+        outcome = attempt.value
+    elif caught is not None and attempt.is_own_error and not _is_of_others(attempt, caught, is_ending=is_ending):
+        outcome = attempt.said
+    elif attempt.ended_by in {"timeout", "idle"}:
+        phase: TimeoutPhase = "idle" if attempt.ended_by == "idle" else "running" if attempt.is_work else "step"
+        limit_s = attempt.spec.idle_timeout_s if phase == "idle" else attempt.spec.timeout_s
+        late = AttemptTimeoutError(attempt.subtask.id, attempt.spec.values.number, phase, limit_s or 0.0)
+        outcome = Failure(FailureKind.TIMEOUT, late, counts=True)
+    budget = attempt.subtask.budget
+    if budget is None or not isinstance(outcome, (Done, Failure)):
+        return outcome
+    used = before + attempt.unrecorded
+    if attempt.started is not None and not attempt.unrecorded.seconds:
+        used += usage_of(0, 0.0, attempt.owner.system.now() - attempt.started)
+    over = budget.exceeded_by(used)
+    if not over:
+        return outcome
+    if isinstance(outcome, Failure):
+        told = f"{outcome.told or text_of(outcome.error)}; its budget is used up: {over}"
+        return replace(outcome, over_budget=True, told=told)
+    error = BudgetExceededError(attempt.task, f"{attempt.subtask.id}: {over}")
+    return Failure(FailureKind.INVALID, error, retryable=False, over_budget=True)
+
+
+def _is_of_others(attempt: Attempt, caught: BaseException, *, is_ending: bool) -> bool:
+    """True if its code has failed because the attempt was ended, or because a worker that it asked is stopped.
+
+    While the attempt or all is being stopped, both workers are meant by that; else the error says so. Frameworks raise
+    errors of their own from such an error, so it may be anywhere in what the error stems from.
+    """
+    is_stopped = is_ending or attempt.ended_by == STOP
+    return any(
+        (attempt.ended_by is not None and is_a(each, AttemptEnded))
+        or (is_a(each, ActorStoppedError) and (is_stopped or each.asker_stops_first))
+        for each in origins_of(caught)
+    )

@@ -160,7 +160,7 @@ class Dispatch:
             assert box is not None  # noqa: S101 - only a team has none
             attempt.target = box
             rank = self.queue.present_priority(ticket, engine.system.now())
-            engine.attempts.breakers.begin(served, attempt.key)
+            engine.attempts.tell_breaker(served, attempt.key, begins=True)
             engine.attempts.begin(run, attempt, served, rank=rank)
 
     def _is_lost(self, run: Run, unit: Unit, scope: Scope) -> None:
@@ -183,7 +183,7 @@ class Dispatch:
         key, engine = key_of(run, unit), self._engine
         entry.attempts[key] = None
         self._teams[key] = entry
-        engine.attempts.breakers.begin(entry, key)
+        engine.attempts.tell_breaker(entry, key, begins=True)
         engine.limits.watch_team(run, unit, entry)
         engine.dirty[run.id] = run
 
@@ -220,7 +220,7 @@ class Dispatch:
             return
         if (tracer := self._engine.system.tracer) is not None:
             tracer.end_part(run.state, unit)
-        attempts.breakers.ended(entry, key, fails=False if succeeded else None)
+        attempts.tell_breaker(entry, key, fails=False if succeeded else None)
         entry.attempts.pop(key, None)
         attempts.reopen(entry)
 

@@ -51,7 +51,7 @@ class Limits:
         scope = self._engine.scope_of(unit) if unit is not None else None
         if unit is None or scope is None:
             return ""
-        why = put_off(scope.workers, lane_of(run.state, unit), self._engine.service.time())
+        *_, why = put_off(scope.workers, lane_of(run.state, unit), self._engine.service.time())
         return f"{unit.id} waited: {why}" if why else ""
 
     def watch_question(self, run: Run, question: str, due: float | None) -> None:

@@ -36,10 +36,6 @@ class RegistryFeed:
         system = cast("System", self._supervisor.system)
         return service_of(system).scope(self._supervisor.path, self._settings)
 
-    def up(self, child: Child) -> None:
-        """A child has come up."""
-        self.changed(child)
-
     def changed(self, child: Child) -> None:
         """A child stands somewhere else now."""
         if not self._has_told:
@@ -48,6 +44,9 @@ class RegistryFeed:
             self._tell(everybody, is_new=True)
         elif child.spec.registration is not None and child.standing is not ChildState.GONE:
             self._tell([_change(child)])
+
+    up = changed
+    """A child has come up."""
 
     def forgotten(self, child: Child) -> None:
         """A child is no longer listed."""

@@ -10,19 +10,20 @@ A call that waits for a slot is not recorded: when a slot is free, what is next 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from actors.tasks.decide import steps
 from actors.tasks.decide.task import with_results
 from actors.tasks.decide.verdict import as_verdict
 from actors.tasks.engine.making import attempt_beside, key_of, notes_of, seen_by
-from actors.tasks.engine.role_code import Code, code_of
 from actors.tasks.execution.attempt import Attempt, Role
 from actors.tasks.execution.context import ContextValues
 from actors.tasks.execution.detached_call import DetachedCall
+from actors.tasks.execution.off_loop import called
 from actors.tasks.execution.run_attempt import validated
 from actors.tasks.execution.stored_form import stored_form
 from actors.tasks.journal.codec import from_json, to_json
@@ -43,16 +44,21 @@ from actors.tasks.model import (
     Task,
     Usage,
     Verdict,
-    counted_on,
+    copied,
+    recognised_model,
     task_events,
     text_of,
+    with_usage,
 )
 from actors.tasks.planning.capability import CapabilityPlanner
 from actors.tasks.planning.check import Checked, PlanCheck, check_plan
 from actors.tasks.planning.keyword import KeywordPlanner
+from actors.tasks.planning.model_planner import ModelPlanner
 from actors.tasks.planning.planners import StaticPlan, as_plan, is_quick, replan_feedback
-from actors.tasks.results.synthesis import Last, Verbatim
+from actors.tasks.results.model_reviewer import ModelReviewer
+from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from actors.tasks.scheduling.selection import chain_of, down_hint
+from actors.validation.introspection import signature_of
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -60,6 +66,12 @@ if TYPE_CHECKING:
     from actors.tasks.engine.scope import Scope
 
 WordsT = TypeVar("WordsT", Plan, Verdict)
+_MODELS: Final[dict[str, Callable[[Any], Any]]] = {
+    "plan": ModelPlanner,
+    "review": ModelReviewer,
+    "combine": ModelSynthesizer,
+}
+"""By role: what asks a model, or an agent, that stands for it."""
 
 
 class _Call(NamedTuple):
@@ -149,8 +161,7 @@ class Roles:
             attempt_beside(engine, run, unit, scope, role, told, values, deadline=deadline, form=made.form)
         )
         feedback = unit.remarks.feedback if role != "plan" else ""  # a planner has it as an argument
-        code = code_of(made.code, role, made.args, feedback)
-        DetachedCall(attempt, _with_others(code, code_of(made.code, role, made.others)) if made.others else code)
+        DetachedCall(attempt, _code_of(made, feedback))
         engine.attempts.begin(run, attempt, rank=state.task.priority)
 
     # -- planning ------------------------------------------------------------------------------------------
@@ -169,7 +180,8 @@ class Roles:
             self._plan_feedback(course),
             _facts_of(run, course, scope, rows),
         )
-        there, available = counted_on(rows, waiting=True), counted_on(rows, waiting=False)
+        there = tuple(row for row in rows if row.is_there)
+        available = tuple(row for row in there if row.is_available)
         sees_all = there == available or isinstance(planner, (KeywordPlanner, CapabilityPlanner))
         args = (task, there if sees_all else available, feedback)
         others = () if sees_all else (task, there, feedback)
@@ -213,7 +225,7 @@ class Roles:
         if type(error) is not NoCapableWorkerError:
             return failure
         rows = scope.rows()
-        there = [name for row in counted_on(rows, waiting=True) for name in (row.id, *sorted(row.capabilities))]
+        there = [name for row in rows if row.is_there for name in (row.id, *sorted(row.capabilities))]
         known, down = error.known or tuple(there), {row.path: row.state for row in rows if not row.is_there}
         hint = " ".join(filter(None, (NoCapableWorkerError.advice(known), error.hint, down_hint(down))))
         told = NoCapableWorkerError(error.needed, known, task=run.id, hint=hint)
@@ -286,14 +298,29 @@ def _facts_of(run: Run, course: Course, scope: Scope, rows: Catalogue) -> PlanCh
     )
 
 
-def _with_others(plan: Code, plan_with_others: Code) -> Code:
-    """Have a planner that found nobody see those as well whose breaker is open: work waits for them."""
+def _code_of(made: _Call, feedback: str) -> Callable[[Any, Any], Coroutine[Any, Any, Any]]:
+    """Return the code of a role as a detached call makes it, with arguments that it may change.
 
-    async def run(work: Any, context: Any) -> Any:
+    It is a function, an object with the one method, or a model. One that has a parameter called ``feedback`` is told
+    what was wrong with its last answer, or what a person says; a planner always is. Sync code runs off the loop, and so
+    do the copies. A planner that found nobody is called once more, and sees those as well whose breaker is open: work
+    waits for them.
+    """
+    code = made.code if recognised_model(made.code) is None else _MODELS[made.role](made.code)
+    method = getattr(code, made.role, None)
+    call: Callable[..., Any] = method if callable(method) and not inspect.isfunction(code) else code
+    signature = signature_of(call)
+    takes_feedback = signature is not None and "feedback" in signature.parameters
+    named = {"feedback": feedback} if feedback and takes_feedback else {}
+
+    async def run(_work: Any, _context: Any) -> Any:
         try:
-            return await plan(work, context)
+            said = await called(lambda: call(*map(copied, made.args), **named))
         except NoCapableWorkerError:
-            return await plan_with_others(work, context)
+            if not made.others:
+                raise
+            said = await called(lambda: call(*map(copied, made.others)))
+        return with_usage(said)
 
     return run
 

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from actors.messaging.reply import Reply
@@ -30,9 +31,8 @@ MOST_EVENTS: Final = 2_048
 MOST_CHARS: Final = 131_072
 """Characters of their texts."""
 
-UNKEPT: Final = (SubtaskProgressed, SubtaskStreamed)
-"""Kinds that are told, and are in no journal."""
 UnkeptEvent: TypeAlias = SubtaskProgressed | SubtaskStreamed
+"""Kinds that are told, and are in no journal."""
 
 
 class Place(NamedTuple):
@@ -90,11 +90,8 @@ class StreamRelay:
         number, read = place
         found: list[UnkeptEvent] = []
         with self._lock:
-            newer = []
-            for each in reversed(self._held.get(task, ())):
-                if each[0].number <= number:
-                    break
-                newer.append(each)
+            newest_first = reversed(self._held.get(task, ()))
+            newer = list(takewhile(lambda each: each[0].number > place.number, newest_first))
         for event, chars in reversed(newer):
             missing = chars - len(event.text) - read
             if missing and isinstance(event, SubtaskStreamed):

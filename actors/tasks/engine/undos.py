@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,14 +41,12 @@ class Undos:
 
     def go_on(self, run: Run, course: Course) -> None:
         """Undo the next effect."""
-        undo, found = course.undoing, next_effect(run.state, course)
-        if undo is not None:
-            self._go_on_with(run, course, undo)
-        elif found is not None:
-            self._begin(run, course, found.unit, found, 1)
-
-    def _go_on_with(self, run: Run, course: Course, undo: Unit) -> None:
-        engine = self._engine
+        undo, engine = course.undoing, self._engine
+        if undo is None:
+            found = next_effect(run.state, course)
+            if found is not None:
+                self._begin(run, course, found.unit, found, 1)
+            return
         if undo.question is not None or engine.roles.is_live(run, undo) or undo in run.paused:
             return
         if undo.status is SubtaskStatus.RETRYING and undo.due is not None and undo.due > engine.now:
@@ -116,16 +113,15 @@ def _undoer(scope: Scope, unit: Unit, effect: Effect) -> partial[Any] | Registry
         declared = entry.executable.undo
     if declared is None:
         return f"{effect.worker!r}, which knew how to undo it, is gone"
-    if not isinstance(declared, str):
+    if not isinstance(declared, str) or ":" in declared:
         return partial(_undo, declared, unit.id)
-    if ":" in declared:
-        return partial(_undo, partial(_imported, declared), unit.id)
     by = scope.workers.get(declared)
     return by if by is not None and not by.is_gone else f"{declared!r}, which is to undo it, is gone"
 
 
-async def _undo(how: Callable[..., Any], subtask: str, task: Any, context: Any) -> Any:
+async def _undo(declared: Any, subtask: str, task: Any, context: Any) -> Any:
     """Call code that undoes: with the result, which it may change. What is sync is called off the loop."""
+    how = partial(_imported, declared) if isinstance(declared, str) else declared
     return await called(how, task, context.results[subtask], context)
 
 

@@ -9,9 +9,8 @@ and two looks may differ.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ from actors.tasks.model import (
     ROLES,
     RUNNING,
     UNCOUNTED,
+    BreakerState,
     Report,
     Subtask,
     SubtaskProgressed,
@@ -37,7 +37,7 @@ from actors.tasks.model import (
     Usage,
 )
 from actors.tasks.planning.settings import ladder_of_teams
-from actors.tasks.scheduling.selection import lane_of, put_off_by
+from actors.tasks.scheduling.selection import lane_of, put_off
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -74,11 +74,8 @@ class UnitView(SubtaskReport):
     """Why it waits in the queue although no one who could do it is busy. Empty: it does not."""
     probe_in_s: float | None = None
     """Seconds until a breaker that it waits for lets a probe through."""
-
-    @property
-    def reason(self) -> str:
-        """Why it waits, with that time: ``breaker of x open, probe in 12 s``."""
-        return self.waits if self.probe_in_s is None else f"{self.waits}, probe in {math.ceil(self.probe_in_s)} s"
+    reason: str = ""
+    """Why it waits, with that time: ``breaker of x open, probe in 12 s``."""
 
 
 class TaskView:
@@ -209,9 +206,9 @@ class TaskView:
     def _unit(self, unit: Unit, now: float) -> UnitView:
         service, spec, row = self._service, unit.spec, row_of(unit, now)
         status, live = row["status"], None
-        waits: tuple[str, float | None] = "", None
+        waits: tuple[str, float | None, str] = "", None, ""
         if service is not None and status is SubtaskStatus.QUEUED and unit.scope in service.scopes:
-            waits = put_off_by(service.scopes[unit.scope].workers, lane_of(self.state, unit), now)
+            waits = put_off(service.scopes[unit.scope].workers, lane_of(self.state, unit), now)
         elif service is not None and unit.status is RUNNING:
             live = service.attempts.get(f"{self.id}@{unit.path}#{unit.epoch}.{unit.attempt}")
         due = unit.due if status is SubtaskStatus.RETRYING else None
@@ -226,6 +223,7 @@ class TaskView:
             streams=None if live is None or live.stream is None else live.stream.last_line,
             waits=waits[0],
             probe_in_s=waits[1],
+            reason=waits[2],
         )
 
     # -- teams ---------------------------------------------------------------------------------------------
@@ -279,14 +277,11 @@ class SupervisorTasks:
         queued = (unit for unit in units if unit.scope == self.path and unit.status is SubtaskStatus.QUEUED)
         return [max(0.0, now - unit.queued_at) for unit in queued]
 
-    def breakers(self) -> Iterator[tuple[str, str]]:
-        """Yield ``closed``, ``open`` or ``half_open`` for each worker that has a breaker, with its id."""
-        for worker in list(self._scope.workers.entries):
-            breaker = self.breaker(worker)
-            if breaker is not None:
-                yield worker, breaker[0]
+    def breakers(self) -> dict[str, BreakerState]:
+        """Return the states of the breakers of all workers that have one, by their ids."""
+        return {row.id: row.breaker for row in self._scope.rows() if row.breaker is not None}
 
-    def breaker(self, worker: str) -> tuple[Literal["closed", "open", "half_open"], float | None] | None:
+    def breaker(self, worker: str) -> tuple[BreakerState, float | None] | None:
         """Return the state of a worker's breaker and, if it is open, the seconds until it lets a probe through."""
         entry = self._scope.workers.get(worker)
         if entry is None or entry.breaker is None:

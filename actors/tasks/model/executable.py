@@ -6,7 +6,6 @@ import threads, a clock or Pykka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
@@ -123,8 +122,3 @@ class ExecutableInfo(Described):
 
 
 Catalogue: TypeAlias = tuple[ExecutableInfo, ...]
-
-
-def counted_on(rows: Iterable[ExecutableInfo], *, waiting: bool) -> Catalogue:
-    """Return the rows that a planner may count on; ``waiting``: also those whose breaker is open."""
-    return tuple(row for row in rows if row.is_available or (waiting and row.is_there))

@@ -154,9 +154,5 @@ def is_one_of(error: type[BaseException], named: Iterable[type[BaseException] | 
     )
 
 
-LOST: Final = "lost"
-"""``ended_by``: its process ended with it once too often."""
-
-
 class AttemptEnded(Failed):
     """Error of an attempt that was ended by others."""

@@ -9,7 +9,6 @@ a late end from before a trip is told apart from its end. This module must never
 
 from __future__ import annotations
 
-import math
 from collections import deque
 
 from actors.tasks.model import Breaker, BreakerState
@@ -40,9 +39,7 @@ class CircuitBreaker:
 
     def admits(self, now: float) -> bool:
         """Return True where an attempt may start at ``now``. Changes nothing."""
-        if self.state == "closed":
-            return True
-        return self.probe is None and now >= self._due()
+        return self.state == "closed" or (self.probe is None and now >= self._due())
 
     def state_at(self, now: float) -> BreakerState:
         """Return the state to be shown: open, with its cooldown over, is half open: it waits for a probe."""
@@ -84,12 +81,8 @@ class CircuitBreaker:
         """
         if self.admits(now):
             return 0.0
-        if self.probe is not None:
-            return self.policy.cooldown_s
-        return self._due() - now
+        return self._due() - now if self.probe is None else self.policy.cooldown_s
 
     def _due(self) -> float:
-        """When the cooldown is over. In half_open it is; an unknown moment is long ago."""
-        if self.state == "half_open" or self.opened_at is None:
-            return -math.inf
-        return self.opened_at + self.policy.cooldown_s
+        """When the cooldown is over, or was."""
+        return (self.opened_at or 0.0) + self.policy.cooldown_s

@@ -109,22 +109,21 @@ def _groups(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntr
         yield from _groups(workers, LaneKey(key.scope, None, key.capability, (*key.without, key.worker)))
 
 
-def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> str:
-    """Why a lane waits where nobody who could serve it admits: ``breaker of x open, probe in 12 s``; else nothing."""
-    why, probe_in_s = put_off_by(workers, key, now)
-    return why if probe_in_s is None else f"{why}, probe in {math.ceil(probe_in_s)} s"
+def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None, str]:
+    """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing.
 
-
-def put_off_by(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
-    """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing."""
+    The last text says both: ``breaker of x open, probe in 12 s``.
+    """
     if not workers.has_had(key):
-        return f"no {key.worker or key.capability} is declared", None
+        why = f"no {key.worker or key.capability} is declared"
+        return why, None, why
     asked = [entry for entries in _groups(workers, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):
-        return "", None
-    names = ", ".join(dict.fromkeys(id_ for _, id_ in waits))
-    return f"breaker of {names} open", min(waits)[0]
+        return "", None, ""
+    why = f"breaker of {', '.join(dict.fromkeys(id_ for _, id_ in waits))} open"
+    probe_in_s = min(waits)[0]
+    return why, probe_in_s, f"{why}, probe in {math.ceil(probe_in_s)} s"
 
 
 def no_worker_failure(state: TaskState, unit: Unit, workers: WorkerRegistry) -> Failure:
