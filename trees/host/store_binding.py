@@ -124,7 +124,8 @@ def bind(
             except StoreError as error:
                 heard.lost(error)
         if not system.clock.manual:
-            service.set_time(service.durable.time())
+            # Other processes read its journals, so the tree's clock tells the time of the store.
+            service.epoch = system.epoch = service.durable.time() - system.now()
         if close:
             system.before_end(service.durable.close)
     for stream in store.owners():

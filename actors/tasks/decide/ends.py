@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.model.errors import Failed
-from actors.tasks.decide.attempt import UNWANTED, cut_off
+from actors.tasks.decide.attempt import cut_off
 from actors.tasks.decide.drafts import Draft, draft
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.unit import Unit
@@ -85,11 +85,6 @@ def cut_short(unit: Unit) -> Iterator[Draft]:
             yield draft(each, task_events.SubtaskCancelled, cut_off(each), False)  # noqa: FBT003 - a field
         else:
             yield skipped(each)
-
-
-def unwanted(unit: Unit) -> Draft:
-    """Record of a subtask that was asked for, and that nobody waits for any longer."""
-    return draft(unit, task_events.SubtaskCancelled, UNWANTED, False)  # noqa: FBT003 - a field
 
 
 def failure_of(course: Course, limit_s: float) -> Failure:

@@ -133,7 +133,7 @@ class Attempts:
         else:
             unit = found[1]
             before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
-            outcome = _outcome_of(attempt, before, is_ending=attempt.error is not None and engine.is_ending)
+            outcome = _outcome_of(attempt, before, is_ending=engine.closing or engine.system.is_ending)
             if outcome is NEUTRAL:
                 run.has_left = run.has_left or engine.system.is_ending
             if attempt.is_work:

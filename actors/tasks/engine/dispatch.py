@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from actors.tasks.decide import attempt as of_attempt
-from actors.tasks.decide import ends
 from actors.tasks.engine.attempts import goes_on_above
 from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
@@ -259,7 +258,7 @@ class Dispatch:
             self._engine.end(run, unit, TaskStatus.CANCELLED, "cancel", of_attempt.UNWANTED)
         else:
             self.leave(unit)
-            run.record(ends.unwanted(unit))
+            run.emit(unit, task_events.SubtaskCancelled, of_attempt.UNWANTED, False)  # noqa: FBT003 - a field
 
     def _preempt(self) -> None:
         """Have the least urgent attempt give way, where something more urgent waits for its slot, or its worker."""

@@ -39,7 +39,7 @@ from actors.tasks.execution.attempt import Attempt
 from actors.tasks.journal.course import Course
 from actors.tasks.journal.fold import fold
 from actors.tasks.journal.reporting import report_of
-from actors.tasks.journal.unit import LOST, STAGES, Unit
+from actors.tasks.journal.unit import STAGES, Unit
 from actors.tasks.model import (
     QUEUED,
     RUNNING,
@@ -574,15 +574,6 @@ class Engine(ManagedActor):
         """True once its supervisor stops all children: nothing new begins."""
         return self.port.closing is self.incarnation
 
-    @property
-    def is_ending(self) -> bool:
-        """True once its supervisor, or the tree, stops: workers that others ask may be down."""
-        return self.closing or self.system.is_ending
-
-    def begins_nothing_of(self, run: Run) -> bool:
-        """True if nothing more of a task begins here."""
-        return self.closing or run.has_left
-
 
 def _act_now(function: Callable[..., object], *args: Any) -> None:
     function(*args)
@@ -598,6 +589,3 @@ def engine_spec(settings: Tasks) -> ChildSpec:
         actor_class=Engine,
     )
     return ChildSpec(id=ENGINE, recipe=recipe, description="turns goals into plans, and plans into work", owned=True)
-
-
-__all__ = ["LOST", "Engine", "engine_spec"]

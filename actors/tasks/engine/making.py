@@ -66,7 +66,6 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
         variables=variables if variables is not None else engine.service.variables_of(state, unit),
         steps=dict(unit.steps),
         was_put_off=unit.was_put_off,
-        losses=unit.losses,
     )
 
 

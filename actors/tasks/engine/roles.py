@@ -106,7 +106,7 @@ class Roles:
         engine, scope = self._engine, self._engine.service.scopes.get(course.scope)
         if scope is None:
             return
-        if not engine.begun or engine.begins_nothing_of(run) or not scope.is_up:
+        if not engine.begun or engine.closing or run.has_left or not scope.is_up:
             self._wait(run, course.unit, scope)
         elif not any(self.is_live(run, call) for call in course.calls.values()):
             made = {"plan": self._plan, "review": self._review, "combine": self._combine}[role](run, course, scope)

@@ -41,9 +41,6 @@ class Scope:
         self.lanes: set[LaneKey] = set()
         """Lanes that wait until a slot is free."""
 
-    def __repr__(self) -> str:
-        return f"<Scope {self.path}>"
-
     def begins_anew(self) -> None:
         """Forget what an earlier engine has counted: the next one takes up what still goes on."""
         self.running = self.steps = 0

@@ -129,13 +129,6 @@ class TaskService:
         """Seconds since 1970, by the tree's clock."""
         return self.epoch + self.system.now()
 
-    def set_time(self, seconds: float) -> None:
-        """Have the tree's clock tell this time now: that of a durable store, because other processes read its journals.
-
-        For a tree that is yet to start.
-        """
-        self.epoch = self.system.epoch = seconds - self.system.now()
-
     # -- scopes --------------------------------------------------------------------------------------------
 
     def scope(self, path: str, settings: Tasks) -> Scope:
@@ -408,9 +401,6 @@ class EnginePort:
         """Completed when all that was unfinished in the store has been taken up again; failed where it never is."""
         self.closing: Incarnation | None = None
         """Incarnation that is being stopped with all beside it."""
-
-    def __repr__(self) -> str:
-        return f"<EnginePort {self.address}>"
 
     def post(self, fact: Callable[[Engine], object]) -> bool:
         """Have the engine decide about something, now or when it is up again; False where it is down now."""

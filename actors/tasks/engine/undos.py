@@ -59,7 +59,7 @@ class Undos:
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
         engine, of, before = self._engine, self._engine.scope_of(unit), unit.undo
         scope = of if of is not None else engine.scope
-        if not engine.begun or engine.begins_nothing_of(run):
+        if not engine.begun or engine.closing or run.has_left:
             return
         if not engine.roles.has_slot(run, course.unit, scope):
             return

@@ -97,8 +97,6 @@ class AttemptSpec(NamedTuple):
     """By key, steps of it that an earlier process, or an earlier run of it, has done."""
     was_put_off: bool = False
     """True if these steps are those of an attempt that was put off. If it takes another way, it begins anew."""
-    losses: int = 0
-    """Processes that have ended with it."""
 
 
 class Attempt(Reply, SystemMessage):
