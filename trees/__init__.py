@@ -51,11 +51,10 @@ from actors.tasks.model import (
     offer_models,
 )
 from actors.tasks.planning.capability import CapabilityPlanner
-from actors.tasks.planning.keyword import KeywordPlanner
+from actors.tasks.planning.keyword import VERB_FAMILIES, KeywordPlanner
 from actors.tasks.planning.model_planner import ModelPlanner, plan_schema
 from actors.tasks.planning.planners import StaticPlan
 from actors.tasks.planning.settings import Tasks
-from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.tasks.results.model_reviewer import ModelReviewer
 from actors.tasks.results.synthesis import Last, ModelSynthesizer, Verbatim
 from trees.agents.roles import recognised_model

@@ -159,8 +159,7 @@ def execute_of(worker: Any) -> Callable[..., Any]:
 @functools.lru_cache(maxsize=256)
 def model_of_class(cls: type[Any]) -> type[BaseModel] | None:
     """Return the model that ``execute`` of this class takes in place of the work; None: it takes the work."""
-    code = getattr(cls, "execute", None)
-    return None if code is None else _model(first_hint(code, is_unbound(cls)))
+    return _model(first_hint(getattr(cls, "execute", None), is_unbound(cls)))  # type: ignore[arg-type]
 
 
 def _model(hint: Any) -> type[BaseModel] | None:

@@ -105,8 +105,7 @@ class AttemptSteps:
 
     async def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on the loop."""
-        call = self._numbered(name, function, args, kwargs, keep)
-        leave = self.attempt.ask_leave(call.name)
+        call, leave = self._begun(name, function, args, kwargs, keep)
         if leave is not None:
             await leave
         if call.key in self._known:
@@ -134,8 +133,7 @@ class AttemptSteps:
     def call_sync(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, keep: Keep) -> Any:
         """Make a step, or replay it; on a thread."""
         require_thread(self.attempt.spec.path, "await context.step(...)")
-        call = self._numbered(name, function, args, kwargs, keep)
-        leave = self.attempt.ask_leave(call.name)
+        call, leave = self._begun(name, function, args, kwargs, keep)
         if leave is not None:
             leave.get()
         if call.key in self._known:
@@ -148,8 +146,8 @@ class AttemptSteps:
             kept.get()
         return copied(value)
 
-    def _numbered(self, name: Any, function: object, args: Any, kwargs: Any, keep: Keep) -> StepCall:
-        """Give a call its number.
+    def _begun(self, name: Any, function: object, args: Any, kwargs: Any, keep: Keep) -> tuple[StepCall, Reply | None]:
+        """Give a call its number, and ask whether it may be made; None: it may, else what is returned says so.
 
         Raises:
             StepMismatchError: a step of this key is recorded with other arguments.
@@ -176,7 +174,7 @@ class AttemptSteps:
             if recorded.is_of_subtask or not self.attempt.spec.was_put_off:
                 raise StepMismatchError(self.attempt.subtask.id, name, number, recorded.fingerprint, print_)
             self._known = {key: step for key, step in self._known.items() if step.is_of_subtask}
-        return StepCall(name, number, print_, keep, key)
+        return StepCall(name, number, print_, keep, key), self.attempt.ask_leave(name)
 
     @contextmanager
     def _runs(self, call: StepCall) -> Iterator[None]:

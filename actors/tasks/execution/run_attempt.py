@@ -65,8 +65,9 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     if spec.timeout_s is not None and origin is not None:  # what it asks others for has no more time than it has
         due = now + spec.timeout_s
         if origin.deadline is None or due < origin.deadline:
-            carried = (origin.hops, origin.lineage, origin.variables)
-            current.origin = MessageContext(origin.sender, origin.chain, due, *carried)
+            current.origin = MessageContext(
+                origin.sender, origin.chain, due, origin.hops, origin.lineage, origin.variables
+            )
     values, is_on_loop = spec.values, incarnation.recipe.where is LOOP
     context = Context(attempt)
     if is_on_loop and not values.is_light:

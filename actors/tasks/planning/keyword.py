@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
 from actors.tasks.model import Catalogue, ExecutableInfo, NoCapableWorkerError, Plan, Subtask, Task
-from actors.tasks.planning.verb_families import VERB_FAMILIES
 from actors.validation import field_types
 from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import value_phrase
@@ -369,8 +368,37 @@ def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
 
 # -- the planner -------------------------------------------------------------------------------------------------
 
-_MOST_NOTES: Final = 20
+_TABLE: Final = {
+    "make": "implement, write, build, generate, code, create, develop, program, compose, draft, produce, construct",
+    "design": "design, sketch",
+    "review": "review, check, verify, audit, validate, proofread, critique",
+    "research": "research, investigate, compare, explore, study, survey",
+    "search": "search, find, locate, look",
+    "fetch": "fetch, retrieve, download, collect, gather, import, load, scrape, crawl",
+    "analyse": "analyse, measure, inspect, evaluate, assess, examine",
+    "test": "test, benchmark",
+    "fix": "fix, repair, debug, correct, patch, mend",
+    "change": "change, update, modify, edit, revise, refactor, rewrite, extend, migrate, upgrade",
+    "summarise": "summarise, condense, digest, recap",
+    "document": "document, describe, explain, annotate",
+    "translate": "translate, localise",
+    "convert": "convert, transform, export, reformat",
+    "draw": "draw, plot, chart, visualise, render, illustrate",
+    "clean": "clean, tidy, normalise, deduplicate",
+    "remove": "remove, delete, erase",
+    "deploy": "deploy, release, publish, ship, launch",
+    "install": "install, configure, provision",
+    "monitor": "monitor, watch, observe, track",
+    "send": "send, mail, email, notify, post",
+    "plan": "plan, schedule, organise",
+    "buy": "buy, purchase, order",
+    "book": "book, reserve",
+    "pay": "pay, charge, bill",
+}
+VERB_FAMILIES: Final[Mapping[str, Sequence[str]]] = {name: tuple(verbs.split(", ")) for name, verbs in _TABLE.items()}
+"""Name of a family -> its verbs, in any form: words that ask for the same kind of work. ``families=`` replaces it."""
 _MOST_LISTED: Final = 20
+"""Notes of a plan, and workers of an error, at most."""
 _MOST_CHARS: Final = 80
 _REMEDY: Final = (
     "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
@@ -461,7 +489,7 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             if before and one.goes_on and not one.back and one.who == before.who:
                 one.who = _NOBODY  # it goes on with what its worker is told already
             before = one if any(one.who) else before
-        return notes[:_MOST_NOTES]
+        return notes[:_MOST_LISTED]
 
     def _give_one(self, one: Clause, index: _Index, before: Clause | None) -> str:
         """Find the worker of one clause, and return what is doubtful about it."""

@@ -22,9 +22,7 @@ def _some(verb: str, *, without: str = "") -> PlainValidator:
     def look(value: object) -> object:
         if value is None and without:
             raise validation_error("expected a function, got None", f"Leave it out for {without}.")
-        if value is None or callable(value) or callable(getattr(value, verb, None)):
-            return value
-        if recognised_model(value) is not None:
+        if value is None or callable(value) or callable(getattr(value, verb, None)) or recognised_model(value):
             return value
         if isinstance(value, str):
             what = f"{value_phrase(value)} is no name of a model"
