@@ -157,7 +157,6 @@ class Context(Mapping[str, Any]):
         values = attempt.spec.values
         self._attempt = attempt
         self._values = values
-        self._steps = AttemptSteps(attempt)
         self._regrow_notes = values.notes
         self.goal = values.goal
         """Goal of the whole task."""
@@ -345,6 +344,11 @@ class Context(Mapping[str, Any]):
             RuntimeError: no step runs here.
         """
         return self._steps.key_here()
+
+    @property
+    def _steps(self) -> AttemptSteps:
+        made: AttemptSteps | None = self.__dict__.get("_made")
+        return made or self.__dict__.setdefault("_made", AttemptSteps(self._attempt))
 
     def ask(
         self,
