@@ -54,11 +54,6 @@ class Run:
         """What is decided in this turn of the engine; None: nothing."""
         self._line: tuple[tuple[Reply, Turn, int], ...] = ()
         """Turns that are being kept, each with how many records there are then."""
-        former = engine.port.runs.get(self.id)
-        being_kept = engine.service.store.flush() if former is not None else None
-        if former is not None and being_kept is not None:  # the engine before this one has handed it to the store
-            self.kept = former.kept
-            self._waits_for(being_kept, Turn([], []))
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"

@@ -166,28 +166,6 @@ def test_a_cancel_returns_before_it_is_recorded_and_what_it_returns_is_done_when
         assert handle.cancel().get(timeout=0) is None, "it has ended"
 
 
-def test_what_is_not_kept_yet_is_not_seen_either_when_the_orchestrator_begins_anew_meanwhile() -> None:
-    held, store = Hang(), LateStore()
-    worker = WorkerSpec(id="a", execute=AsyncScriptedExecutable(held).execute)
-    spec = SupervisorSpec(id="p", tasks=Tasks(planner=StaticPlan([Subtask("a")])), children=[worker])
-    with start(spec, store=store) as tree:
-        handle = tree.submit("do it")
-        held.wait_until_entered()
-        store.hold()
-        handle.cancel()
-        assert store.flushed.acquire(timeout=LONG_S)
-        tree.terminate_child("p/orchestrator")
-        tree.restart_child("p/orchestrator")
-        assert store.flushed.acquire(timeout=LONG_S)
-        seen = handle.dump("json")
-        store.keep()
-
-        with pytest.raises(TaskCancelledError):
-            handle.result(timeout=LONG_S)
-        assert "cancel" not in seen
-        assert "cancel" in handle.dump("json")
-
-
 def test_a_cancel_of_a_task_that_ends_meanwhile_is_settled_with_that() -> None:
     held = Hang()
     worker = WorkerSpec(id="a", execute=AsyncScriptedExecutable(held).execute)
