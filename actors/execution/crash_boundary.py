@@ -317,7 +317,8 @@ class WorkerIncarnation(EndingIncarnation):
                     reply.complete(result)
             if self.since > ends:
                 break
-        times.end(self)
+        if times is not UNTIMED:
+            times.end(self)
         self.current = None
         return True
 

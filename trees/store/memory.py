@@ -74,7 +74,8 @@ class MemoryStore(Store):
         Raises:
             KeyError: there is no such stream.
         """
-        require_journalled(record)
+        if not record.journalled:
+            require_journalled(record)
         with self._lock:
             if stream in self._finished:
                 self._unfinished[stream] = self._finished.pop(stream)

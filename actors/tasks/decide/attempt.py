@@ -82,8 +82,10 @@ def after(unit: Unit, end: AttemptEnd, outcome: Failure | Later | None, facts: F
 
 def cut_off(unit: Unit) -> str:
     """Say why the task, or a team, that a unit is a part of is ending; nothing if it is not."""
-    endings = (each.course.ending for each in unit.over if each.course is not None)
-    return next((ending.kind for ending in endings if ending is not None), "")
+    for each in unit.over:
+        if each.course is not None and each.course.ending is not None:
+            return each.course.ending.kind
+    return ""
 
 
 def _later(unit: Unit, end: AttemptEnd, later: Later, facts: Facts) -> Draft:
@@ -260,7 +262,7 @@ def _escalated(unit: Unit, failure: Failure, end: AttemptEnd, ask: AskPerson, fa
     return draft(
         unit,
         task_events.EscalationRaised,
-        facts.question,
+        f"{facts.state.id}:{unit.subject or 'task'}:{facts.state.raised + 1}",
         ask.question or f"{about} {what}. What now?",
         failure.text,
         None if timeout_s is None else facts.now + timeout_s,

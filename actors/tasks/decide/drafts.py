@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from actors.model.spec import RandomSource
+from actors.tasks.journal.fold import TaskState
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import TaskEvent
 from actors.tasks.planning.settings import Tasks
@@ -39,8 +40,7 @@ class Facts(NamedTuple):
     now: float
     """Seconds since 1970."""
     random: RandomSource
-    question: str
-    """Id of the next question of the task, should there be one."""
+    state: TaskState
     is_wanted: bool = True
     """False for what was asked for, and nobody waits for any longer."""
     output_is_checked: bool = False

@@ -34,9 +34,9 @@ def over_budget(unit: Unit) -> Draft | None:
     """End the innermost task or team above a unit whose budget is used up, as long as something is left to save."""
     for each in unit.line:
         course = each.course
-        if course is None or course.ending is not None or each.status is not RUNNING or not each.is_composite:
+        if each.spec.budget is None or course is None or course.ending is not None:  # of a task it is there, too
             continue
-        if each.spec.budget is None:  # that of a task, too
+        if each.status is not RUNNING or not each.is_composite:
             continue
         over = exceeded(course) if course.open or course.phase == "planning" else ""
         if over and _goes_on(course):

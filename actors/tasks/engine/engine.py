@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.runtime.system import System
     from actors.tasks.engine.scope import Scope
+    from actors.tasks.journal.fold import TaskState
     from actors.tasks.planning.settings import Tasks
     from actors.tasks.scheduling.worker_registry import WorkerChanged
 
@@ -141,10 +142,12 @@ class Engine(ManagedActor):
         self._carry_out_orders()
         self.port.post(lambda engine: engine.port.resumed.complete())  # after all orders, should they be many
 
-    def composites(self, run: Run) -> list[str]:
-        """Paths of the task and of the teams that have a part of it, as far as these go on."""
-        units = [each for each in run.state.units.values() if each.is_composite and each.status is RUNNING]
-        return [each.path for each in units]
+    @staticmethod
+    def _touch_all(state: TaskState) -> None:
+        """Have the task be looked at, and the teams that have a part of it, as far as these go on."""
+        for each in state.units.values():
+            if each.is_composite and each.status is RUNNING:
+                state.touched[each.path] = None
 
     def on_stop(self) -> None:
         """Record the attempts that have ended and were not heard of yet: the order to stop overtakes their messages."""
@@ -224,13 +227,19 @@ class Engine(ManagedActor):
             for run in list(self.dirty.values()):
                 if run.state.touched:
                     is_settled = False
-                    self.decide(run, self._settle, run)
+                    try:
+                        self._settle(run)
+                    except Exception as error:  # noqa: BLE001 - as in ``decide``
+                        self.broke_down(run, error)
 
     def commit(self) -> None:
         """Hand what was decided to the store."""
         dirty, self.dirty = self.dirty, {}
         for run in dirty.values():
-            self.decide(run, run.commit)
+            try:
+                run.commit()
+            except Exception as error:  # noqa: BLE001 - as in ``decide``
+                self.broke_down(run, error)
         for order in self._carried_out:
             if self.port.orders and self.port.orders[0] is order:
                 self.port.orders.popleft()
@@ -246,9 +255,10 @@ class Engine(ManagedActor):
         try:
             decision(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is
-            self._broke_down(run, error)
+            self.broke_down(run, error)
 
-    def _broke_down(self, run: Run, error: Exception) -> None:
+    def broke_down(self, run: Run, error: Exception) -> None:
+        """End a task whose decision has raised this."""
         self.system.reports.internal_error(error)
         run.drop_batch()
         self.dirty.pop(run.id, None)
@@ -301,8 +311,8 @@ class Engine(ManagedActor):
                 continue
             if (over := ends.over_budget(unit)) is not None:
                 run.record(over)
-            if course.ready or course.barred:
-                run.record_all(ready(course))
+            for each in ready(course):  # each is decided when those before it are recorded
+                run.record(each)
             following = next_of(run.state, course, self.facts(run, unit, course))
             if isinstance(following, Draft):
                 run.record(following)
@@ -319,11 +329,10 @@ class Engine(ManagedActor):
     def facts(self, run: Run, unit: Unit, course: Course | None = None) -> Facts:
         """Return the facts that a decision about a unit needs, or about its course."""
         scope = self.service.scopes.get(unit.scope if course is None else course.scope, self.scope)
-        team = scope.team if course is not None and course.unit.role != "task" else None
-        question = f"{run.id}:{unit.subject or 'task'}:{run.state.raised + 1}"
+        team = scope.team if course is not None and unit.role != "task" else None
         is_checked = team is not None and team.adapter is not None
         return Facts(
-            scope.settings, scope.workers, self.now, self.system.random, question, output_is_checked=is_checked
+            scope.settings, scope.workers, self.now, self.system.random, run.state, output_is_checked=is_checked
         )
 
     def scope_of(self, unit: Unit) -> Scope | None:
@@ -445,7 +454,7 @@ class Engine(ManagedActor):
     def _is_ending(self, run: Run, unit: Unit, event: Any) -> None:
         self.attempts.end_below(run, unit, calls_only=event.kind == "budget")
         self._cut_short(run, unit)
-        run.state.touched.update(dict.fromkeys(self.composites(run)))  # also a team of which nothing else is open
+        self._touch_all(run.state)  # also a team of which nothing else is open
 
     def _cut_short(self, run: Run, unit: Unit) -> None:
         for each in list(ends.cut_short(unit)):
@@ -501,7 +510,7 @@ class Engine(ManagedActor):
                 self.asks.end_unwanted(run, unit)
         if state.course.ending is not None and state.course.ending.kind not in {"subtask", "budget"}:
             self.attempts.end_below(run, state.root)
-        state.touched.update(dict.fromkeys(self.composites(run)))
+        self._touch_all(state)
 
     def _resume_call(self, run: Run, call: Unit) -> None:
         if call.status is RUNNING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from actors.supervision.supervisor_incarnation import ReplaceChild
 from actors.tasks.journal.unit import Unit
 from actors.tasks.model import QUEUED, RUNNING, TaskStatus, task_events
-from actors.tasks.scheduling.selection import lane_of, put_off
+from actors.tasks.scheduling.selection import lane_of, put_off, with_probe
 
 if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
@@ -51,7 +51,7 @@ class Limits:
         scope = self._engine.scope_of(unit) if unit is not None else None
         if unit is None or scope is None:
             return ""
-        *_, why = put_off(scope.workers, lane_of(run.state, unit), self._engine.service.time())
+        why = with_probe(*put_off(scope.workers, lane_of(run.state, unit), self._engine.service.time()))
         return f"{unit.id} waited: {why}" if why else ""
 
     def watch_question(self, run: Run, question: str, due: float | None) -> None:

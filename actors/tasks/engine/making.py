@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from actors.tasks.execution.attempt import AttemptSpec
 from actors.tasks.execution.context import NO_REVISION, ContextValues, Revision
-from actors.tasks.execution.packing import Note, Notes
+from actors.tasks.execution.packing import NO_NOTES, Note, Notes
 from actors.tasks.journal.unit import Unit
-from actors.tasks.model import SUCCEEDED, Subtask, answer_of, instructed
+from actors.tasks.model import SUCCEEDED, Subtask, answer_of
 from actors.tasks.scheduling.selection import chain_of, lineage_of
 
 if TYPE_CHECKING:
@@ -43,12 +43,11 @@ def attempt_of_work(engine: Engine, run: Run, unit: Unit, scope: Scope, entry: R
     if ask is not None and ask.due is not None and (due is None or ask.due < due):
         due = ask.due
     variables = ask.variables if ask is not None else None  # else those of its task
-    goal = (unit.above.spec.instruction if unit.above is not None else "") or state.task.goal
     return AttemptSpec(
         key_of(run, unit),
         scope,
         state.id,
-        instructed(spec, goal),
+        spec,
         entry.id,
         f"{unit.scope}/{entry.id}",
         context_values(state, unit),
@@ -121,18 +120,19 @@ def _who_waits(scope: Scope, state: TaskState, unit: Unit) -> tuple[Address, ...
 
 def seen_by(state: TaskState, unit: Unit) -> tuple[dict[str, Any], dict[str, Any], Notes]:
     """Return inputs, results and notes on these that a unit sees: its own, and beside them those of its teams."""
-    inputs, results, notes = state.task.inputs.copy(), dict[str, Any](), dict[str, Note]()
-    for each in (*reversed(unit.over), unit):
-        if each.role != "work":
+    inputs, results, done = state.task.inputs, dict[str, Any](), list[Unit]()
+    for each in reversed(unit.line):
+        spec, above = each.spec, each.above
+        if each.role != "work" or above is None or above.course is None:
             continue
-        inputs |= each.spec.inputs
-        if each.spec.depends_on:
-            course = state.course_of(each)
-            needed = [course.units[id_] for id_ in each.spec.depends_on]
-            done = [one for one in needed if one.status is SUCCEEDED]
-            results |= {one.id: one.value for one in done}
-            notes |= notes_of(done)
-    return inputs, results, notes
+        if spec.inputs:
+            inputs = inputs | spec.inputs
+        for id_ in spec.depends_on:
+            needed = above.course.units[id_]
+            if needed.status is SUCCEEDED:
+                results[id_] = needed.value
+                done.append(needed)
+    return inputs, results, notes_of(done) if done else NO_NOTES
 
 
 def context_values(state: TaskState, unit: Unit) -> ContextValues:

@@ -8,7 +8,7 @@ done in order. Each looks again whether it still applies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -52,8 +52,8 @@ class Run:
         self._timers: dict[Timer, None] | None = None
         self._turn: Turn | None = None
         """What is decided in this turn of the engine; None: nothing."""
-        self._line: tuple[tuple[Reply, Turn, int], ...] = ()
-        """Turns that are being kept, each with how many records there are then."""
+        self._line: tuple[tuple[Reply, Turn], ...] = ()
+        """Turns that are being kept, the oldest first."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -68,11 +68,6 @@ class Run:
     def record(self, draft: Draft) -> TaskEvent:
         """Record an event that was decided upon."""
         return self.emit(draft.unit, draft.made, *draft.fields, **draft.more)
-
-    def record_all(self, drafts: Iterable[Draft]) -> None:
-        """Record one after the other; each is decided when those before it are recorded."""
-        for each in drafts:
-            self.record(each)
 
     def emit(self, unit: Unit, made: type[TaskEvent], *fields: Any, **more: Any) -> TaskEvent:
         """Record that something has happened just now, and do what follows from it.
@@ -158,26 +153,24 @@ class Run:
             store.append(self.id, event)
         kept = store.flush()
         if kept is None and not self._line:
-            self._do(turn, self.state.events)
-        else:
-            self._waits_for(kept or self._line[-1][0], turn)
-
-    def _waits_for(self, kept: Reply, turn: Turn) -> None:
-        self._line = (*self._line, (kept, turn, self.state.events))
+            self._do(turn)
+            return
+        kept = kept or self._line[-1][0]
+        self._line = (*self._line, (kept, turn))
         kept.when_done(partial(self.engine.system.loop.call, self._do_kept))
 
     def _do_kept(self) -> None:
         """On the loop: do what follows from all batches that are kept by now, in order."""
         self.engine.now = self.engine.service.time()
         while self._line and self._line[0][0].done and not self.engine.system.is_down:
-            (kept, turn, events), *rest = self._line
-            self._line = tuple(rest)
+            kept, turn = self._line[0]
+            self._line = self._line[1:]
             if kept.succeeded:  # else it never will be kept, so nothing may follow from it
-                self._do(turn, events)
+                self._do(turn)
         self.engine.turn_over()
 
-    def _do(self, turn: Turn, events: int) -> None:
-        self.kept = events
+    def _do(self, turn: Turn) -> None:
+        self.kept += len(turn.events)
         publish = self.engine.system.bus.publish
         for event in turn.events:
             publish(event)

@@ -22,7 +22,6 @@ from actors.tasks.model import (
     FailureKind,
     NoCapableWorkerError,
     SubtaskStatus,
-    instructed,
     task_events,
 )
 
@@ -57,8 +56,8 @@ class Undos:
         self._begin(run, course, undo.above, undo.undoes, undo.attempt + is_again)
 
     def _begin(self, run: Run, course: Course, unit: Unit, effect: Effect, number: int) -> None:
-        engine, of, before = self._engine, self._engine.scope_of(unit), unit.undo
-        scope = of if of is not None else engine.scope
+        engine, own, before = self._engine, self._engine.scope_of(unit), unit.undo
+        scope = own if own is not None else engine.scope
         if not engine.begun or engine.closing or run.has_left:
             return
         if not engine.roles.has_slot(run, course.unit, scope):
@@ -70,7 +69,7 @@ class Undos:
         run.emit(unit, task_events.Compensating, effect.worker, effect.epoch, number)
         undo = unit.undo
         assert undo is not None  # noqa: S101 - the record has just made it
-        by = _undoer(scope, unit, effect) if of is not None else f"{unit.scope}, whose worker did it, is gone"
+        by = _undoer(scope, unit, effect) if own is not None else f"{unit.scope}, whose worker did it, is gone"
         if isinstance(by, str):
             hint = f"{by}; when it is back, Approve() has it undone"
             nobody = NoCapableWorkerError((f"the undo of {unit.id}",), task=run.id, hint=hint)
@@ -83,8 +82,7 @@ class Undos:
             results={unit.id: effect.result},
             revision=own_revision(undo),
         )
-        told = instructed(unit.spec, run.state.task.goal)
-        attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, told, values))
+        attempt = Attempt(attempt_beside(engine, run, undo, scope, worker, unit.spec, values))
         entry = None
         if isinstance(by, partial):
             DetachedCall(attempt, by)

@@ -117,7 +117,7 @@ class ContextValues(NamedTuple):
         revision = self.revision
         if revision is NO_REVISION and not (self.inputs or self.results):
             return True
-        return is_small([self.inputs, self.results, revision.previous, revision.state])
+        return is_small([*self.inputs.values(), *self.results.values(), revision.previous, revision.state])
 
 
 class MissingResultError(KeyError):

@@ -73,7 +73,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
     if is_on_loop and not values.is_light:
         return _awaited(attempt, incarnation, _unpacked(call, attempt, context))
     try:
-        result = call(Work.of(attempt.subtask), context)
+        result = call(Work.of(attempt.subtask, values.part or values.goal), context)
         if is_on_loop and hasattr(type(result), "__await__"):
             return _awaited(attempt, incarnation, result)
         return _outcome(attempt, result)
@@ -85,7 +85,7 @@ def run_attempt(call: Callable[..., Any], attempt: Attempt) -> Any:
 async def _unpacked(code: Callable[..., Any], attempt: Attempt, context: Context) -> Any:
     """Large inputs and results are copied for the code before it begins: by itself it would do so on the loop."""
     await off_loop(context._regrow_unpack)  # noqa: SLF001 - a name of ours that users have no need of
-    result = code(Work.of(attempt.subtask), context)
+    result = code(Work.of(attempt.subtask, context.part or context.goal), context)
     return await result if hasattr(type(result), "__await__") else result
 
 

@@ -92,10 +92,11 @@ def _made(cls: Any, data: dict[str, Any]) -> Any:
 def _readers(cls: Any) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the fields of a dataclass that JSON has no type for, each with what makes its value."""
     hints = get_type_hints(cls)
-    found = ((each.name, _reader(hints[each.name])) for each in kept_fields(cls))
+    found = [(each.name, _reader(hints[each.name])) for each in kept_fields(cls)]
     return [(name, read) for name, read in found if read is not None]
 
 
+@cache
 def _reader(hint: Any) -> Callable[[Any], Any] | None:
     """Return what makes a value of this type of its JSON; None: JSON has it as it is."""
     origin, inner = get_origin(hint), get_args(hint)

@@ -37,7 +37,7 @@ from actors.tasks.model import (
     Usage,
 )
 from actors.tasks.planning.settings import ladder_of_teams
-from actors.tasks.scheduling.selection import lane_of, put_off
+from actors.tasks.scheduling.selection import lane_of, put_off, with_probe
 
 if TYPE_CHECKING:
     from actors.runtime.system import System
@@ -74,8 +74,11 @@ class UnitView(SubtaskReport):
     """Why it waits in the queue although no one who could do it is busy. Empty: it does not."""
     probe_in_s: float | None = None
     """Seconds until a breaker that it waits for lets a probe through."""
-    reason: str = ""
-    """Why it waits, with that time: ``breaker of x open, probe in 12 s``."""
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, with that time: ``breaker of x open, probe in 12 s``."""
+        return with_probe(self.waits, self.probe_in_s)
 
 
 class TaskView:
@@ -206,7 +209,7 @@ class TaskView:
     def _unit(self, unit: Unit, now: float) -> UnitView:
         service, spec, row = self._service, unit.spec, row_of(unit, now)
         status, live = row["status"], None
-        waits: tuple[str, float | None, str] = "", None, ""
+        waits: tuple[str, float | None] = "", None
         if service is not None and status is SubtaskStatus.QUEUED and unit.scope in service.scopes:
             waits = put_off(service.scopes[unit.scope].workers, lane_of(self.state, unit), now)
         elif service is not None and unit.status is RUNNING:
@@ -223,7 +226,6 @@ class TaskView:
             streams=None if live is None or live.stream is None else live.stream.last_line,
             waits=waits[0],
             probe_in_s=waits[1],
-            reason=waits[2],
         )
 
     # -- teams ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from actors.tasks.model.shared_values import is_small
 from actors.tasks.model.usage import Budget
 from actors.validation import field_types
 from actors.validation.json_form import NotJsonError, json_form, require_size
-from actors.validation.spec_model import SpecModel, copy_with
+from actors.validation.spec_model import SpecModel
 from actors.validation.validation_messages import not_json_phrase, validation_error
 
 
@@ -195,11 +195,6 @@ def same_instruction(instruction: str, inputs: dict[str, Any]) -> str:
     return f"{words} {json.dumps(inputs, sort_keys=True, default=repr)}" if inputs else words
 
 
-def instructed(subtask: Subtask, goal: str) -> Subtask:
-    """The subtask, which is to do what the whole task is about where it says nothing else."""
-    return subtask if subtask.__dict__["instruction"] else copy_with(subtask, instruction=goal)
-
-
 MARK: Final = "@"
 """In keys that the library makes of ids and paths, and in no id of a user."""
 
@@ -250,8 +245,10 @@ class Work(str):  # noqa: SLOT000 - it has a dict, so that it costs one copy of 
         return cls.of(Subtask(**{"id": "work", **fields, "instruction": instruction}))
 
     @classmethod
-    def of(cls, subtask: Subtask) -> Self:
-        """Return a subtask as work."""
-        work = super().__new__(cls, subtask.instruction)
+    def of(cls, subtask: Subtask, goal: str = "") -> Self:
+        """Return a subtask as work, which is to do what the whole task is about where it says nothing else."""
+        instruction = subtask.instruction or goal
+        work = super().__new__(cls, instruction)
         vars(work).update(vars(subtask))
+        work.instruction = instruction
         return work

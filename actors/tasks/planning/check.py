@@ -15,7 +15,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 from actors.model.errors import Problem
-from actors.tasks.model import NO_USAGE, Budget, Catalogue, ExecutableInfo, Plan, Subtask, Usage, instructed, text_of
+from actors.tasks.model import NO_USAGE, Budget, Catalogue, ExecutableInfo, Plan, Subtask, Usage, text_of
 from actors.validation.introspection import binds, signature_of
 from actors.validation.spec_model import copy_with
 from actors.validation.validation_messages import nearest, value_phrase
@@ -96,13 +96,13 @@ def _named(subtask: Subtask, facts: PlanCheck) -> Subtask:
 
 
 def _problems(subtasks: list[Subtask], facts: PlanCheck) -> list[Problem]:
-    known = {*facts.done, *(subtask.id for subtask in subtasks)}
+    known = {*facts.done, *[subtask.id for subtask in subtasks]}
     problems = [
         Problem(f"{facts.at}/{subtask.id}.{part}".rstrip("."), what, hint)
         for subtask in subtasks
         for part, what, hint in _wrong_with(subtask, facts, known)
     ]
-    for name, times in Counter(subtask.id for subtask in subtasks).items():
+    for name, times in Counter([subtask.id for subtask in subtasks]).items():
         if times > 1:
             hint = "Give each an id of its own."
             problems.append(Problem(f"{facts.at}/{name}.id", f"{times} subtasks have the id {name!r}", hint))
@@ -116,7 +116,7 @@ def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> I
     """Yield a field of a subtask, what is wrong with it, and what to do."""
     yield from _who(subtask, facts)
     paths = [row.path for row in facts.candidates(subtask)]
-    if paths and all(path in facts.ancestry for path in paths):
+    if paths and set(facts.ancestry).issuperset(paths):
         chain = " > ".join((*facts.ancestry[facts.ancestry.index(paths[0]) :], paths[0]))
         what = f"{chain}: {paths[0]!r} would wait for itself"
         yield "worker", what, "Give it to a worker that does not wait for this task."
@@ -172,6 +172,13 @@ def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:
 
     Subtasks that are done count as well: one may have been done without a subtask that failed and is planned again.
     """
+    before = set[str]()
+    for subtask in subtasks:
+        if not before.issuperset(subtask.depends_on):
+            break
+        before.add(subtask.id)
+    else:
+        return  # as most plans are: each subtask stands behind what it needs
     needs: dict[str, Sequence[str]] = {subtask.id: subtask.depends_on for subtask in subtasks}
     while True:
         try:
@@ -213,7 +220,7 @@ def _estimate_of(subtask: Subtask, facts: PlanCheck) -> Usage:
     if said is None:
         said = next((row.estimate for row in facts.candidates(subtask) if row.estimate is not None), None)
     if callable(said):
-        said = said(instructed(subtask, facts.goal))
+        said = said(subtask if subtask.instruction else copy_with(subtask, {"instruction": facts.goal}))
     if isinstance(said, Budget):
         return Usage(**said.model_dump(exclude_none=True))
     return NO_USAGE if said is None else Usage(tokens=math.ceil(said))

@@ -13,7 +13,7 @@ from typing import Final
 
 from actors.model.errors import RecursionDetectedError, Rejected
 from actors.tasks.journal.fold import TaskState
-from actors.tasks.journal.unit import Unit
+from actors.tasks.journal.unit import FRESH, Unit
 from actors.tasks.model import Failure, FailureKind, NoCapableWorkerError, same_instruction
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
@@ -46,13 +46,15 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
-    without = {*standing.rejected, *standing.tried, *waiting_for(state, unit)}
     worker = spec.worker
+    if standing is FRESH and not (state.chain or state.has_asks or unit.steps or unit.kept):  # as most often
+        return LaneKey(unit.scope, worker, capability)
+    # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
+    without: tuple[str, ...] = tuple(sorted({*standing.rejected, *standing.tried, *waiting_for(state, unit)}))
     for each in (standing.target, unit.home):
         if each is not None and each not in without:
             worker = each
-    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
+    return LaneKey(unit.scope, worker, capability, without)
 
 
 def waiting_for(state: TaskState, unit: Unit) -> set[str]:
@@ -69,9 +71,12 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
     """
     asked: list[RegistryEntry] = []
     for entries in _groups(workers, key):
-        free = [entry for entry in entries if entry.has_room() and entry.admits(now)]
-        if free:
-            return min(free, key=lambda entry: len(entry.attempts))
+        best: RegistryEntry | None = None
+        for entry in entries:
+            if (best is None or len(entry.attempts) < len(best.attempts)) and entry.has_room() and entry.admits(now):
+                best = entry
+        if best is not None:
+            return best
         asked += entries
         if _admit(entries, now):
             break
@@ -109,21 +114,23 @@ def _groups(workers: WorkerRegistry, key: LaneKey) -> Iterator[list[RegistryEntr
         yield from _groups(workers, LaneKey(key.scope, None, key.capability, (*key.without, key.worker)))
 
 
-def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None, str]:
-    """Why a lane waits where nobody who could serve it admits, and how many seconds at least; else nothing.
+def put_off(workers: WorkerRegistry, key: LaneKey, now: float) -> tuple[str, float | None]:
+    """Why a lane waits if nobody who could serve it admits, and the seconds until a breaker lets a probe through.
 
-    The last text says both: ``breaker of x open, probe in 12 s``.
+    Empty: it is not put off. None: no breaker is the reason.
     """
     if not workers.has_had(key):
-        why = f"no {key.worker or key.capability} is declared"
-        return why, None, why
+        return f"no {key.worker or key.capability} is declared", None
     asked = [entry for entries in _groups(workers, key) for entry in entries if not entry.is_gone]
     waits = [(entry.breaker.retry_in_s(now), entry.id) for entry in asked if entry.breaker and not entry.admits(now)]
     if not waits or len(waits) < len(asked):
-        return "", None, ""
-    why = f"breaker of {', '.join(dict.fromkeys(id_ for _, id_ in waits))} open"
-    probe_in_s = min(waits)[0]
-    return why, probe_in_s, f"{why}, probe in {math.ceil(probe_in_s)} s"
+        return "", None
+    return f"breaker of {', '.join(dict.fromkeys(id_ for _, id_ in waits))} open", min(waits)[0]
+
+
+def with_probe(why: str, probe_in_s: float | None) -> str:
+    """Say both of ``put_off``: ``breaker of x open, probe in 12 s``."""
+    return why if probe_in_s is None else f"{why}, probe in {math.ceil(probe_in_s)} s"
 
 
 def no_worker_failure(state: TaskState, unit: Unit, workers: WorkerRegistry) -> Failure:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from actors import Event, Failed, Worker
 from actors.testing import ManualClock, settle
+from tests.support.crew import faulty
 from tests.tasks.teams import AT_ONCE, LONG_S, Stuck, above, does, fails, run, team
 from trees import (
     Breaker,
     Budget,
     Failover,
+    Plan,
     PlanError,
     Reject,
     Retry,
@@ -26,6 +27,7 @@ from trees import (
     Task,
     TaskCancelledError,
     TaskDeadlineError,
+    TaskError,
     TaskFailedError,
     Tasks,
     TaskStatus,
@@ -252,7 +254,8 @@ def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: 
 
 
 def test_a_team_that_comes_up_later_than_the_rest_of_its_group_is_planned() -> None:
-    is_retrying, calls, starts = threading.Event(), list[str](), list[str]()
+    clock, is_retrying, is_coming_up, may_come_up = ManualClock(), *[threading.Event() for _ in range(3)]
+    calls, starts = list[str](), list[str]()
 
     def plan(*_: Any) -> list[Subtask]:
         calls.append("call")
@@ -264,16 +267,10 @@ def test_a_team_that_comes_up_later_than_the_rest_of_its_group_is_planned() -> N
         def on_start(self) -> None:
             starts.append("start")
             if len(starts) > 1:
-                time.sleep(0.5)  # the planner is to be called again while its team is not up
+                is_coming_up.set()
+                assert may_come_up.wait(LONG_S)
 
         def execute(self, _: Any, __: Any) -> str:
-            return "done"
-
-    class Culprit(Worker):
-        def execute(self, _: Any, context: Any) -> str:
-            assert is_retrying.wait(LONG_S)
-            if context.attempt == 1:
-                raise ValueError("its group begins anew")
             return "done"
 
     def hear(event: Event) -> None:
@@ -287,15 +284,22 @@ def test_a_team_that_comes_up_later_than_the_rest_of_its_group_is_planned() -> N
     spec = SupervisorSpec(
         id="shop",
         strategy="one_for_all",
-        tasks=Tasks(planner=StaticPlan([Subtask("team"), Subtask("culprit")]), on_failure=[again]),
-        children=[WorkerSpec(id="culprit", actor=Culprit), nested],
+        tasks=Tasks(planner=StaticPlan([Subtask("team")])),
+        children=[WorkerSpec(id="other", execute=does), faulty("culprit"), nested],
     )
 
-    with start(spec) as tree:
+    with start(spec, clock=clock) as tree:
         tree.subscribe(hear)
-        report = tree.run(Task("go"), timeout=LONG_S)
+        handle = tree.submit(Task("go"))
+        assert is_retrying.wait(LONG_S)
+        tree.ref("shop/culprit").tell("raise ValueError")
+        assert is_coming_up.wait(LONG_S)
+        clock.advance(0.2)  # the planner is to be called again while its team is not up
+        tree.run(Task("look", plan=Plan([Subtask("other")])), timeout=LONG_S)  # so the engine has come by that
+        may_come_up.set()
+        report = handle.result(timeout=LONG_S)
 
-    assert report.results == {"team": {"member": "done"}, "culprit": "done"}
+    assert report.results == {"team": {"member": "done"}}
 
 
 # -- a team that the next process does not have --------------------------------------------------------------
@@ -330,6 +334,18 @@ def test_a_task_can_be_cancelled_whose_team_is_not_in_the_tree_any_more(sqlite_u
 
         with pytest.raises(TaskCancelledError):
             handle.result(timeout=LONG_S)
+
+
+def test_a_cancel_is_refused_where_the_supervisor_of_the_task_is_not_in_the_tree(sqlite_url: str) -> None:
+    stays = SupervisorSpec(id="b", tasks=Tasks(), children=[WorkerSpec(id="x", execute=does)])
+    leaves = SupervisorSpec(id="a", tasks=Tasks(), children=[WorkerSpec(id="x", execute=Stuck())])
+    tree = start(SupervisorSpec(id="root", children=[stays, leaves]), store=sqlite_url)
+    tree.submit(Task("go", id="t"), "root/a")
+    tree.stop(timeout=0)
+
+    refused = pytest.raises(TaskError, match="root/a, which has it, is not in this tree")
+    with start(SupervisorSpec(id="root", children=[stays]), store=sqlite_url) as tree, refused:
+        tree.task("t").cancel()
 
 
 def test_a_task_goes_on_when_its_team_is_added(sqlite_url: str) -> None:
