@@ -321,6 +321,7 @@ class Tree:
         """The tasks that the store has, of all supervisors, those of earlier processes too.
 
         First those that have ended and are still kept, the oldest first, then the others; for each supervisor.
+        What has ended at a supervisor that is not in the tree any more is not listed; ``task(id)`` has it.
 
         Args:
             status: only those that stand there.
@@ -348,7 +349,7 @@ class Tree:
     def resumed(self) -> list[TaskHandle]:
         """The tasks that earlier processes had left unfinished and that go on in this one, also where they have ended.
 
-        ``handle.kept`` tells what need not be done again.
+        A task that is tried again is one of them, too. ``handle.kept`` tells what need not be done again.
         """
         service = self._service
         firsts = service.store.firsts(list(service.before))

@@ -26,6 +26,9 @@ from actors.model.event_dict import kept_fields
 from actors.model.events import Event, journalled_kind, require_journalled
 from actors.tasks.model import StoreError
 
+_PLAIN = {str, int, float, bool, dict, tuple}
+"""Types of most values of records, which are no models for sure."""
+
 
 def encode(record: Event) -> tuple[str, str]:
     """Return a record as the name of its kind and JSON. A field that has its default is not written.
@@ -37,7 +40,7 @@ def encode(record: Event) -> tuple[str, str]:
     cls: Any = type(record)
     values = {name: value for name, default in _written(cls) if (value := getattr(record, name)) is not default}
     for name, value in values.items():
-        if isinstance(value, BaseModel):
+        if type(value) not in _PLAIN and isinstance(value, BaseModel):  # which looks long at each
             values[name] = value.model_dump(exclude_unset=True)
     return cls.__name__, to_json(values)
 
