@@ -174,7 +174,7 @@ def _cycles(at: str, subtasks: list[Subtask]) -> Iterator[Problem]:
     """
     before = set[str]()
     for subtask in subtasks:
-        if not before.issuperset(subtask.depends_on):
+        if subtask.id in before or not before.issuperset(subtask.depends_on):
             break
         before.add(subtask.id)
     else:
