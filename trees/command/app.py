@@ -44,7 +44,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Supervision trees: check a declaration, run it, look at a running one, and at the tasks of any.",
 )
-app.add_typer(task_commands.app, name="tasks", short_help="The tasks of a store: list, show, cancel, answer.")
+app.add_typer(
+    task_commands.app, name="tasks", short_help="The tasks of a store: list, show, cancel, retry, answer, remove."
+)
 app.command(short_help="Look at a tree live, and operate it.")(top)
 app.command(short_help="Look at a tree elsewhere, or at a store.")(observe)
 

@@ -56,8 +56,8 @@ class TreeStoreListener:
         last, service = self._store.last(order.task), self._service
         if order.kind == REMOVE:
             remove_it = partial(self._do, order, self._system.root_path)
-            if service.run_of(order.task) is None:
-                remove_it()
+            if service.run_of(order.task) is None or not isinstance(last, TaskFinished):
+                remove_it()  # which refuses what goes on
             else:  # its end is in the journal, and the engine has yet to finish it
                 service.waiting(order.task).when_done(remove_it)
         elif last is None or isinstance(last, TaskFinished) is not (order.kind == RETRY):

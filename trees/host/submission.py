@@ -59,8 +59,7 @@ def own_task(given: object) -> Task:
     Raises:
         ConfigError: this is no task, or something in it is wrong.
     """
-    if not isinstance(given, Task):
-        return Task(goal=given, id=token_hex(6))  # type: ignore[arg-type]  # a wrong one is named
+    given = given if isinstance(given, Task) else Task(goal=given)  # type: ignore[arg-type]  # a wrong one is named
     require_own(given.id)
     own = {name: copied(getattr(given, name)) for name in ("inputs", "metadata")}
     return copy_with(given, id=given.id or token_hex(6), **own)

@@ -243,7 +243,8 @@ class TaskHandle:
         ``await asyncio.to_thread(handle.retry)``.
 
         Returns:
-            A fresh handle. What waited for the former end keeps that.
+            A fresh handle. This one keeps the former end in ``report`` and ``result()`` if it had waited for that; its
+            ``status`` is the present one.
 
         Raises:
             TaskError: the task has succeeded, or has not ended.

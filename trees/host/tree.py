@@ -20,7 +20,7 @@ from actors.tasks.engine.service import TaskService, service_of
 from actors.tasks.journal.fold import has_metadata
 from actors.tasks.journal.unit import Escalation
 from actors.tasks.model import Answer, ExecutableInfo, Report, StoreError, Task, TaskStatus, UnknownTaskError
-from actors.validation.validation_messages import listed, missing_name, require_callback, require_seconds, value_phrase
+from actors.validation.validation_messages import missing_name, require_callback, require_seconds, value_phrase
 from trees.declaration.build import build
 from trees.declaration.check import require_place, require_spec, require_valid
 from trees.declaration.check_tasks import running
@@ -334,8 +334,7 @@ class Tree:
             StoreError: they cannot be read.
         """
         if status is not None and status not in list(TaskStatus):
-            what = f"tasks: expected the status of a task, got {value_phrase(status)}"
-            raise ValueError(f"{what}. Use {listed(list(TaskStatus))}")
+            raise ValueError(f"tasks: there is no status {value_phrase(status)}. Use one of {', '.join(TaskStatus)}")
         labels = None if metadata is None else Task(goal="?", metadata=metadata).metadata
         service, found = self._service, list[TaskHandle]()
         store = service.store

@@ -110,7 +110,7 @@ def _told(event: TaskEvent) -> Iterator[tuple[str, Any]]:
     """Return the fields but those that all events have, and long ones, which stand in the graph."""
     for each in fields(event):
         value = getattr(event, each.name)
-        if each.repr and each.name not in _UNTOLD and value not in (None, "", (), False):
+        if (each.repr or each.name == "error") and each.name not in _UNTOLD and value not in (None, "", (), False):
             yield each.name, value
 
 

@@ -108,10 +108,21 @@ def test_show_draws_the_graph_and_tells_what_happened_and_when(url: str) -> None
         ("SubtaskStarted", "b"),
         ("EscalationRaised", "b"),
     ]
+    assert "error=OSError: disk" in shown.splitlines()[-1]
     assert drawn.startswith("graph TD\n")
     everything = json.loads(told)
     assert (everything["task_id"], everything["root"], everything["results"]) == ("t-1", "shop", {"a": "one"})
     assert [event["event"] for event in everything["events"]] == [name for name, _ in log]
+
+
+def test_a_task_that_goes_on_is_not_removed(url: str) -> None:
+    with asking(url):
+        code, _, said = tasks(url, "remove", "t-1")
+        _, listed, _ = tasks(url)
+
+    assert code == 1
+    assert "task t-1: has not ended, and is not damaged. Cancel it first." in said
+    assert "t-1" in listed
 
 
 @pytest.mark.slow
