@@ -133,8 +133,9 @@ class WorkerSpec(SpecModel, frozen=True):
     the next one when it is free. A message to ``id#0`` waits for that member alone."""
     dispatch: _Dispatch = "auto"
     """Where its code runs. ``"auto"``: async code on the event loop of the tree, sync bodies and stock Pykka actors on
-    a thread of their own, everything else on the pool. ``"process"``, or a ``Process``: each incarnation, and each
-    member of a pool, in a process of its own. ``"ray"``, or a ``Ray``: each is an actor in a cluster."""
+    a thread of their own, everything else on the pool. ``"loop"``, ``"thread"`` and ``"pool"`` say so outright.
+    ``"process"``, or a ``Process``: each incarnation, and each member of a pool, in a process of its own. ``"ray"``, or
+    a ``Ray``: each is an actor in a cluster."""
     mailbox: InstanceOf[Mailbox] = _UNBOUNDED
     """How many messages may wait. Of a pool: for its one queue, and for each member's own."""
     expected: field_types.Expected = ()
