@@ -48,5 +48,5 @@ def stored_form(value: Any, what: str = "the result") -> Any:
         hint = getattr(error, "hint", "Use JSON: dicts, lists, str, numbers, models")
         if hasattr(type(value), "__await__"):
             getattr(value, "close", lambda: None)()  # else it complains that nobody has awaited it
-            hint = "It is an awaitable: await it. Of a step write 'await context.step(...)'"
+            hint = "It is an awaitable: await it, in an 'async def'. Of a step write 'await context.step(...)'"
         raise InvalidResultError(f"{what}: {not_json_phrase(value, error)} cannot be stored. {hint}") from error
