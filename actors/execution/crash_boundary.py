@@ -317,8 +317,7 @@ class WorkerIncarnation(EndingIncarnation):
                     reply.complete(result)
             if self.since > ends:
                 break
-        if times is not UNTIMED:
-            times.end(self)
+        times.end(self)
         self.current = None
         return True
 

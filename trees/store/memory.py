@@ -74,8 +74,7 @@ class MemoryStore(Store):
         Raises:
             KeyError: there is no such stream.
         """
-        if not record.journalled:
-            require_journalled(record)
+        require_journalled(record)
         with self._lock:
             if stream in self._finished:
                 self._unfinished[stream] = self._finished.pop(stream)

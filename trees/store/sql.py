@@ -212,15 +212,15 @@ class SqlStore(MemoryStore, DurableStore):
         """
         writer = self._writes()
         with self._lock:
-            if stream in self._finished:
-                found = self._finished[stream]
+            found = self._find(stream)
+            if found is None:
+                raise KeyError(stream)
+            if found.records is None:
                 found.records = list(self.read(stream))
+            if stream in self._finished:
                 writer.put(Change(END, stream, (None, None, self._root, stream)))
-                self._unfinished[stream] = self._finished.pop(stream)
-            found = self._unfinished[stream]
-            assert found.records is not None  # noqa: S101 - of what goes on they are at hand
             writer.put(self._record(stream, len(found.records), record))
-            found.records.append(record)
+            super().append(stream, record)
 
     def _end(self, stream: str, ended: Stream) -> float:
         at, last = self.time(), (ended.records or self.read(stream))[-1]

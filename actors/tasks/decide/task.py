@@ -73,7 +73,7 @@ def ready(course: Course) -> Iterator[Draft]:
     those, course.ready = course.ready, ()
     for unit in those:
         if unit.status is PENDING and not unit.missing:
-            yield Draft(unit, task_events.SubtaskQueued, (), {})
+            yield draft(unit, task_events.SubtaskQueued)
     barred, course.barred = course.barred, ()
     for unit in barred:
         gone = course.barring(unit) if unit.status is PENDING else None

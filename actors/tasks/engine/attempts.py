@@ -119,10 +119,7 @@ class Attempts:
             self.tell_breaker(attempt.entry, attempt.key, fails=None)
             engine.service.forget(attempt)
         else:
-            try:
-                self._has_ended(run, attempt)
-            except Exception as error:  # noqa: BLE001 - as in ``Engine.decide``
-                engine.broke_down(run, error)
+            engine.decide(run, self._has_ended, run, attempt)
         if attempt.is_work and (attempt.asks or (run is not None and run.state.has_asks)):
             engine.asks.attempt_ended(attempt)
         self._release(attempt)
@@ -134,9 +131,9 @@ class Attempts:
         if found is None:
             self.tell_breaker(attempt.entry, attempt.key, fails=None)
         else:
-            _, unit = found
+            unit = found[1]
             before = NO_USAGE if unit.spec.budget is None or not attempt.is_work else unit.total_usage
-            outcome = _outcome_of(attempt, before, engine)
+            outcome = _outcome_of(attempt, before, is_ending=engine.closing or engine.system.is_ending)
             if outcome is NEUTRAL:
                 run.has_left = run.has_left or engine.system.is_ending
             if attempt.is_work:
@@ -391,19 +388,19 @@ def goes_on_above(unit: Unit) -> bool:
 # -- what the end of an attempt means ------------------------------------------------------------------------
 
 
-def _outcome_of(attempt: Attempt, before: Usage, engine: Engine) -> Outcome:
+def _outcome_of(attempt: Attempt, before: Usage, *, is_ending: bool) -> Outcome:
     """Classify the end of an attempt: done, a failure of its own, or neutral.
 
     An error that leaves user code was made plain data where that code runs (``actors.tasks.execution.error_facts``).
 
     A budget of a subtask is for all of its attempts together: ``before`` is what is recorded of them by now. Once it is
-    used up nothing is tried again, however this one has ended. While all is being stopped, or the group of its worker
-    is restarted, it is no failure of its own that a helper was stopped first.
+    used up nothing is tried again, however this one has ended. While all is being stopped (``is_ending``), or the group
+    of its worker is restarted, it is no failure of its own that a helper was stopped first.
     """
     caught, outcome = attempt.caught, NEUTRAL
     if attempt.error is None:
         outcome = attempt.value
-    elif caught is not None and attempt.is_own_error and not _is_of_others(attempt, caught, engine):
+    elif caught is not None and attempt.is_own_error and not _is_of_others(attempt, caught, is_ending=is_ending):
         outcome = attempt.said
     elif attempt.ended_by in {"timeout", "idle"}:
         phase: TimeoutPhase = "idle" if attempt.ended_by == "idle" else "running" if attempt.is_work else "step"
@@ -426,13 +423,13 @@ def _outcome_of(attempt: Attempt, before: Usage, engine: Engine) -> Outcome:
     return Failure(FailureKind.INVALID, error, retryable=False, over_budget=True)
 
 
-def _is_of_others(attempt: Attempt, caught: BaseException, engine: Engine) -> bool:
+def _is_of_others(attempt: Attempt, caught: BaseException, *, is_ending: bool) -> bool:
     """True if its code has failed because the attempt was ended, or because a worker that it asked is stopped.
 
     While the attempt or all is being stopped, both workers are meant by that; else the error says so. Frameworks raise
     errors of their own from such an error, so it may be anywhere in what the error stems from.
     """
-    is_stopped = attempt.ended_by == STOP or engine.closing or engine.system.is_ending
+    is_stopped = is_ending or attempt.ended_by == STOP
     return any(
         (attempt.ended_by is not None and is_a(each, AttemptEnded))
         or (is_a(each, ActorStoppedError) and (is_stopped or each.asker_stops_first))

@@ -108,10 +108,7 @@ class Dispatch:
             ticket, (run, unit), served = taken
             self._tickets.pop(unit, None)
             if self._may_start(run, unit):
-                try:
-                    self._start(run, unit, served, ticket)  # type: ignore[arg-type]  # mypy joins what ``_serve`` returns
-                except Exception as error:  # noqa: BLE001 - as in ``Engine.decide``
-                    self._engine.broke_down(run, error)
+                self._engine.decide(run, self._start, run, unit, served, ticket)
                 if run.state.touched:
                     return True
         if self.queue.size:

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from actors.execution.timers import Timer
     from actors.runtime.system import System
     from actors.tasks.engine.scope import Scope
-    from actors.tasks.journal.fold import TaskState
     from actors.tasks.planning.settings import Tasks
     from actors.tasks.scheduling.worker_registry import WorkerChanged
 
@@ -142,13 +141,6 @@ class Engine(ManagedActor):
         self._carry_out_orders()
         self.port.post(lambda engine: engine.port.resumed.complete())  # after all orders, should they be many
 
-    @staticmethod
-    def _touch_all(state: TaskState) -> None:
-        """Have the task be looked at, and the teams that have a part of it, as far as these go on."""
-        for each in state.units.values():
-            if each.is_composite and each.status is RUNNING:
-                state.touched[each.path] = None
-
     def on_stop(self) -> None:
         """Record the attempts that have ended and were not heard of yet: the order to stop overtakes their messages."""
         self.now = self.service.time()
@@ -227,19 +219,13 @@ class Engine(ManagedActor):
             for run in list(self.dirty.values()):
                 if run.state.touched:
                     is_settled = False
-                    try:
-                        self._settle(run)
-                    except Exception as error:  # noqa: BLE001 - as in ``decide``
-                        self.broke_down(run, error)
+                    self.decide(run, self._settle, run)
 
     def commit(self) -> None:
         """Hand what was decided to the store."""
         dirty, self.dirty = self.dirty, {}
         for run in dirty.values():
-            try:
-                run.commit()
-            except Exception as error:  # noqa: BLE001 - as in ``decide``
-                self.broke_down(run, error)
+            self.decide(run, run.commit)
         for order in self._carried_out:
             if self.port.orders and self.port.orders[0] is order:
                 self.port.orders.popleft()
@@ -255,10 +241,9 @@ class Engine(ManagedActor):
         try:
             decision(*args)
         except Exception as error:  # noqa: BLE001 - whatever it is
-            self.broke_down(run, error)
+            self._broke_down(run, error)
 
-    def broke_down(self, run: Run, error: Exception) -> None:
-        """End a task whose decision has raised this."""
+    def _broke_down(self, run: Run, error: Exception) -> None:
         self.system.reports.internal_error(error)
         run.drop_batch()
         self.dirty.pop(run.id, None)
@@ -454,7 +439,7 @@ class Engine(ManagedActor):
     def _is_ending(self, run: Run, unit: Unit, event: Any) -> None:
         self.attempts.end_below(run, unit, calls_only=event.kind == "budget")
         self._cut_short(run, unit)
-        self._touch_all(run.state)  # also a team of which nothing else is open
+        run.state.touch_all()  # also a team of which nothing else is open
 
     def _cut_short(self, run: Run, unit: Unit) -> None:
         for each in list(ends.cut_short(unit)):
@@ -510,7 +495,7 @@ class Engine(ManagedActor):
                 self.asks.end_unwanted(run, unit)
         if state.course.ending is not None and state.course.ending.kind not in {"subtask", "budget"}:
             self.attempts.end_below(run, state.root)
-        self._touch_all(state)
+        state.touch_all()
 
     def _resume_call(self, run: Run, call: Unit) -> None:
         if call.status is RUNNING:

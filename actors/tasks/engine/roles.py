@@ -180,8 +180,8 @@ class Roles:
             self._plan_feedback(course),
             _facts_of(run, course, scope, rows),
         )
-        there = tuple([row for row in rows if row.is_there])
-        available = tuple([row for row in there if row.is_available])
+        there = tuple(row for row in rows if row.is_there)
+        available = tuple(row for row in there if row.is_available)
         sees_all = there == available or isinstance(planner, (KeywordPlanner, CapabilityPlanner))
         args = (task, there if sees_all else available, feedback)
         others = () if sees_all else (task, there, feedback)

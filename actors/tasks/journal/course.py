@@ -93,18 +93,19 @@ class Course:
 
     def results(self) -> dict[str, Any]:
         """The results there are, of the subtasks of the plan, also of those that were undone."""
-        units = self.units.copy().values()
-        return {unit.id: unit.value for unit in units if unit.asker is None and unit.status in HAVE_RESULT}
+        return {unit.id: unit.value for unit in self.planned() if unit.status in HAVE_RESULT}
 
     def best_efforts(self) -> list[Unit]:
         """Subtasks of the plan whose result is a best effort of a team: nobody there was content with it."""
-        units = self.units.copy().values()
-        return [unit for unit in units if unit.best_effort and unit.asker is None and unit.status is SUCCEEDED]
+        return [unit for unit in self.planned() if unit.best_effort and unit.status is SUCCEEDED]
 
     def missing(self) -> list[Unit]:
         """Required subtasks of the present plan that have ended without a result."""
-        units = [unit for unit in self.units.values() if unit.status is not SUCCEEDED and unit.asker is None]
-        return [unit for unit in units if unit.spec.required and not unit.dropped and unit.is_done]
+        return [
+            unit
+            for unit in self.planned()
+            if unit.status is not SUCCEEDED and unit.spec.required and not unit.dropped and unit.is_done
+        ]
 
     # -- plans ---------------------------------------------------------------------------------------------
 

@@ -161,6 +161,12 @@ class TaskState:
                 return each.course
         return None
 
+    def touch_all(self) -> None:
+        """Have the task be looked at, and the teams that have a part of it, as far as these go on."""
+        for each in self.units.values():
+            if each.is_composite and each.status is RUNNING:
+                self.touched[each.path] = None
+
     def _spend(self, unit: Unit, usage: Usage) -> None:
         """Count what a unit has used up: for itself, for the teams above, and for the task."""
         if usage is NO_USAGE:

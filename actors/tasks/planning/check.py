@@ -96,13 +96,13 @@ def _named(subtask: Subtask, facts: PlanCheck) -> Subtask:
 
 
 def _problems(subtasks: list[Subtask], facts: PlanCheck) -> list[Problem]:
-    known = {*facts.done, *[subtask.id for subtask in subtasks]}
+    known = {*facts.done, *(subtask.id for subtask in subtasks)}
     problems = [
         Problem(f"{facts.at}/{subtask.id}.{part}".rstrip("."), what, hint)
         for subtask in subtasks
         for part, what, hint in _wrong_with(subtask, facts, known)
     ]
-    for name, times in Counter([subtask.id for subtask in subtasks]).items():
+    for name, times in Counter(subtask.id for subtask in subtasks).items():
         if times > 1:
             hint = "Give each an id of its own."
             problems.append(Problem(f"{facts.at}/{name}.id", f"{times} subtasks have the id {name!r}", hint))
@@ -116,7 +116,7 @@ def _wrong_with(subtask: Subtask, facts: PlanCheck, known: Collection[str]) -> I
     """Yield a field of a subtask, what is wrong with it, and what to do."""
     yield from _who(subtask, facts)
     paths = [row.path for row in facts.candidates(subtask)]
-    if paths and set(facts.ancestry).issuperset(paths):
+    if paths and all(path in facts.ancestry for path in paths):
         chain = " > ".join((*facts.ancestry[facts.ancestry.index(paths[0]) :], paths[0]))
         what = f"{chain}: {paths[0]!r} would wait for itself"
         yield "worker", what, "Give it to a worker that does not wait for this task."

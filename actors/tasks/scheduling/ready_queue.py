@@ -93,14 +93,13 @@ class ReadyQueue(Generic[ItemT]):
         aged = math.floor(priority + since * self._steps_a_second)
         ticket = Ticket((aged, deadline, born, next(self._ages)), item)
         lane = self._lanes.get(key)
-        is_new = lane is None
+        is_open = lane is None or lane.listed is not None
         if lane is None:
             lane = self._lanes[key] = _Lane()
         heapq.heappush(lane.heap, (ticket.rank, ticket))
         self.size += 1
-        if (is_new or lane.listed is not None) and lane.heap[0][1] is ticket:
-            lane.listed = ticket.rank
-            heapq.heappush(self._open, (ticket.rank, key))
+        if is_open and lane.heap[0][1] is ticket:
+            self._list(key)
         return ticket
 
     def _list(self, key: LaneKey) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from actors.model.errors import RecursionDetectedError, Rejected
 from actors.tasks.journal.fold import TaskState
-from actors.tasks.journal.unit import FRESH, Unit
+from actors.tasks.journal.unit import Unit
 from actors.tasks.model import Failure, FailureKind, NoCapableWorkerError, same_instruction
 from actors.tasks.scheduling.ready_queue import LaneKey
 from actors.tasks.scheduling.worker_registry import RegistryEntry, WorkerRegistry
@@ -46,21 +46,20 @@ def lane_of(state: TaskState, unit: Unit) -> LaneKey:
     """The lane in which a unit waits."""
     standing, spec = unit.standing, unit.spec
     capability = None if spec.worker is not None else spec.capability
-    worker = spec.worker
-    if standing is FRESH and not (state.chain or state.has_asks or unit.steps or unit.kept):  # as most often
-        return LaneKey(unit.scope, worker, capability)
     # Who has tried is out also where whoever took over said that it is not theirs: nobody has fresh tries.
-    without: tuple[str, ...] = tuple(sorted({*standing.rejected, *standing.tried, *waiting_for(state, unit)}))
+    without = {*standing.rejected, *standing.tried, *waiting_for(state, unit)}
+    worker = spec.worker
     for each in (standing.target, unit.home):
         if each is not None and each not in without:
             worker = each
-    return LaneKey(unit.scope, worker, capability, without)
+    return LaneKey(unit.scope, worker, capability, tuple(sorted(without)))
 
 
 def waiting_for(state: TaskState, unit: Unit) -> set[str]:
     """Ids of siblings that wait for this unit: one that they would have to do could never be done."""
-    prefix = f"{unit.scope}/"
-    chain = chain_of(state, unit)
+    if not (state.chain or state.has_asks):
+        return set()  # nobody waits but the supervisors above it
+    prefix, chain = f"{unit.scope}/", chain_of(state, unit)
     return {each[len(prefix) :].partition("/")[0] for each in chain if each.startswith(prefix)}
 
 
@@ -71,12 +70,9 @@ def choose_worker(workers: WorkerRegistry, key: LaneKey, now: float) -> Registry
     """
     asked: list[RegistryEntry] = []
     for entries in _groups(workers, key):
-        best: RegistryEntry | None = None
-        for entry in entries:
-            if (best is None or len(entry.attempts) < len(best.attempts)) and entry.has_room() and entry.admits(now):
-                best = entry
-        if best is not None:
-            return best
+        free = [entry for entry in entries if entry.has_room() and entry.admits(now)]
+        if free:
+            return min(free, key=lambda entry: len(entry.attempts))
         asked += entries
         if _admit(entries, now):
             break

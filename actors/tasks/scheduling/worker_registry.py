@@ -82,10 +82,7 @@ class RegistryEntry:
     def state(self) -> State:
         """State of the worker; of a pool the best of its members."""
         states = self.members.values()  # of thousands of members the first ones say it, most of the time
-        for state in _BEST_FIRST:
-            if state in states:
-                return state
-        return "stopped"
+        return next((state for state in _BEST_FIRST if state in states), "stopped")
 
     @property
     def is_up(self) -> bool:
