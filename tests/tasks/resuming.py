@@ -70,9 +70,10 @@ class NotingStore(MemoryStore):
             self._note("create", stream, owner, record)
         return created
 
-    def append(self, stream: str, record: Event) -> None:
-        super().append(stream, record)
-        self._note("append", stream, "", record)
+    def append(self, stream: str, *records: Event) -> None:
+        for record in records:
+            super().append(stream, record)
+            self._note("append", stream, "", record)
 
     def finish(self, stream: str) -> None:
         super().finish(stream)

@@ -206,9 +206,10 @@ class JournalFile(MemoryStore, DurableStore):
         """Begin a stream; False if it exists already."""
         return bool(self._change(super().create, "create", stream, owner, record))
 
-    def append(self, stream: str, record: Event) -> None:
-        """Add a record to the end of a stream."""
-        self._change(super().append, "append", stream, record)
+    def append(self, stream: str, *records: Event) -> None:
+        """Add records to the end of a stream, a line for each."""
+        for record in records:
+            self._change(super().append, "append", stream, record)
 
     def remove(self, stream: str) -> None:
         """Forget a stream, and its parts."""

@@ -68,20 +68,21 @@ class MemoryStore(Store):
         """Too late: they are kept."""
         return False
 
-    def append(self, stream: str, record: Event) -> None:
-        """Add a record; a stream that was finished goes on.
+    def append(self, stream: str, *records: Event) -> None:
+        """Add records; a stream that was finished goes on.
 
         Raises:
             KeyError: there is no such stream.
         """
-        require_journalled(record)
+        for record in records:
+            require_journalled(record)
         with self._lock:
             if stream in self._finished:
                 self._unfinished[stream] = self._finished.pop(stream)
             found = self._unfinished[stream]
             if found.records is None:
                 raise KeyError(stream)
-            found.records.append(record)
+            found.records.extend(records)
 
     def flush(self) -> Reply | None:
         """Everything is kept already."""

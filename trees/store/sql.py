@@ -203,8 +203,8 @@ class SqlStore(MemoryStore, DurableStore):
                 super()._forget(name)
         return is_withdrawn
 
-    def append(self, stream: str, record: Event) -> None:
-        """Add a record; a stream that was finished goes on.
+    def append(self, stream: str, *records: Event) -> None:
+        """Add records; a stream that was finished goes on.
 
         Raises:
             KeyError: there is no such stream.
@@ -217,10 +217,11 @@ class SqlStore(MemoryStore, DurableStore):
                 raise KeyError(stream)
             if found.records is None:
                 found.records = list(self.read(stream))
+            changes = [self._record(stream, at, record) for at, record in enumerate(records, len(found.records))]
             if stream in self._finished:
-                writer.put(Change(END, stream, (None, None, self._root, stream)))
-            writer.put(self._record(stream, len(found.records), record))
-            super().append(stream, record)
+                changes.insert(0, Change(END, stream, (None, None, self._root, stream)))
+            writer.put(*changes)
+            super().append(stream, *records)
 
     def _end(self, stream: str, ended: Stream) -> float:
         at, last = self.time(), (ended.records or self.read(stream))[-1]
@@ -251,9 +252,9 @@ class SqlStore(MemoryStore, DurableStore):
     def spare_time(self) -> None:
         """Look for commands of other processes, and for what is too old."""
         now = monotonic()
-        with self._lock:
-            self._prune(self.time())
         if now >= self._next_poll or self._looks:
+            with self._lock:
+                self._prune(self.time())
             self._hear()
             self._next_poll = now + POLL_S / 2
 

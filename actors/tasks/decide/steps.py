@@ -33,7 +33,6 @@ from actors.tasks.model import (
 )
 from actors.tasks.planning.check import Checked
 from actors.tasks.planning.planners import StaticPlan
-from actors.validation.spec_model import copy_with
 
 # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -44,8 +43,7 @@ def planned(course: Course, made: Checked, usage: Usage, facts: Facts, *, is_fix
         return _refused(course, tuple(made.problems), usage, is_last=is_fixed)
     each = facts.settings.review == "each" and facts.settings.reviewer is not None
     more: dict[str, Any] = {"review": "each" if each else "", "replan": course.replans, "kept": made.kept}
-    plan, warnings = copy_with(made.plan, warnings=[]), tuple(made.plan.warnings)
-    return draft(course.unit, task_events.Planned, plan, warnings, usage, **more)
+    return draft(course.unit, task_events.Planned, made.plan, made.warnings, usage, **more)
 
 
 def is_fixed(course: Course, own: Plan | None, facts: Facts) -> bool:

@@ -119,6 +119,9 @@ def _ends_well(course: Course, facts: Facts) -> Draft:
     unit = course.unit
     best_effort = course.best_effort or (facts.settings.reviewer is None and bool(course.best_efforts()))
     if unit.role == "task":
+        deadline = facts.state.deadline
+        if deadline is not None and deadline <= facts.now:
+            return ends.fails(course, "deadline", "its time is up")
         return draft(unit, task_events.TaskFinished, TaskStatus.SUCCEEDED, best_effort)
     output = course.output if course.combined else course.results()
     return draft(unit, task_events.SubtaskSucceeded, unit.worker or "", unit.attempt, output, best_effort=best_effort)

@@ -288,8 +288,7 @@ class Engine(ManagedActor):
         """Do what follows from where the courses of a task stand, until nothing follows any more."""
         touched = run.state.touched
         while touched:
-            path = next(reversed(touched))
-            del touched[path]
+            path, _ = touched.popitem()
             unit = run.state.units.get(path)
             course = unit.course if unit is not None else None
             if unit is None or course is None or unit.status is not RUNNING or run.state.final is not None:
@@ -310,6 +309,7 @@ class Engine(ManagedActor):
                 self.dispatch.team_fails(run, unit, ends.failure_of(course, unit.spec.timeout_s or 0.0))
             elif following is not None:
                 self.roles.call(run, course, following.value)
+        touched.clear()  # it gives back its table
 
     def facts(self, run: Run, unit: Unit, course: Course | None = None) -> Facts:
         """Return the facts that a decision about a unit needs, or about its course."""

@@ -149,8 +149,7 @@ class Run:
         if turn is None:
             return
         store = self.engine.service.store
-        for event in turn.events:
-            store.append(self.id, event)
+        store.append(self.id, *turn.events)
         kept = store.flush()
         if kept is None and not self._line:
             self._do(turn)

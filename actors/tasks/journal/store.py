@@ -61,8 +61,8 @@ class Store(Protocol):
         """
 
     @abstractmethod
-    def append(self, stream: str, record: Event) -> None:
-        """Add a record to the end of a stream. It counts as kept only after ``flush``."""
+    def append(self, stream: str, *records: Event) -> None:
+        """Add records to the end of a stream. They count as kept only after ``flush``."""
 
     @abstractmethod
     def flush(self) -> Reply | None:

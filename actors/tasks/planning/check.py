@@ -29,6 +29,8 @@ class Checked(NamedTuple):
     plan: Plan
     """All of it: what is done, and what is left, each subtask with its worker or capability."""
     problems: list[Problem]
+    warnings: tuple[str, ...]
+    """What the planner says of it."""
     kept: tuple[str, ...]
     """Subtasks that are done, and do not run again."""
 
@@ -84,7 +86,10 @@ def check_plan(plan: Plan, facts: PlanCheck) -> Checked:
         problems = [Problem(facts.at, what, "Combine some of them, or raise Tasks(max_subtasks=...).")]
     elif new:  # else it says that what is done will do
         problems = _problems(new, facts)
-    return Checked(copy_with(plan, subtasks=[*facts.done.values(), *new]), problems, tuple(facts.done))
+    warnings, whole = tuple(plan.warnings), [*facts.done.values(), *new]
+    if warnings or whole != plan.subtasks:  # else all tasks of a planner that always returns it share it
+        plan = copy_with(plan, subtasks=whole, warnings=[])
+    return Checked(plan, problems, warnings, tuple(facts.done))
 
 
 def _named(subtask: Subtask, facts: PlanCheck) -> Subtask:
