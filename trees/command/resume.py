@@ -102,7 +102,7 @@ def finish(tree: Tree, say: Say) -> bool:
 def _line(handle: TaskHandle) -> str:
     """A task, and what of it is done already."""
     kept = handle.kept
-    done = f"done already, not done again: {', '.join(kept)}" if kept else "nothing of it is done"
+    done = f"done already, not done again: {', '.join(kept)}" if kept else "no subtask of it is done yet"
     return f"task {handle.id}: {one_line(handle.task.goal, _GOAL_CHARS)}: {done}"
 
 

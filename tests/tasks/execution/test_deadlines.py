@@ -59,6 +59,26 @@ def test_what_is_asked_for_inside_may_not_take_longer_than_its_asker(kind: type[
     assert helper.calls[0].remaining_s == 7.0
 
 
+def test_a_task_whose_time_is_up_has_not_succeeded_also_where_the_timer_comes_late() -> None:
+    class Late(ManualClock):
+        ahead = 0.0
+
+        def now(self) -> float:
+            return super().now() + self.ahead
+
+    def takes_too_long(*_: object) -> str:
+        clock.ahead = 60.0
+        return "done"
+
+    clock = Late()
+    spec = shop(WorkerSpec(id="w", execute=takes_too_long), plans={"go": [one("w")]})
+    with start(spec, clock=clock) as tree, pytest.raises(TaskDeadlineError) as caught:
+        tree.run(Task("go", deadline_s=20), timeout=LONG_S)
+
+    assert caught.value.report is not None
+    assert caught.value.report.results == {"w": "done"}
+
+
 def in_teams(member: Any, **words: Any) -> SupervisorSpec:
     """A root, and a team in it with one member."""
     settings = Tasks(planner=lambda *_: [one("member")], on_failure=[])
