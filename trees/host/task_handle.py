@@ -252,6 +252,8 @@ class TaskHandle:
             StoreError: that could not be written within 10 seconds.
             TreeDownError: as ``cancel``.
         """
+        if self._service.store.standing(self.id) is None:
+            raise UnknownTaskError(self.id)
         status = self.status
         if status not in {TaskStatus.FAILED, TaskStatus.CANCELLED}:
             raise TaskError(

@@ -17,6 +17,7 @@ from actors.tasks.model import (
     FOR_GOOD,
     RUNNING,
     AttemptTimeoutError,
+    Executable,
     Failure,
     FailureKind,
     SubtaskStatus,
@@ -87,11 +88,14 @@ def cut_short(unit: Unit) -> Iterator[Draft]:
             yield skipped(each)
 
 
-def failure_of(course: Course, limit_s: float) -> Failure:
-    """Return the failure of the unit that a team has, whose course has ended badly."""
+def failure_of(course: Course, team: Executable | None) -> Failure:
+    """Return the failure of the unit that a team has, whose course has ended badly; None: the team is gone."""
     unit, ending = course.unit, course.ending
     kind, why = (ending.kind, ending.error) if ending is not None else ("", "")
     if kind in {"timeout", "idle"}:
+        name = "timeout_s" if kind == "timeout" else "idle_timeout_s"
+        own = getattr(unit.spec, name)
+        limit_s = getattr(team, name, 0.0) if own is None else own
         error = AttemptTimeoutError(unit.id, unit.attempt, "running" if kind == "timeout" else "idle", limit_s)
         return Failure(FailureKind.TIMEOUT, error, counts=True)
     culprits = course.missing()

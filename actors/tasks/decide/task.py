@@ -185,13 +185,15 @@ def _running(course: Course, facts: Facts) -> Next:
 
 
 def _all_done(course: Course, facts: Facts) -> Next:
-    """Every subtask has ended, and nothing has ended the course yet."""
+    """Every subtask has ended, and nothing has ended the course yet: what was asked for in vain is undone first."""
     settings, those = facts.settings, course.missing()
     if those and course.replans < settings.replan:
         names = tuple(unit.id for unit in those if unit.status is SubtaskStatus.FAILED)
         return draft(course.unit, task_events.Replanning, course.replans + 1, names)
     if those:
         return ends.fails(course, *_missing_error(those))
+    if next_effect(facts.state, course) is not None:
+        return Do.UNDO
     if settings.reviewer is not None and not course.reviewed and not course.reviews_each:
         return _call(course, Do.REVIEW, facts)
     if not course.combined and (settings.synthesizer is not None or facts.output_is_checked):

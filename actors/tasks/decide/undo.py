@@ -1,8 +1,9 @@
 """Undo: what is void is undone, the newest first, once, and whatever else happens.
 
 What is undone: all, where a task ends; what a reviewer has sent back and all that had used its results, before that
-runs again; what failed subtasks may have done, before another plan is made; what a team had done that has failed. With
-each goes what it had asked for. A team that declares no undo has its members undone.
+runs again; what failed subtasks may have done, before another plan is made; what a team had done that has failed; what
+was asked for by an attempt that did not count, before the task, or the team, has succeeded. With each goes what it had
+asked for. A team that declares no undo has its members undone.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ def void(course: Course) -> list[Unit]:
     """Subtasks of which all that was done is to be undone now, with what they had asked for."""
     units = list(course.units.values())
     rework = course.rework
-    if rework is None or course.unit.is_ending:
+    if course.unit.is_ending:
         return units
-    if rework:
+    if rework is None:
+        found = [unit for unit in units if unit.asker is not None and unit.asker.is_done and not unit.is_claimed]
+    elif rework:
         found = with_dependants(course.units[id_] for id_ in rework)
     else:
         found = [unit for unit in units if unit.asker is None and unit.status is not SUCCEEDED]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from actors.tasks.decide import attempt as of_attempt
+from actors.tasks.decide import ends
 from actors.tasks.engine.attempts import goes_on_above
 from actors.tasks.engine.making import attempt_of_work, key_of
 from actors.tasks.execution.attempt import Attempt
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from actors.tasks.engine.engine import Engine
     from actors.tasks.engine.run import Run
     from actors.tasks.engine.scope import Scope
+    from actors.tasks.journal.course import Course
     from actors.tasks.scheduling.worker_registry import RegistryEntry
 
 
@@ -205,9 +207,10 @@ class Dispatch:
         else:
             run.emit(unit, task_events.SubtaskRequeued, "stopped", worker)
 
-    def team_fails(self, run: Run, unit: Unit, failure: Failure) -> None:
+    def team_fails(self, run: Run, unit: Unit, course: Course) -> None:
         """Record that a team has failed; its breaker is told."""
         entry = self._teams.get(key_of(run, unit))
+        failure = ends.failure_of(course, None if entry is None else entry.executable)
         end = of_attempt.AttemptEnd(unit.worker or "", began=True)
         self._engine.attempts.fails(run, unit, failure, end, entry)
 
@@ -229,6 +232,8 @@ class Dispatch:
         if entry.is_team and entry.is_gone:
             self._team_gone(entry)
         if team is not None:
+            if not team.workers.entries:
+                team.is_open = entry.is_up  # else a member says so
             self._engine.attempts.reopen(team)
             self._engine.roles.reopen(team)
         self._engine.attempts.reopen(entry)

@@ -306,7 +306,7 @@ class Engine(ManagedActor):
             elif following is Do.UNDO:
                 self.undos.go_on(run, course)
             elif following is Do.FAIL:
-                self.dispatch.team_fails(run, unit, ends.failure_of(course, unit.spec.timeout_s or 0.0))
+                self.dispatch.team_fails(run, unit, course)
             elif following is not None:
                 self.roles.call(run, course, following.value)
         touched.clear()  # it gives back its table

@@ -16,7 +16,6 @@ from actors.tasks.scheduling.worker_registry import WorkerChanged
 if TYPE_CHECKING:
     from actors.runtime.system import System
     from actors.supervision.supervisor import Supervisor
-    from actors.tasks.engine.scope import Scope
     from actors.tasks.planning.settings import Tasks
 
 
@@ -25,16 +24,10 @@ class RegistryFeed:
 
     def __init__(self, supervisor: Supervisor, settings: Tasks) -> None:
         self._supervisor = supervisor
-        self._settings = settings
         self._has_told = False
         self._is_closing = False
         """True once all is being stopped: the next incarnation tells of all, and may have begun before this ends."""
-
-    @property
-    def scope(self) -> Scope:
-        """Scope of the supervisor."""
-        system = cast("System", self._supervisor.system)
-        return service_of(system).scope(self._supervisor.path, self._settings)
+        self._scope = service_of(cast("System", supervisor.system)).scope(supervisor.path, settings)
 
     def changed(self, child: Child) -> None:
         """A child stands somewhere else now."""
@@ -56,7 +49,7 @@ class RegistryFeed:
     def closing(self) -> None:
         """All is about to be stopped."""
         self._is_closing = True
-        scope, port = self.scope, self.scope.port
+        scope, port = self._scope, self._scope.port
         if scope.path == port.path:
             engine = self._supervisor.table.children.get(ENGINE)
             port.closing = engine.incarnation if engine is not None else None
@@ -65,7 +58,7 @@ class RegistryFeed:
     def _tell(self, changes: Sequence[WorkerChanged], *, is_new: bool = False) -> None:
         if self._is_closing:
             return
-        scope = self.scope
+        scope = self._scope
         scope.port.post(lambda engine: engine.workers_changed(scope, changes, is_new=is_new))
 
 

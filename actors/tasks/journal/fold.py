@@ -198,9 +198,10 @@ class TaskState:
 
     @staticmethod
     def _may_have_acted(unit: Unit, *, is_sure: bool) -> None:
-        """An attempt was no success: it may have had its effect, unless it is sure that it had none."""
-        if unit.status is RUNNING and unit.effect is not None and not is_sure:
-            unit.effect.acted = True
+        """An attempt was no success: it may have had its effect, unless it is sure that it, or its team, had none."""
+        if unit.status is RUNNING and unit.effect is not None:
+            inside = (each for below in unit.below() for each in below.effects.values())
+            unit.effect.acted |= not is_sure or any(each.acted and not each.undone for each in inside)
 
     def _ends(self, unit: Unit, status: SubtaskStatus, at: float) -> None:
         was_done = unit.is_done
@@ -505,8 +506,9 @@ class TaskState:
             inside = (unit,) if each is unit else each.below()
             is_left = any(one.can_be_undone for one in inside)
             if each is not unit:
-                if is_left or each.role != "work":
-                    continue  # something that a member of the team did stands
+                goes_on = each.status is RUNNING and not each.is_ending
+                if is_left or goes_on or each.role != "work":
+                    continue  # something that a member of the team did stands, or will
                 if each.effect is not None:
                     each.effect.undone = True
             self.undone = {**self.undone, each.path: None}

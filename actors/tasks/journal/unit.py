@@ -285,6 +285,11 @@ class Unit:
 
         It is the same epoch, under its old key, unless ``is_new``, or what it did is undone, or is being undone.
         """
+        if self.course is not None and any(
+            each.is_team and each.undoable and each.undone and each.epoch == self.epoch
+            for each in self.effects.values()
+        ):
+            self.course.plan = None  # a team that was undone as a whole begins as a whole
         if is_new or self.was_undone or self.undo is not None:
             self.next_epoch()
             self.made, self.preemptions, self.kept = 0, 0, None
@@ -318,9 +323,22 @@ class Unit:
 
     @property
     def was_undone(self) -> bool:
-        """True where all that it did under its present key is undone; of a team, where a member's work is."""
+        """True where all that it did under its present key is undone, or what it had asked for.
+
+        Of a team, where a member's work is.
+        """
         effects = [each for each in self.effects.values() if each.epoch == self.epoch]
+        if any(each.was_undone and each.is_claimed for each in self.asked or ()):
+            return True
         return any(each.undone for each in effects) and not any(each.stands for each in effects)
+
+    @property
+    def is_claimed(self) -> bool:
+        """True where the attempt that counts has asked for it, and has waited for its end; or it is in the plan."""
+        asker, ask = self.asker, self.ask
+        if asker is None:
+            return True
+        return self.status is not SubtaskStatus.CANCELLED and (ask.attempt, ask.epoch) == (asker.seq, asker.epoch)
 
     @property
     def can_be_undone(self) -> bool:
