@@ -68,7 +68,8 @@ def plan_feedback(course: Course) -> str:
     call = course.calls.get("plan")
     told = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
     if call is not None:
-        told += [f"the planner failed: {call.error}"] if call.made else []
+        has_asked = call.kind == FailureKind.ESCALATED
+        told += [f"the planner failed: {call.error}"] if call.made and not has_asked else []
         told += [call.remarks.feedback] if call.remarks.feedback else []
     return "\n".join(told)
 

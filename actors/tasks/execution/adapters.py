@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import types
 import typing
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -163,6 +164,9 @@ def model_of_class(cls: type[Any]) -> type[BaseModel] | None:
 
 
 def _model(hint: Any) -> type[BaseModel] | None:
+    """Return the model that an annotation names, also as ``Annotated[Model, ...]`` or ``Model | None``."""
+    if typing.get_origin(hint) in {typing.Annotated, typing.Union, types.UnionType}:
+        hint = typing.get_args(hint)[0]
     is_model = isinstance(hint, type) and issubclass(hint, BaseModel) and not issubclass(hint, (Subtask, Task))
     return hint if is_model else None
 

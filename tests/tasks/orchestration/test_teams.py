@@ -218,6 +218,34 @@ def test_a_team_that_takes_too_long_is_ended_and_tried_again() -> None:
         assert (stuck.remaining_s, stuck.ended) == (pytest.approx(30), ["cancelled"])
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [({"timeout_s": 30.0}, "ran longer than 30 s"), ({"idle_timeout_s": 30.0}, "gave no sign of life for 30 s")],
+    ids=["timeout", "idle"],
+)
+def test_a_team_that_takes_too_long_is_told_which_limit_that_was(limit: dict[str, float], said: str) -> None:
+    stuck, clock = Stuck(), ManualClock()
+    with start(above(team(WorkerSpec(id="x", execute=stuck), on_failure=[], **limit)), clock=clock) as tree:
+        handle = tree.submit(Task("the goal"))
+        assert stuck.begun.wait(LONG_S)
+        clock.advance(31)
+
+        with pytest.raises(TaskFailedError, match=said):
+            handle.result(LONG_S)
+
+
+def test_a_team_without_members_has_nobody_to_do_it_and_can_be_given_some() -> None:
+    with start(above(SupervisorSpec(id="team", tasks=Tasks(), children=[]))) as tree:
+        with pytest.raises(TaskFailedError, match="no worker can do"):
+            tree.run("the goal", timeout=LONG_S)
+        with pytest.raises(PlanError, match="no worker can do"):
+            tree.submit("the goal", "p/team").result(LONG_S)
+
+        tree.start_child("p/team", WorkerSpec(id="x", execute=lambda _: "done"))
+
+        assert tree.run("the goal", timeout=LONG_S).results == {"only": {"x": "done"}}
+
+
 @pytest.mark.parametrize("dispatch", ["loop", "pool"])
 def test_a_team_that_crashes_is_replaced_and_goes_on_with_what_it_had(dispatch: str) -> None:
     crashes: list[str] = []

@@ -165,6 +165,18 @@ def test_an_id_that_nobody_knows_is_refused() -> None:
         tree.retry("never")
 
 
+def test_a_task_that_the_store_has_forgotten_is_refused_also_by_its_handle() -> None:
+    shop = Shop()
+    with start(shop.spec()) as tree:
+        handle = tree.submit(Task("go", id="t"))
+        with pytest.raises(TaskFailedError):
+            handle.result(LONG_S)
+        tree.remove_task("t")
+
+        with pytest.raises(UnknownTaskError):
+            handle.retry()
+
+
 def test_the_members_of_a_team_that_are_done_do_not_run_again() -> None:
     shop = Shop()
     team = SupervisorSpec(
