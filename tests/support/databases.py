@@ -138,7 +138,7 @@ class Cluster:
 
     def close(self) -> None:
         """Leave nothing of it."""
-        self._ender.communicate(timeout=PATIENCE_S)
+        self._ender.communicate(timeout=10 * PATIENCE_S)  # a folder of hundreds of databases takes long
 
 
 @pytest.fixture(scope="session")

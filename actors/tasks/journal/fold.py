@@ -502,6 +502,8 @@ class TaskState:
             course.undoing = None
         if event.error:
             return
+        if effect.is_team and event.act == unit.epoch and unit.course is not None:
+            unit.course.plan = None  # a team that was undone as a whole begins as a whole
         for each in unit.line:
             inside = (unit,) if each is unit else each.below()
             is_left = any(one.can_be_undone for one in inside)

@@ -285,11 +285,6 @@ class Unit:
 
         It is the same epoch, under its old key, unless ``is_new``, or what it did is undone, or is being undone.
         """
-        if self.course is not None and any(
-            each.is_team and each.undoable and each.undone and each.epoch == self.epoch
-            for each in self.effects.values()
-        ):
-            self.course.plan = None  # a team that was undone as a whole begins as a whole
         if is_new or self.was_undone or self.undo is not None:
             self.next_epoch()
             self.made, self.preemptions, self.kept = 0, 0, None
