@@ -5,9 +5,10 @@
 
 The tree lives as long as the app. A task is in the journal when ``POST /tasks`` returns; nothing of it runs in a
 request, so a client that goes away ends nothing. ``GET /tasks/{id}/events`` tells all that has happened and happens, up
-to the end; a client that comes back says with ``Last-Event-ID`` what it has seen. Ctrl-C stops the tree first, which
-ends these streams: the server waits for its connections before it lets the app end. If the root gives up, the server
-ends too, so that the program that runs it (systemd, Docker) starts it again; ``GET /health`` is 503 meanwhile.
+to the end; a client that comes back says with ``Last-Event-ID`` what it has seen. If that is all it gets a 204, which
+tells the ``EventSource`` of a browser not to come again. Ctrl-C stops the tree first, which ends these streams: the
+server waits for its connections before it lets the app end. If the root gives up, the server ends too, so that the
+program that runs it (systemd, Docker) starts it again; ``GET /health`` is 503 meanwhile.
 
 Needs the extra "example" (for fastapi, httpx and uvicorn).
 """
@@ -30,7 +31,7 @@ from typing import Annotated, Any, Literal
 import httpx
 import uvicorn
 from fastapi import Depends, FastAPI, Header, HTTPException, Request
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from loguru import logger
 from pydantic import BaseModel, Field
 
@@ -74,8 +75,8 @@ async def topics(task: Subtask, context: Context) -> list[str]:  # noqa: ARG001
 
 async def publish(task: Subtask, context: Context) -> str:  # noqa: ARG001
     """Publish it under its topics; whether a short one is good enough a person has to say."""
-    if context.results["count"] < ENOUGH and context.attempt == 1:
-        raise Escalated(f"It has only {context.results['count']} words. Publish it?")
+    if context.results["count"] < ENOUGH and context.answer is None:
+        raise Escalated(f"It has only {context.results['count']} words. Publish it?", state="asked")
     return f"published under {context.feedback or ', '.join(context.results['topics'])}"
 
 
@@ -202,8 +203,13 @@ async def graph(handle: Annotated[TaskHandle, Depends(the_task)]) -> str:
 @app.get("/tasks/{id}/events")
 async def events(
     handle: Annotated[TaskHandle, Depends(the_task)], last_event_id: Annotated[int | None, Header(ge=0)] = None
-) -> StreamingResponse:
-    """Server-sent events: what has happened, what happens, up to the end. No goal, result or prompt is in them."""
+) -> Response:
+    """Server-sent events: what has happened, what happens, up to the end. No goal, result or prompt is in them.
+
+    204 for a client that has seen the end: after an empty 200 a browser would come back for ever.
+    """
+    if handle.report is not None and await anext(handle.events(after=last_event_id), None) is None:
+        return Response(status_code=204)
 
     async def stream() -> AsyncIterator[str]:
         async for event in handle.events(after=last_event_id):

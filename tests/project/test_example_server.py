@@ -47,6 +47,19 @@ def test_ctrl_c_with_an_open_client_of_events_ends_the_fastapi_example_at_once(t
     assert "Application shutdown complete" in refused
 
 
+def test_a_client_that_has_seen_the_end_is_told_not_to_come_back(tmp_path: Path) -> None:
+    with _served(tmp_path) as (_, url):
+        submitted = httpx.post(f"{url}/tasks", json={"text": "A text of more than five words"}, timeout=60)
+        events = f"{url}/tasks/{submitted.json()['id']}/events"
+        lines = httpx.get(events, timeout=60).text.splitlines()
+        last = [int(line.removeprefix("id: ")) for line in lines if line.startswith("id: ")][-1]
+        missed = httpx.get(events, headers={"Last-Event-ID": str(last - 1)}, timeout=60)
+        over = httpx.get(events, headers={"Last-Event-ID": str(last)}, timeout=60)
+
+    assert "event: TaskFinished" in missed.text
+    assert (over.status_code, over.text) == (204, "")
+
+
 @contextmanager
 def _served(tmp: Path) -> Iterator[tuple[Process, str]]:
     """The example as a server, on a port that is free."""

@@ -192,7 +192,8 @@ class Escalate(Rung, frozen=True, kw_only=False):
     question: str | None = None
     """The question. ``None``: the one of the worker, or the error."""
     timeout_s: field_types.StartTimeout = None
-    """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes."""
+    """Seconds. Without an answer in time it is the next rung's turn. ``None``: as long as it takes; of an undo that has
+    failed 300 s, so that its task is not held open for ever."""
     max_questions: Annotated[int, Field(ge=1)] = 5
     """Questions about one subtask. The rung stays: a worker may raise ``Escalated`` again, about something else."""
 
