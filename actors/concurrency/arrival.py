@@ -8,6 +8,8 @@ one for the task that it wakes), a write into the pipe of the loop, and a timer.
 * ``Landing`` is where the answers for one loop come down: the first one calls the loop, those that come until it has
   looked only join the queue. The loop has one timer for all who wait, for the earliest time. Times are sorted lazily:
   a wait is noted, and only one that is not over when ``SWEEP`` of them have come, or the timer goes off, is sorted in.
+  Each call of the loop has an empty context of its own: it keeps nothing of whoever made it, and the next one can run
+  within it, where a task that goes on runs the loop once more (``nest_asyncio``).
 
 An arrival is a callback of its reply. Whoever brings the outcome calls it, from any thread, a finalizer or a signal
 handler; so there is no lock, and each step is one operation of C::
@@ -45,7 +47,6 @@ class Landing:
         "_armed",
         "_arrived",
         "_called",
-        "_context",
         "_new",
         "_numbers",
         "_purge_at",
@@ -66,8 +67,6 @@ class Landing:
         """How often the loop has looked at ``_arrived``."""
         self._called = -1
         """The turn for which it was last called: written after that was done."""
-        self._context = contextvars.Context()
-        """Empty: a call of the loop keeps nothing of whoever made it."""
         self._new: list[tuple[float, Arrival]] = []
         """When whose time is up, not sorted in yet: fewer than ``SWEEP``."""
         self._times: list[tuple[float, int, Arrival]] = []
@@ -85,9 +84,10 @@ class Landing:
         loop = self.loop
         try:
             if get_ident() == self._thread and in_turn(loop):
-                loop.call_soon(self._land, context=self._context)  # it is awake: no need to write into its pipe
+                # It is awake: no need to write into its pipe.
+                loop.call_soon(self._land, context=contextvars.Context())
             else:
-                loop.call_soon_threadsafe(self._land, context=self._context)
+                loop.call_soon_threadsafe(self._land, context=contextvars.Context())
         except RuntimeError:
             # The loop was closed: nobody waits there any more. The outcome stays for whoever asks again.
             return
@@ -121,7 +121,7 @@ class Landing:
 
     def _call_again(self) -> None:
         if self._arrived and self._called != self._turn:
-            self.loop.call_soon(self._land, context=self._context)
+            self.loop.call_soon(self._land, context=contextvars.Context())
             self._called = self._turn
 
     # -- times ---------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Landing:
         if self._armed is not None:
             self._armed[1].cancel()
         delay = max(0.0, when - monotonic())
-        self._armed = (when, self.loop.call_later(delay, self._expire, when, context=self._context))
+        self._armed = (when, self.loop.call_later(delay, self._expire, when, context=contextvars.Context()))
 
     def _expire(self, armed_for: float) -> None:
         self._armed = None

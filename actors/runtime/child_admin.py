@@ -6,6 +6,8 @@ to the supervisor: it does one after the other, and the caller waits for the ans
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.messaging.blocking import require_thread
 from actors.messaging.mailbox import Refusal
 from actors.messaging.pool_address import PoolAddress
@@ -116,10 +118,18 @@ def _child_call(system: System, path: str, call: type[TerminateChild | RestartCh
     _call(system, parent, call(id_))
 
 
+_METHODS: Final[dict[type, str]] = {
+    StartChild: "start_child",
+    TerminateChild: "terminate_child",
+    RestartChild: "restart_child",
+    DeleteChild: "delete_child",
+}
+
+
 def _call(system: System, path: str, message: StartChild | TerminateChild | RestartChild | DeleteChild) -> None:
     if system.is_down:
         raise system.down_error(path or system.root_path)
-    require_thread(path, "await asyncio.to_thread(tree.start_child, ...)")
+    require_thread(path, f"await asyncio.to_thread(tree.{_METHODS[type(message)]}, ...)")
     reply = Reply()
     reply.arm()
     box = system.boxes.get(path)

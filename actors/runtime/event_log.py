@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from actors.model.clock import local
 from actors.model.errors import Failed, StartError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from actors.runtime.event_bus import Bus
 
 ErrorsInLog: TypeAlias = Literal["text", "type"]
+_ENDS_OF_TYPES: Final = ("Error", "Exception", "Warning")
+"""Of the names of exceptions: a word of a private text hardly ends so."""
 
 
 def line_of(event: Event, errors: ErrorsInLog = "text") -> Line:
@@ -68,8 +70,8 @@ def _told(event: Event, errors: ErrorsInLog) -> tuple[str, Any, Any, Any]:
             facts.append(f"\n{value}")
         elif shown == "at":
             why += [f"at {value}"] if value else []
-        elif shown != "never" and not (shown == "error" and (errors == "type" or event.has_question)):
-            fact = _fact(value, shown)
+        elif shown != "never" and not (shown == "error" and event.has_question):
+            fact = _type_said(event, value) if shown == "error" and errors == "type" else _fact(value, shown)
             facts += [f"{name}={fact}"] if fact else []
     advice = event.advice and event.advice.format_map({each.name: getattr(event, each.name) for each in fields(event)})
     text = " ".join([f"{event.subject}: {type(event).__name__}", *facts, *why, *([advice] if advice else [])])
@@ -82,6 +84,13 @@ def _shown_fields(kind: Any) -> tuple[tuple[str, str], ...]:
     return tuple(
         (each.name, each.metadata.get(SHOWN, "as it is" if each.repr else "never")) for each in fields(kind)[1:]
     )
+
+
+def _type_said(event: Event, value: object) -> str:
+    """Return the type of an error whose text begins with it, ``ValueError: no such id``; nothing where none is sure."""
+    name = value.partition(": ")[0] if isinstance(value, str) and not event.has_feedback else ""
+    is_type = name.endswith(_ENDS_OF_TYPES) and all(part.isidentifier() for part in name.split("."))
+    return name if is_type else ""
 
 
 def _fact(value: object, shown: str) -> str:

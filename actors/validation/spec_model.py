@@ -73,9 +73,11 @@ class SpecModel(BaseModel, frozen=True):
         names = list(cls.model_fields) if cls._in_order else []
         given = dict(zip(names, values, strict=False))
         twice = given.keys() & data.keys()
+        if not cls.model_fields:
+            raise ConfigError((Problem(cls.__name__, "takes no values", cls._form()),))
         if len(values) > len(names) or twice:
             what = f"got {min(twice)!r} twice" if twice else f"takes {len(names)} values without names at most"
-            named = "" if names else f"Write {cls.__name__}({next(iter(cls.model_fields), '')}=...). "
+            named = "" if names else f"Write {cls.__name__}({next(iter(cls.model_fields))}=...). "
             raise ConfigError((Problem(cls.__name__, what, f"{named}Its fields are {', '.join(cls.model_fields)}."),))
         return given | data
 
@@ -120,7 +122,8 @@ class SpecModel(BaseModel, frozen=True):
 
     @classmethod
     def _form(cls) -> str:
-        return f"Write {cls._title()}({next(iter(cls.model_fields), '')}=...)."
+        given = f"{next(iter(cls.model_fields))}=..." if cls.model_fields else ""
+        return f"Write {cls._title()}({given})."
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy the spec, with ``update`` changed, and check it like any new one, which pydantic's own does not."""

@@ -139,10 +139,10 @@ class GraphRun:
 
     def _ask_one(self, interrupts: Iterable[Any]) -> None:
         """Ask a person the first of these questions."""
-        distinct = dict(map(self._given.asking, interrupts))
+        distinct = {tuple(asked): question for question, asked in map(self._given.asking, interrupts)}
         more = f" (1 of {len(distinct)} questions)" if len(distinct) > 1 else ""
-        question, asked = next(iter(distinct.items()))
-        self._escalate(f"{question}{more}", asked=asked)
+        asked, question = next(iter(distinct.items()))
+        self._escalate(f"{question}{more}", asked=list(asked))
 
     def _ask_to_pass(self, found: Any) -> None:
         """Ask a person whether the graph may go on at a node before or after which it stops."""

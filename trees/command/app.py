@@ -54,7 +54,9 @@ Target = Annotated[str, typer.Argument(metavar="TARGET", help=TARGET)]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
-        "--input", metavar="NAME=VALUE", help="For the function that makes the tree and for main; repeatable."
+        "--input",
+        metavar="NAME=VALUE",
+        help="For the function that makes the tree and for main, a list as JSON; repeatable.",
     ),
 ]
 Store = Annotated[

@@ -213,6 +213,8 @@ def _with(call: Callable[..., Any] | None, inputs: Mapping[str, str]) -> Callabl
 def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, Any]:
     """The inputs that a function has parameters for, each as its annotation says, else as the type of its default.
 
+    What is no text, but a list or an object of JSON, is read as that.
+
     Raises:
         TargetError: a text does not fit.
     """
@@ -237,7 +239,13 @@ def _taken(call: Callable[..., Any], inputs: Mapping[str, str]) -> dict[str, Any
 
 def _as(hint: Any, name: str, text: str) -> Any:
     try:
-        return TypeAdapter(hint).validate_strings(text)
+        kind = TypeAdapter(hint)
+        try:
+            return kind.validate_strings(text)
+        except ValidationError:
+            if text.lstrip()[:1] not in {"[", "{"}:
+                raise
+            return kind.validate_json(text)
     except PydanticUserError:  # a type of which pydantic knows nothing
         return text
     except ValidationError as error:

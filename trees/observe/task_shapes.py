@@ -248,8 +248,13 @@ def question_row(asked: Escalation, view: TaskView, *, content: bool = False, er
 def _about(asked: Escalation, view: TaskView) -> Shape:
     """Return what a question is about; ``results``: of what its subtask needs; of a review or undo what it is about."""
     unit = view.unit(asked.subtask)
-    needed = asked.subtasks if asked.step or asked.undoing or unit is None else unit.depends_on
-    about = [found for id_ in needed if (found := view.unit(id_)) is not None]
+    if asked.step:
+        team, needed = f"{asked.about}/" if asked.about else "", asked.subtasks
+    elif asked.undoing or unit is None:
+        team, needed = "", asked.subtasks
+    else:
+        team, needed = asked.subtask.removesuffix(unit.id), unit.depends_on  # ids that hold in its team alone
+    about = [found for id_ in needed if (found := view.unit(f"{team}{id_}")) is not None]
     return {
         "goal": view.state.task.goal,
         "instruction": None if unit is None else unit.instruction,

@@ -252,6 +252,8 @@ def _normal(url: str) -> URL:
     if driver not in {"", wanted}:
         raise StoreError(found.drivername, f"is another driver than ours ({wanted}). {_FORMS}")
     if backend == "sqlite" and (found.database in {None, "", ":memory:"} or found.query):
+        if found.host:
+            raise StoreError("sqlite", f"names its file after three slashes, as sqlite:///tasks.db. {_FORMS}")
         raise StoreError("sqlite", f"keeps nothing without a plain file. {_FORMS}")
     return found.set(drivername=f"{'sqlite' if backend == 'sqlite' else 'postgresql'}+{wanted}")
 

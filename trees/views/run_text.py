@@ -76,7 +76,8 @@ def _rows(view: RunView) -> Iterator[TableRow]:
     left = _under(view, None, "")
     while left:
         of, each, own, below = left.pop()
-        yield TableRow(own + each.id, _who(each), each.status, list(_facts(of, each)))
+        undone = ["undone"] if each.id in of.undone and each.status is not SubtaskStatus.COMPENSATED else []
+        yield TableRow(own + each.id, _who(each), each.status, [*undone, *_facts(of, each)])
         left += _under(of, each.id, below)
 
 

@@ -40,6 +40,8 @@ class RunView:
     output: Any
     error_text: str
     """Why it cannot succeed."""
+    undone: frozenset[str] = frozenset()
+    """Its subtasks whose work is undone."""
     phase: TaskPhase | None = None
     escalations: tuple[Escalation, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -130,6 +132,7 @@ def _of_task(task: TaskView, now: float) -> RunView:
         notes=notes,
         undo_errors=state.undo_errors(),
         compensated=list(state.undone),
+        undone=frozenset(id_ for id_ in list(course.units) if course.path_of(id_) in state.undone),
         results=course.results(),
         output=output,
         error_text=error,

@@ -110,7 +110,10 @@ def _told(event: TaskEvent) -> Iterator[tuple[str, Any]]:
     """Return the fields but those that all events have, and long ones, which stand in the graph."""
     for each in fields(event):
         value = getattr(event, each.name)
-        if (each.repr or each.name == "error") and each.name not in _UNTOLD and value not in (None, "", (), False):
+        if each.name == "rerun":
+            value = tuple(value)  # the texts of the feedback are long
+        says = value not in (None, "", (), False) or each.name == "passed"
+        if says and (each.repr or each.name in {"error", "rerun"}) and each.name not in _UNTOLD:
             yield each.name, value
 
 

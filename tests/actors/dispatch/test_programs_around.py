@@ -205,6 +205,27 @@ asyncio.run(main())
     assert ran(tmp_path, code).split() == ["X", "succeeded", "succeeded"]
 
 
+def test_a_loop_that_nest_asyncio_runs_within_a_task_hears_of_answers_too(tmp_path: Path) -> None:
+    pytest.importorskip("nest_asyncio")
+    code = """
+import nest_asyncio, threading
+nest_asyncio.apply()
+may = threading.Event()
+def says(text):
+    may.wait()
+    may.clear()
+    return text.upper()
+async def main():
+    async with start_async(SupervisorSpec(id="p", children=[WorkerSpec(id="s", handle=says)])) as tree:
+        async def asks(text):
+            asyncio.get_running_loop().call_soon(may.set)  # it comes once this waits
+            return await tree.ref("p/s").ask_async(text, timeout=20)
+        print(await asks("x"), asyncio.get_running_loop().run_until_complete(asks("y")))
+asyncio.run(main())
+"""
+    assert ran(tmp_path, code).split() == ["X", "Y"]
+
+
 # -- logs ------------------------------------------------------------------------------------------------------
 
 LOGS = """

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from loguru import logger
 
-from actors import Context, RestartLimitError, Worker
+from actors import Context, Escalated, RestartLimitError, Worker
 from actors.testing import settle
 from trees import (
+    Retry,
     SupervisorSpec,
     Task,
     TaskError,
@@ -76,6 +77,23 @@ def test_a_crash_of_which_only_the_type_may_be_told_says_that(lines: io.StringIO
 
     assert line_of(lines, "ChildRestarting").endswith("restarts 1 of 3 error=ValueError")
     assert f"{SECRET}-boom" not in lines.getvalue()
+
+
+def test_an_attempt_that_failed_says_its_type_where_only_that_may_be_told(lines: io.StringIO) -> None:
+    def ends(task: Any, context: Context) -> None:
+        if context.attempt > 1:
+            raise Escalated(f"{PRIVATE}Error: may I?")
+        fail(task, context)
+
+    worker = WorkerSpec(id="w", execute=ends, on_failure=[Retry(max_attempts=2, initial_s=0.0)])
+    spec = SupervisorSpec(id="p", tasks=Tasks(), children=[worker])
+    with pytest.raises(TaskError), start(spec, log_errors="type") as running:
+        running.run(Task("go"), timeout=WAIT_S)
+
+    assert " error=OSError" in line_of(lines, "WARNING", "SubtaskRetrying")
+    assert " error=" not in line_of(lines, "WARNING", "SubtaskFailed")
+    assert SECRET not in lines.getvalue()
+    assert PRIVATE not in lines.getvalue()
 
 
 def test_a_child_that_is_parked_is_an_error_once_with_why_and_what_to_type(lines: io.StringIO) -> None:

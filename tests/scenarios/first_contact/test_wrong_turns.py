@@ -103,6 +103,7 @@ WRONG: dict[str, Turn] = {
     "an object in place of a class": Turn("WorkerSpec(id='parse', actor=Worker())", "Give the class itself"),
     "a field with a typo": Turn("WorkerSpec(id='parse', handler=parse)", "Did you mean 'handle'?"),
     "values without names": Turn("WorkerSpec('parse', parse)", "Write WorkerSpec(id=...)"),
+    "a value for what takes none": Turn("Failover('b')", "Failover: takes no values. Write Failover()."),
     "a body that returns at once": Turn(
         "with start(SupervisorSpec(id='shop', children=[WorkerSpec(id='body', run=lambda: 3)])) as tree: tree.wait(60)",
         "actors.sleep(seconds) returns True, or declare it with restart='transient'",

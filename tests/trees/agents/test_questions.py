@@ -141,6 +141,23 @@ def test_of_several_interrupts_at_once_each_is_a_question_of_its_own(saver: Any)
     assert sorted(ran) == ["a", "b", "c"]
 
 
+@SAVERS
+def test_nodes_that_ask_in_the_same_words_at_once_get_each_its_own_answer(saver: Any) -> None:
+    def node(name: str) -> Callable[[Any], Any]:
+        return lambda _state: {"lines": [f"{name}={interrupt('Are you sure?')}"]}
+
+    graph = StateGraph(Lines)
+    for name in ("pay", "delete"):
+        graph.add_node(name, node(name))
+        graph.add_edge(START, name)
+    agent = LangChain(graph.compile(checkpointer=saver and saver()), input=lambda *_: {"lines": []})
+    person = Person(Approve(), Reject())
+    report = report_of(agent, person)
+
+    assert sorted(report.results["w"]["lines"]) == ["delete=False", "pay=True"]
+    assert person.questions == ["Are you sure? (1 of 2 questions)", "Are you sure?"]
+
+
 class SyncSaver(InMemorySaver):
     """One that can be called from sync code only, as that of SQLite."""
 

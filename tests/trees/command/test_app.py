@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,40 @@ def test_a_target_that_is_not_there_is_an_error(target: str, said: str) -> None:
         load(target, {})
 
     assert said in str(caught.value)
+
+
+TYPED = """
+from datetime import date
+from trees import SupervisorSpec
+TREE = SupervisorSpec(id="typed", children=[])
+def main(tree, tags: list[str] | None = None, sizes: dict[str, int] | None = None, day: date | None = None,
+         text: str = "", days: list[date] = ()):
+    return tags, sizes, day, text, days
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [
+        ({"tags": '["a", "b"]'}, (["a", "b"], None, None, "", ())),
+        ({"sizes": '{"a": 1}', "text": '["a"]'}, (None, {"a": 1}, None, '["a"]', ())),
+        ({"day": "2031-05-06", "days": '["2031-05-06"]'}, (None, None, date(2031, 5, 6), "", [date(2031, 5, 6)])),
+    ],
+)
+def test_an_input_that_is_a_list_or_a_dict_is_json(tmp_path: Path, inputs: dict[str, str], given: object) -> None:
+    path = tmp_path / "typed_inputs.py"
+    path.write_text(TYPED)
+    main = load(str(path), inputs).main
+
+    assert main is not None
+    assert main(None) == given
+
+
+def test_an_input_that_is_no_such_list_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "typed_inputs.py"
+    path.write_text(TYPED)
+    with pytest.raises(TargetError, match=r"--input sizes: .*unable to parse.* Its type is dict\[str, int\]"):
+        load(str(path), {"sizes": '{"a": "x"}'})
 
 
 # -- dump --------------------------------------------------------------------------------------------------

@@ -125,6 +125,24 @@ def test_a_task_that_goes_on_is_not_removed(url: str) -> None:
     assert "t-1" in listed
 
 
+def test_show_says_whether_a_review_has_passed_and_what_it_sent_back(url: str) -> None:
+    verdicts = iter([[Check("a", passed=False, feedback="too short")], [Check("a", passed=True)]])
+    reviewer = lambda task, plan, results: next(verdicts)  # noqa: E731 - it stands with what it answers
+    tasks_ = Tasks(planner=StaticPlan([Subtask("a")]), reviewer=reviewer)
+    worker = WorkerSpec(id="a", execute=ScriptedExecutable("one", "two", by="call").execute)
+    with start(SupervisorSpec(id="shop", tasks=tasks_, children=[worker]), store=url) as tree:
+        tree.submit(Task("order", id="t")).result(timeout=LONG_S)
+    _, shown, _ = tasks(url, "show", "t")
+
+    reviews = re.findall(r"   (?:Reviewed|SentBack)   .*", shown)
+    assert [re.findall(r"(?:passed|rerun)=(?:\(.*?\)|\w+)", each) for each in reviews] == [
+        ["passed=False", "rerun=('a',)"],
+        ["rerun=('a',)"],
+        ["passed=True"],
+    ]
+    assert "too short" not in "".join(reviews)
+
+
 @pytest.mark.slow
 def test_show_has_the_parts_of_teams(url: str) -> None:
     plan = StaticPlan([Subtask("x")])

@@ -11,7 +11,20 @@ import pytest
 
 from actors import Context, Escalated
 from actors.testing import settle
-from trees import Escalate, Plan, Subtask, SupervisorSpec, Task, TaskFailedError, Tasks, Tree, WorkerSpec, start
+from trees import (
+    Check,
+    Escalate,
+    Plan,
+    StaticPlan,
+    Subtask,
+    SupervisorSpec,
+    Task,
+    TaskFailedError,
+    Tasks,
+    Tree,
+    WorkerSpec,
+    start,
+)
 
 QUESTION = "May the summary be sent to the board?"
 
@@ -67,8 +80,8 @@ PRICES = Task(
 
 
 @contextmanager
-def looked_at(token: bool = True, **options: Any) -> Iterator[tuple[Tree, httpx.Client]]:
-    with start(OFFICE) as tree:
+def looked_at(token: bool = True, spec: SupervisorSpec = OFFICE, **options: Any) -> Iterator[tuple[Tree, httpx.Client]]:
+    with start(spec) as tree:
         page = tree.serve(port=0, **options)
         headers = {"Authorization": f"Bearer {page.token}"} if token else {}
         with httpx.Client(base_url=page.address, headers=headers, timeout=30) as client:
@@ -93,6 +106,30 @@ def test_a_question_comes_with_goal_instruction_inputs_and_the_results_that_it_r
     assert (asked["goal"], asked["instruction"]) == ("tell the board", "send the summary")
     assert asked["inputs"] == {"budget": "5000", "to": "board@example.com"}
     assert asked["results"] == {"research": '{\n  "databases": 3\n}'}
+
+
+def refuses(task: Task, plan: Plan, results: dict[str, Any]) -> list[Check]:
+    return [Check("draft", passed=False, feedback="too rude")]
+
+
+def _draft_before(of: str) -> Tasks:
+    return Tasks(on_failure=[], planner=StaticPlan([Subtask("draft"), Subtask(of, depends_on=["draft"])]))
+
+
+@pytest.mark.parametrize("asks", ["the subtask", "the review"])
+def test_a_question_of_a_team_has_the_results_of_that_team_and_none_of_the_same_name_outside(asks: str) -> None:
+    tasks = _draft_before("send")
+    if asks == "the review":
+        tasks = tasks.model_copy(update={"reviewer": refuses, "max_iterations": 1, "on_rejected": "escalate"})
+    mail = WorkerSpec(id="draft", execute=lambda task, context: "you owe us 900 euros")
+    done = WorkerSpec(id="send", execute=send if asks == "the subtask" else research, on_failure=[Escalate()])
+    team = SupervisorSpec(id="team", tasks=tasks, children=[mail, done])
+    note = WorkerSpec(id="draft", execute=lambda task, context: "a friendly note")
+    office = SupervisorSpec(id="office", tasks=_draft_before("team"), children=[note, team])
+    with looked_at(spec=office) as (tree, client):
+        next(iter(tree.submit("tell them").questions()))
+        [asked] = client.get("/api/questions").json()["questions"]
+    assert asked["results"]["draft"] == "you owe us 900 euros"
 
 
 @pytest.mark.parametrize(

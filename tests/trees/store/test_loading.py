@@ -45,6 +45,7 @@ def test_no_store_is_memory_and_a_store_is_used_as_it_is() -> None:
         ("sqlite+aiosqlite:///x.db", "another driver than ours (pysqlite)"),
         ("postgresql+asyncpg://h/db", "another driver than ours (psycopg)"),
         ("sqlite://", "leave store= out"),
+        ("sqlite://tasks.db", "sqlite:///tasks.db"),
         ("sqlite:///:memory:", "leave store= out"),
         ("sqlite:///file:x?mode=memory&uri=true", "a plain file"),
         ("postgresql://me:secret@host:port/db", "is not a known kind of store"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -184,6 +185,20 @@ def test_a_task_that_is_undone_says_so_until_it_has_failed() -> None:
     assert "running   succeeded 1, failed 1   undoing\n" in shown
     assert re.search(r"├─ pay +bank +compensated", ended)
     assert re.search(r"└─ ship +bad +failed +after pay   ValueError", ended)
+
+
+def test_what_was_cut_short_and_then_undone_says_that_it_is() -> None:
+    async def slow(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    workers = {"bank": WorkerSpec(id="bank", execute=slow, undo=lambda *_: None)}
+    with running(team(Subtask("pay", worker="bank", timeout_s=0.05), workers=workers, on_failure=[])) as tree:
+        task = submitted(tree)
+        with pytest.raises(TaskFailedError):
+            task.result(LONG_S)
+        ended = task.dump()
+
+    assert re.search(r"└─ pay +bank +failed +undone   AttemptTimeoutError", ended)
 
 
 def test_a_reviewer_that_failed_and_is_called_again_says_why_and_when() -> None:
