@@ -324,10 +324,11 @@ class System:
 
     # -- calls that would wait for themselves --------------------------------------------------------------
 
-    def refuse_to_wait_for_end(self, *, awaits: bool = False) -> None:
+    def refuse_to_wait_for_end(self, called: str = "stop", *, awaits: bool = False) -> None:
         """The end of the tree must not be waited for by one of its own requests, nor by blocking its loop.
 
         Args:
+            called: method of the tree that is to wait, for the error.
             awaits: the caller waits on an event loop, and blocks nothing.
 
         Raises:
@@ -341,7 +342,7 @@ class System:
         if HERE.ends is self:  # in a finalizer
             raise BlockingAskError(self.root_path, ON_A_THREAD, is_in_between=True)
         if not awaits:
-            require_thread(self.root_path, "await asyncio.to_thread(tree.stop)")
+            require_thread(self.root_path, f"await asyncio.to_thread(tree.{called})")
 
     def hops_of_here(self) -> int:
         """How many tells led to the code that runs here, with the one that it is about to send.

@@ -637,7 +637,7 @@ class Tree:
             ValueError: this is no timeout.
         """
         require_seconds("wait", timeout)
-        self._system.refuse_to_wait_for_end()
+        self._system.refuse_to_wait_for_end("wait")
         ended = self._system.ended.wait(timeout)
         if ended:
             self._raise_cause()

@@ -45,6 +45,7 @@ CALLS: dict[str, tuple[Callable[[Tree], object], str]] = {
     "get": (lambda tree: tree.ref("app/echo").ask(1, block=False).get(), "await it"),
     "run": (lambda tree: tree.run("work"), "await tree.arun(...)"),
     "result": (lambda tree: slow_task(tree).result(WAIT_S), "await handle"),
+    "wait": (lambda tree: tree.wait(0.0), "await asyncio.to_thread(tree.wait)"),
     "terminate_child": (lambda tree: tree.terminate_child("app/echo"), "asyncio.to_thread(tree.terminate_child, ...)"),
     "map": (lambda tree: list(tree.map(["a"], to="work")), "async for item, result in tree.map(...)"),
 }
