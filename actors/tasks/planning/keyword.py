@@ -58,7 +58,7 @@ def stems(text: str) -> list[str]:
     return list(map(stem, meaning(text)))
 
 
-Families = Mapping[str, frozenset[str]]
+Families = Mapping[str, set[str]]
 """Stem of a verb -> names of the families that have it."""
 
 
@@ -75,15 +75,24 @@ _CUT: Final = re.compile(
     r"(?P<then>(?:(?:\A|\n|(?<=[.:;,!?]\s))[ \t]{0,9}(?:step )?\(?\d{1,3}[.):]+|(?<=\s)\(?\d{1,3}\))\s"
     r"|\b(?:then|after (?:that|this)|followed by)\b|[-=]>|\u2192)"
     r"|(?P<stop>(?<![.;:!?])[.;:!?]+(?=\s|\Z)|(?:\A|\n)[ \t]{0,9}[-*\u2022]\s|\n|(?<=\s)[-\u2013\u2014]\s)"
-    r"|(?P<or>\b(?:n?or|otherwise)\b)|(?P<and>\b(?:and|plus|as well as)\b|(?<=\s)[&/](?=\s))|(?P<comma>,(?=\s|\Z))"
-    r"|(?=\b(?:but|without|except|instead of|rather than|before|after|once|as soon as)\b)",
+    r"|(?P<or>\b(?:n?or|otherwise)\b)|(?P<and>\b(?:and|plus|as well as)\b|(?<=\s)[&/](?=\s))|(?P<comma>,(?=\s|\Z)|\f)"
+    r"|(?=\b(?:but|without|except|instead of|rather than|before|after|once|as soon as)\b)|\Z",
     re.IGNORECASE,
 )
 """What separates two clauses."""
+_UNPARTED: Final = re.compile(
+    r"(\b(?:after|before|once|when|as soon as|if|unless)\b[^,.;:!?\n]{0,80}?(?:ing|ed)\b[^,.;:!?\n]{0,80}?"
+    r"(?<!\bthe)(?<!\ba)(?<!\ban)(?<!\bto)) "
+    rf"(?=(?!(?:{'|'.join(_GRAMMAR)}|against|during|inside|within|between|via|per|\w+(?:ing|ed|[^s]s))\b)"
+    r"\w+ (?:the|an?|my|our|your|its|their|it|them)\b)",
+    re.IGNORECASE,
+)
+"""Where the comma is missing in ``after testing the code deploy the app``: before an order with an object."""
 _QUOTED: Final = re.compile(r'"[^"\n]{1,400}"|\u201c[^\u201d\n]{1,400}\u201d|`[^`\n]{1,400}`')
 _LEAD: Final = re.compile(
     r"\W*(?:(?:but|and|so|please|only|just)\W+)*(?:(?P<then>finally|lastly|next|later|afterwards?)"
-    r"|(?P<after>once|when|after|as soon as)|(?P<before>before)|(?P<first>first)|(?P<cond>if|unless))\b",
+    r"|(?P<after>once|when|after|as soon as)|(?P<first>first|before that(?! (?:is\b|\w+\W*\Z)))|(?P<before>before)"
+    r"|(?P<cond>if|unless))\b",
     re.IGNORECASE,
 )
 """First words of a clause that say when it is done."""
@@ -97,7 +106,8 @@ _NEGATED: Final = re.compile(
 )
 """A clause that says what is not to be done."""
 _HAS_NEGATION: Final = re.compile(
-    r"\b(?:cannot|not|never|no|\w+n['\u2019]t)\b(?! (?:forget|hesitate|only|just)\b)", re.IGNORECASE
+    r"\b(?:cannot|not|never|no|nothing|nobody|none|neither|\w+n['\u2019]t)\b(?! (?:forget|hesitate|only|just)\b)",
+    re.IGNORECASE,
 )
 _BACK: Final = re.compile(r"\b(?:[Ii]t|[Tt]hem|[Tt]his|[Tt]hese|[Tt]hose|[Rr]esults?|[Ff]indings)\b")
 _ORDERS: Final = re.compile(
@@ -134,23 +144,21 @@ class Clause:
     start: int
     end: int
     said: str
-    """Its text, without the words of order at its beginning."""
+    """Its text, without the words of order at its beginning; at last what its worker is told."""
     joint: str
-    """What separates it from the clause before it: then, stop, or, and, comma, or nothing."""
+    """What separates it from the one before it: or, then, first, stop (also at the beginning), and, comma, nothing."""
     lead: str
-    """Which word at its beginning says when it is done: then, after, before, first, cond, or nothing."""
+    """What it says of the clause after it: that is done ``after``, or ``before``, or on this ``cond``; or nothing."""
     words: list[str]
     """Stems of its words that mean something."""
-    after: bool
-    """True if it waits for all that stands before it in the goal."""
     back: bool
     """True if it speaks of something before it (``it``, ``the results``): it waits for all that."""
+    after: bool = False
+    """True if it waits for all that stands before it in the goal."""
     negation: str = ""
     """How it says that something is not to be done: ``no``, ``skip``, ``weak``, ``carried``. Empty: it does not."""
     first: str = ""
     """The word that says what is to be done."""
-    verb: str = ""
-    """Stem of that word."""
     is_order: bool = False
     """Whether it has a verb of its own."""
     prefix: str = ""
@@ -159,6 +167,10 @@ class Clause:
     """What a verb alone is done to, as the next clause says it: ``write and test the parser``."""
     who: Who = _NOBODY
     """Nobody: its text stays with a neighbour."""
+
+    @property
+    def verb(self) -> str:
+        return stem(self.first)
 
     @property
     def is_work(self) -> bool:
@@ -174,25 +186,26 @@ class Clause:
 def clauses(goal: str) -> list[Clause]:
     """Cut a goal at punctuation, ``and`` and words of order, and mark what is not to be done."""
     found: list[Clause] = []
-    masked = _QUOTED.sub(lambda match: "x" * len(match.group()), goal)
-    start, joints, order = 0, set[str | None](), ""
-    for match in [*_CUT.finditer(masked), None]:
-        end = len(goal) if match is None else match.start()
-        lead = _LEAD.match(goal[start:end])
+    masked = _UNPARTED.sub(r"\1\f", _QUOTED.sub(lambda match: "x" * len(match.group()), goal))
+    start, joints = 0, set[str | None]({"stop"})
+    for match in _CUT.finditer(masked):
+        end = match.start()
+        lead = _LEAD.match(goal, start, end)
         kind = (lead.lastgroup or "") if lead else ""
-        said = goal[start + (lead.end() if lead else 0) : end]
-        joint = next((each for each in ("then", "or", "stop", "and", "comma") if each in joints), "")
-        if words := stems(said):
-            when = kind or order
-            found.append(
-                Clause(start, end, said, joint, when, words, "then" in {joint, when}, bool(_BACK.search(said)))
-            )
-            joints, order = set(), ""
-        elif kind:  # nothing but words of order, such as "once that is done," or "before that,"
-            order = {"after": "then", "before": "first"}.get(kind, kind)
-        if match is not None:
-            joints.add(match.lastgroup)
-            start = match.end()
+        said = goal[lead.end() if lead else start : end]
+        words = stems(said)
+        if kind in {"then", "first"} or not words:  # such as "once that is done," or "before that,"
+            joints.add({"after": "then", "cond": "then", "before": "first"}.get(kind, kind))
+            kind = ""
+        elif kind != "cond" and not joints & {"stop", "then"}:  # "deploy it after testing", "test it before deploying"
+            joints.add({"after": "first", "before": "then"}.get(kind))
+            kind = ""
+        if words:
+            joint = next((each for each in ("or", "then", "first", "stop", "and", "comma") if each in joints), "")
+            found.append(Clause(start, end, said, joint, kind, words, bool(_BACK.search(said))))
+            joints = set()
+        joints.add(match.lastgroup)
+        start = match.end()
     _negate(found, goal)
     return found
 
@@ -242,26 +255,22 @@ class _Profile:
 
     def __init__(self, row: ExecutableInfo, families: Families) -> None:
         self.row = row
-        self.names = {name: set(stems(name)) for name in (row.id, *sorted(row.capabilities))}
-        self.names |= {one.id: set(stems(one.id)) for one in row.members}
+        self.names = {
+            name: set(stems(name)) for name in (row.id, *sorted(row.capabilities), *(one.id for one in row.members))
+        }
         self.verbs, self.said = set[str](), set[str]()
         for text in (row.description, *(one.description for one in row.members)):
             self.said.update(stems(text))
-            form: tuple[str, ...] | None = (
-                None  # clauses begin with verbs, which all have that of the first: ``Writes``
-            )
-            for first, *_ in filter(None, map(meaning, _SEGMENT.split(text))):
-                if form is None:
-                    form = tuple(ending for ending in ("s", "ing") if first.endswith(ending))
-                if stem(first) in families or first.endswith(form):
-                    self.verbs.add(stem(first))
-        self.kinds = frozenset[str]().union(*(families.get(verb, ()) for verb in self.verbs))
+            firsts = [words[0] for words in map(meaning, _SEGMENT.split(text)) if words]
+            # clauses begin with verbs, which all have the form of the first: ``Writes``
+            form = tuple(each for each in ("s", "ing") if firsts and firsts[0].endswith(each))
+            self.verbs.update(stem(each) for each in firsts if stem(each) in families or each.endswith(form))
+        self.kinds = set[str]().union(*(families.get(verb, ()) for verb in self.verbs))
 
-    def offer(self, one: Clause, kinds: frozenset[str], asked: set[str]) -> _Offer:
+    def offer(self, one: Clause, kinds: set[str], asked: set[str]) -> _Offer:
         """Return how well it fits a clause: ``kinds`` are families of its verb, ``asked`` words that name it."""
-        own = set(one.words)  # which count for more than words of the same family
-        share, name = max(
-            ((len(words & asked) + 0.3 * len(words & own)) / (len(words) or 1), name)
+        share, name = max(  # its own words count for more than words of the same family
+            ((len(words & asked) + 0.3 * len(words.intersection(one.words))) / (len(words) or 1), name)
             for name, words in self.names.items()
         )
         verb = 6.0 if one.verb in self.verbs else 4.0 if kinds & self.kinds else 2.5 * (one.verb in self.said)
@@ -281,7 +290,7 @@ class _Index:
 
     def offers(self, one: Clause) -> list[_Offer]:
         """Return the workers that fit a clause, the best one first; of several alike the least busy one."""
-        kinds = self.families.get(one.verb, frozenset())
+        kinds = self.families.get(one.verb, set())
         asked = {*one.words, *(verb for verb, of in self.families.items() if kinds & of)}
         offers = [each.offer(one, kinds, asked) for each in self.workers]
         return sorted((offer for offer in offers if offer.points >= _ENOUGH), key=lambda offer: -offer.points)
@@ -294,14 +303,22 @@ def _find_verbs(parts: list[Clause], known: Collection[str]) -> None:
     """Find the verb of each clause. A clause without a verb, or without an object, takes that of its neighbour."""
     for n, one in enumerate(parts):
         words = meaning(one.said)
-        one.first = words[-1] if one.lead == "after" and _DONE.search(one.said) else words[0]
-        one.verb = stem(one.first)
+        one.first = words[-1] if (one.lead or one.joint == "first") and _DONE.search(one.said) else words[0]
         one.is_order = one.verb in known or bool(_ORDERS.match(one.said))
-        if n and not one.is_order and one.goes_on and parts[n - 1].is_work:
-            one.first, one.verb, one.prefix = parts[n - 1].first, parts[n - 1].verb, f"{parts[n - 1].first} "
+        if not one.is_order and one.goes_on and parts[n - 1].is_work:
+            one.first = parts[n - 1].first
+            one.prefix = f"{one.first} "
     for after, one in pairwise(parts[::-1]):
-        is_bare = one.is_order and one.is_work and not one.back and len(one.words) == 1
-        if is_bare and after.goes_on and after.is_order and after.is_work:
+        is_bare = (
+            one.is_order and one.is_work and len(one.words) == 1 and not (one.back or _HAS_NEGATION.search(one.said))
+        )
+        if (
+            is_bare
+            and one.first.endswith("ing") == after.first.endswith("ing")
+            and after.goes_on
+            and after.is_order
+            and after.is_work
+        ):
             one.suffix = after.suffix or after.said.strip().partition(" ")[2]
             one.words = [*one.words, *(word for word in after.words if word != after.verb)]
             after.back = True
@@ -312,98 +329,99 @@ def _in_order(parts: list[Clause]) -> list[Clause]:
     order: list[Clause] = []
     waits = is_before = False
     for one in parts:
-        opens = not order or one.joint in {"stop", "then"}
         if not any(one.who):
-            waits = waits or one.lead == "cond" or (one.lead == "after" and opens)
+            waits = waits or one.lead in {"cond", "after"}
             continue
-        one.after, waits = one.after or waits, False
-        if order and (is_before or one.lead == "first" or (one.lead == "after" and not opens)):
+        one.after, waits = waits or one.joint == "then", False
+        if order and (is_before or one.joint == "first"):
             later = order[-1]  # "deploy it after testing", "deploy, but first test", "before deploying, test"
             order.insert(-1, one)
             one.after, later.after, is_before = later.after, True, False
         else:
             order.append(one)
-            one.after = one.after or (one.lead == "before" and not opens)
-            waits, is_before = one.lead == "after", one.lead == "before" and opens
+            waits, is_before = one.lead == "after", one.lead == "before"
     return order
 
 
-def _texts(goal: str, parts: list[Clause]) -> dict[Clause, str]:
-    """Return what the worker of each clause is told: its text, and that of the clauses after it without a worker."""
-    texts: dict[Clause, str] = {}
-    begins = 0
-    given = [n for n, one in enumerate(parts) if any(one.who)]
-    for n, following in pairwise([*given, len(parts)]):
-        ends = following
-        while ends - 1 > n and following < len(parts) and parts[ends - 1].lead == "cond":
+def _tell(goal: str, parts: list[Clause]) -> None:
+    """Add to the text of each clause with a worker that of the clauses after it without one."""
+    ends = 0
+    for n, following in pairwise([*(n for n, one in enumerate(parts) if any(one.who)), len(parts)]):
+        begins, ends, one = ends, following, parts[n]
+        while ends < len(parts) and parts[ends - 1].lead == "cond":
             ends -= 1  # a condition is read by the worker that it decides for
         text = goal[parts[begins].start : parts[ends - 1].end].strip(_AROUND)
-        texts[parts[n]] = f"{parts[n].prefix}{text} {parts[n].suffix.strip(_AROUND)}".rstrip()
-        begins = ends
-    return texts
+        one.said = f"{one.prefix}{text} {one.suffix.strip(_AROUND)}".rstrip()
 
 
 def _subtasks(goal: str, parts: list[Clause]) -> list[Subtask]:
     """Make the subtasks: one for each worker in each stage, and one for each clause that speaks of what came before."""
-    texts = _texts(goal, parts)
+    _tell(goal, parts)
     made, needs, told = dict[str, Who](), dict[str, list[str]](), dict[str, list[str]]()
     stage, earlier = list[str](), list[str]()
     for one in _in_order(parts):
         if one.after and stage:
             earlier, stage = stage, []
-        same = [name for name in stage if made[name] == one.who and not one.back]
-        name = same[0] if same else free_id(one.who.name, made)
-        if not same:
+        name = next((name for name in stage if made[name] == one.who and not one.back), "")
+        if not name:
+            name = free_id(one.who.name, made)
             needs[name] = list(made) if one.back else earlier
             made[name] = one.who
             stage.append(name)
-        told.setdefault(name, []).append(texts[one])
-    if len(made) == 1:
-        told = {name: [goal] for name in made}
+        told.setdefault(name, []).append(one.said)
     return [
-        Subtask(name, ", ".join(told[name]), who.worker, who.capability, needs[name], tool=who.tool)
+        Subtask(
+            name,
+            ", ".join(told[name]) if len(made) > 1 else goal,
+            who.worker,
+            who.capability,
+            needs[name],
+            tool=who.tool,
+        )
         for name, who in made.items()
     ]
 
 
 # -- the planner -------------------------------------------------------------------------------------------------
 
-_TABLE: Final = {
-    "make": "implement, write, build, generate, code, create, develop, program, compose, draft, produce, construct",
-    "design": "design, sketch",
-    "review": "review, check, verify, audit, validate, proofread, critique",
-    "research": "research, investigate, compare, explore, study, survey",
-    "search": "search, find, locate, look",
-    "fetch": "fetch, retrieve, download, collect, gather, import, load, scrape, crawl",
-    "analyse": "analyse, measure, inspect, evaluate, assess, examine",
-    "test": "test, benchmark",
-    "fix": "fix, repair, debug, correct, patch, mend",
-    "change": "change, update, modify, edit, revise, refactor, rewrite, extend, migrate, upgrade",
-    "summarise": "summarise, condense, digest, recap",
-    "document": "document, describe, explain, annotate",
-    "translate": "translate, localise",
-    "convert": "convert, transform, export, reformat",
-    "draw": "draw, plot, chart, visualise, render, illustrate",
-    "clean": "clean, tidy, normalise, deduplicate",
-    "remove": "remove, delete, erase",
-    "deploy": "deploy, release, publish, ship, launch",
-    "install": "install, configure, provision",
-    "monitor": "monitor, watch, observe, track",
-    "send": "send, mail, email, notify, post",
-    "plan": "plan, schedule, organise",
-    "buy": "buy, purchase, order",
-    "book": "book, reserve",
-    "pay": "pay, charge, bill",
+VERB_FAMILIES: Final[Mapping[str, Sequence[str]]] = {
+    name: tuple(verbs.split(", "))
+    for name, verbs in {
+        "make": "implement, write, build, generate, code, create, develop, program, compose, draft, produce, construct",
+        "design": "design, sketch",
+        "review": "review, check, verify, audit, validate, proofread, critique",
+        "research": "research, investigate, compare, explore, study, survey",
+        "search": "search, find, locate, look",
+        "fetch": "fetch, retrieve, download, collect, gather, import, load, scrape, crawl",
+        "analyse": "analyse, measure, inspect, evaluate, assess, examine",
+        "test": "test, benchmark",
+        "fix": "fix, repair, debug, correct, patch, mend",
+        "change": "change, update, modify, edit, revise, refactor, rewrite, extend, migrate, upgrade",
+        "summarise": "summarise, condense, digest, recap",
+        "document": "document, describe, explain, annotate",
+        "translate": "translate, localise",
+        "convert": "convert, transform, export, reformat",
+        "draw": "draw, plot, chart, visualise, render, illustrate",
+        "clean": "clean, tidy, normalise, deduplicate",
+        "remove": "remove, delete, erase",
+        "deploy": "deploy, release, publish, ship, launch",
+        "install": "install, configure, provision",
+        "monitor": "monitor, watch, observe, track",
+        "send": "send, mail, email, notify, post",
+        "plan": "plan, schedule, organise",
+        "buy": "buy, purchase, order",
+        "book": "book, reserve",
+        "pay": "pay, charge, bill",
+    }.items()
 }
-VERB_FAMILIES: Final[Mapping[str, Sequence[str]]] = {name: tuple(verbs.split(", ")) for name, verbs in _TABLE.items()}
 """Name of a family -> its verbs, in any form: words that ask for the same kind of work. ``families=`` replaces it."""
 _MOST_LISTED: Final = 20
 """Notes of a plan, and workers of an error, at most."""
 _MOST_CHARS: Final = 80
 _REMEDY: Final = (
-    "Say in the description= or capabilities= of a worker what it does, in the words and the language of your goals; "
-    "or name who gets what matches nobody, Tasks(planner=KeywordPlanner(default='...')); or use another planner, such "
-    "as ModelPlanner(call) or StaticPlan([...])"
+    "Say in a worker's description= or capabilities= what it does, in the words and the language of your goals; "
+    "or name who gets the rest, Tasks(planner=KeywordPlanner(default='...')); "
+    "or use another planner, such as ModelPlanner(call) or StaticPlan([...])"
 )
 
 
@@ -446,8 +464,8 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         Raises:
             NoCapableWorkerError: no worker matches, or the goal says only what is not to be done.
         """
-        only = catalogue[0].id if len(catalogue) == 1 and catalogue[0].is_only else None
-        if only is not None and not _has_choice(catalogue[0]):
+        only = next((row.id for row in catalogue if row.is_only), None)
+        if only and not _has_choice(catalogue[0]):
             return Plan([Subtask(only, task.goal, worker=only)])
         index, parts = self._index(catalogue), clauses(task.goal)
         _find_verbs(parts, index.verbs)
@@ -456,26 +474,29 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
             return Plan(_subtasks(task.goal, parts), notes)
         if parts and not any(one.is_work for one in parts):
             hint = "The goal says only what is not to be done. Say what is to be done"
-            raise NoCapableWorkerError(task=task.id or "?", hint=hint)
-        if (worker := self.default or only) is None:
+        elif worker := self.default or only:
+            note = f"no word of the goal means a worker: {worker} has it"
+            return Plan([Subtask(worker, task.goal, worker=worker)], [note])
+        else:
             said = [f"{row.id}: {row.description[:_MOST_CHARS]!r}" for row in catalogue[:_MOST_LISTED]]
             hint = f"Its words are compared with those of {'; '.join(said)}. {_REMEDY}" if said else ""
-            raise NoCapableWorkerError(task=task.id or "?", hint=hint)
-        return Plan(
-            [Subtask(worker, task.goal, worker=worker)], [f"no word of the goal means a worker: {worker} has it"]
-        )
+        raise NoCapableWorkerError(task=task.id or "?", hint=hint)
 
     def _index(self, catalogue: Catalogue) -> _Index:
-        families: dict[str, frozenset[str]] = {}
+        families: dict[str, set[str]] = {}
         for name, verbs in (VERB_FAMILIES if self.families is None else self.families).items():
             for verb in verbs:
-                families[stem(verb)] = families.get(stem(verb), frozenset()) | {name}
+                families.setdefault(stem(verb), set()).add(name)
         if self.keywords is not None:
-            words = [frozenset(word for word, id_ in self.keywords.items() if id_ == row.id) for row in catalogue]
             catalogue = tuple(
-                replace(row, capabilities=known, description="", members=())
-                for row, known in zip(catalogue, words, strict=True)
-                if known
+                replace(
+                    row,
+                    capabilities=frozenset(word for word, id_ in self.keywords.items() if id_ == row.id),
+                    description="",
+                    members=(),
+                )
+                for row in catalogue
+                if row.id in self.keywords.values()
             )
         return _Index(catalogue, families)
 
@@ -484,7 +505,11 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         notes: list[str] = []
         before: Clause | None = None
         for n, one in enumerate(parts, 1):
-            if doubt := self._give_one(one, index, before):
+            doubt = self._give_one(one, index, before)
+            ends = next((each.joint for each in parts[n:] if each.joint != "and"), "stop")
+            if one.lead and one.joint in {"stop", "then"} and ends == "stop":
+                doubt = doubt or "may ask for two things: a comma would part them"
+            if doubt:
                 notes.append(f"clause {n} ({one.first!r} ...) {doubt}.")
             if before and one.goes_on and not one.back and one.who == before.who:
                 one.who = _NOBODY  # it goes on with what its worker is told already
@@ -494,12 +519,12 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
     def _give_one(self, one: Clause, index: _Index, before: Clause | None) -> str:
         """Find the worker of one clause, and return what is doubtful about it."""
         neighbour = before.who.worker or before.who.capability if before else "the clause after it"
+        stays = f"it stays with {neighbour}"
         if one.negation == "carried":
-            return f"is read as not to be done, like the clause before it: it stays with {neighbour}"
+            return f"is read as not to be done, like the clause before it: {stays}"
         if one.negation or one.lead == "cond":
             return ""
         offers = index.offers(one)
-        stays = f"it stays with {neighbour}"
         if one.joint == "or":
             is_other = bool(offers) and offers[0].row.id != neighbour
             return f"is one half of a choice, and a plan makes none: {stays}" * is_other
@@ -517,11 +542,11 @@ class KeywordPlanner(SpecModel, frozen=True, kw_only=False):
         if best.capability and any(best.capability in other.row.capabilities for other in others):
             one.who = Who(None, best.capability)
         elif _has_choice(best.row):
-            rows = [
+            tools = [
                 replace(best.row, id=tool.name, description=tool.description, capabilities=frozenset())
                 for tool in best.row.tools or ()
             ]
-            named = _Index(rows, index.families).offers(one)
+            named = _Index(tools, index.families).offers(one)
             one.who = Who(has, tool=named[0].row.id if named else None)
         rivals = [
             other.row.id

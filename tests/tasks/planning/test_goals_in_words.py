@@ -80,6 +80,23 @@ PLANS = [
         "When the changes are reviewed, deploy the service",
         ["rev: When the changes are reviewed", "ops < rev: deploy the service"],
     ),
+    *(
+        (f"Deploy the service{joint} before that test it", ["qa: before that test it", "ops < qa: Deploy the service"])
+        for joint in (",", ", and", ", but", " and", ";")
+    ),
+    # an order whose comma is missing
+    ("After testing the code deploy the service", ["qa: After testing the code", "ops < qa: deploy the service"]),
+    ("After testing deploy the service", ["qa: After testing", "ops < qa: deploy the service"]),
+    ("Before deploying test the code", ["qa: test the code", "ops < qa: Before deploying"]),
+    ("Once the code is tested deploy the service", ["qa: Once the code is tested", "ops < qa: deploy the service"]),
+    (
+        "After testing code against the plan, deploy the service",
+        ["qa: After testing code against the plan", "ops < qa: deploy the service"],
+    ),
+    (
+        "deploy it after testing and search the web",
+        ["qa: after testing", "ops < qa: deploy it", "web < qa: search the web"],
+    ),
     # what speaks of something before it
     ("write code and review it", ["dev: write code", "rev < dev: review it"]),
     ("search the web and summarise the results", ["web: search the web", "sum < web: summarise the results"]),
@@ -147,6 +164,20 @@ def test_a_goal_becomes_the_subtasks_that_a_reader_would_expect_and_leaves_no_do
             ["qa: test the code, otherwise deploy the service"],
             "is one half of a choice, and a plan makes none: it stays with qa",
         ),
+        # a step may hide behind the first one
+        *(
+            (goal, [f"{worker}: {goal}"], "may ask for two things: a comma would part them")
+            for goal, worker in (
+                ("After testing the code search pages", "qa"),
+                ("Before you deploy the service test the code", "ops"),
+                ("If pages are new write code; deploy the service", "ops"),
+            )
+        ),
+        (
+            "After testing bake a cake",
+            ["qa: After testing bake a cake"],
+            "'bake' ...) matches nobody: it stays with qa",
+        ),
         # what stands in quotes is one piece
         (
             'search for "write code and deploy it"',
@@ -178,6 +209,23 @@ def test_a_negation_that_tells_a_fact_is_no_prohibition(goal: str, worker: str) 
 
     assert lines(plan) == [f"{worker}: {goal}"]
     assert "is read as work, though it has a negation" in plan.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Nothing may be deleted",
+        "Nobody may delete files",
+        "None of the files should be deleted",
+        "Make sure that nothing is deleted",
+    ],
+)
+@pytest.mark.parametrize("joint", [";", ","])
+def test_a_negation_by_a_pronoun_is_work_with_a_note(said: str, joint: str) -> None:
+    plan = planned(f"{said}{joint} send a mail", {"deleter": "Deletes files", "mailer": "Sends mails"})
+
+    assert lines(plan) == [f"deleter: {said}", "mailer: send a mail"]
+    assert "is read as work, though it has a negation: deleter has it" in plan.warnings[0]
 
 
 @pytest.mark.parametrize("goal", ["do not deploy", "Skip the tests.", "never write code"])
