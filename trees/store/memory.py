@@ -9,7 +9,7 @@ Locking: ``_lock`` guards all of it; nothing is waited for under it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,9 +48,6 @@ class MemoryStore(Store):
         self._finished: dict[str, Stream] = {}
         """The first that finished first."""
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {len(self._unfinished)} unfinished, {len(self._finished)} finished>"
-
     def _find(self, stream: str) -> Stream | None:
         with self._lock:
             return self._unfinished.get(stream) or self._finished.get(stream)
@@ -63,6 +60,10 @@ class MemoryStore(Store):
                 return False
             self._unfinished[stream] = Stream(owner, [record])
         return True
+
+    def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
+        """Begin many streams, one after the other; returns those that did not exist."""
+        return [stream for stream, owner, record in firsts if self.create(stream, owner, record)]
 
     def withdraw_all(self, streams: Collection[str]) -> bool:  # noqa: ARG002 - what is created is kept
         """Too late: they are kept."""
@@ -92,6 +93,10 @@ class MemoryStore(Store):
         """The records from the ``start``-th on, oldest first."""
         found = self._find(stream)
         return tuple(found.records[start:]) if found is not None and found.records is not None else ()
+
+    def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
+        """The first record of each of these streams; of one that is gone there is none."""
+        return {stream: record for stream in streams for record in self.read(stream)[:1]}
 
     def last(self, stream: str) -> Event | None:
         """The last record of a stream."""

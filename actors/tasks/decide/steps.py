@@ -68,8 +68,8 @@ def plan_feedback(course: Course) -> str:
     call = course.calls.get("plan")
     told = [str(problem) for problem in course.refusal.problems] if course.refusal is not None else []
     if call is not None:
-        has_asked = call.kind == FailureKind.ESCALATED
-        told += [f"the planner failed: {call.error}"] if call.made and not has_asked else []
+        has_failed = call.made and call.kind != FailureKind.ESCALATED
+        told += [f"the planner failed: {call.error}"] if has_failed else []
         told += [call.remarks.feedback] if call.remarks.feedback else []
     return "\n".join(told)
 

@@ -25,7 +25,7 @@ def void(course: Course) -> list[Unit]:
     if course.unit.is_ending:
         return units
     if rework is None:
-        found = [unit for unit in units if unit.asker is not None and unit.asker.is_done and not unit.is_claimed]
+        found = [unit for unit in units if unit.is_in_vain]
     elif rework:
         found = with_dependants(course.units[id_] for id_ in rework)
     else:

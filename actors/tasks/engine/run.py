@@ -55,9 +55,6 @@ class Run:
         self._line: tuple[tuple[Reply, Turn], ...] = ()
         """Turns that are being kept, the oldest first."""
 
-    def __repr__(self) -> str:
-        return f"<Run {self.id}>"
-
     @property
     def is_kept(self) -> bool:
         """True where all that is decided is kept, so that its state may be seen."""

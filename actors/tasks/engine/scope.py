@@ -99,8 +99,7 @@ class Scope:
 
     def addresses(self, chain: tuple[str, ...]) -> tuple[Any, ...]:
         """Addresses of the members of a chain that are listed now."""
-        found = tuple(map(self.system.boxes.get, chain))
-        return tuple(box for box in found if box is not None) if None in found else found
+        return tuple([box for box in map(self.system.boxes.get, chain) if box is not None])
 
     def rows(self) -> list[ExecutableInfo]:
         """The registry, as the engine knows it."""

@@ -71,9 +71,6 @@ class Course:
     undoable: tuple[object, list[Any]] | None = None
     """What is to be undone, the last begun last, and what that was found for. No part of the state: it follows."""
 
-    def __repr__(self) -> str:
-        return f"<Course of {self.unit.path!r} {self.phase}, {self.open} open>"
-
     def path_of(self, id_: str) -> str:
         """Path of a unit of this course in the task."""
         return f"{self.unit.path}/{id_}" if self.unit.path else id_

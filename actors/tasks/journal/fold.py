@@ -91,9 +91,6 @@ class TaskState:
     def __post_init__(self) -> None:
         self.units[""] = self.root
 
-    def __repr__(self) -> str:
-        return f"<TaskState {self.id} {self.status}>"
-
     @property
     def course(self) -> Course:
         """Course of the task itself."""

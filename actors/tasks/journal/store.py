@@ -15,16 +15,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from actors.messaging.reply import Reply
 from actors.model.events import Event
-from actors.tasks.journal.codec import decode, encode
 from actors.tasks.model import StoreError
-
-__all__ = ["DurableStore", "RemoteCommand", "Store", "StoreListener", "StreamState", "decode", "encode"]
 
 
 class StreamState(NamedTuple):
@@ -46,12 +42,12 @@ class Store(Protocol):
     def create(self, stream: str, owner: str, record: Event) -> bool:
         """Begin a stream with its first record; False, and nothing is changed, where it exists already."""
 
+    @abstractmethod
     def create_all(self, firsts: Iterable[tuple[str, str, Event]]) -> list[str]:
         """Begin many streams, each given with its owner and its first record; returns those that did not exist.
 
-        A store that outlives its process keeps all of them or none: it overrides this.
+        A store that outlives its process keeps all of them or none.
         """
-        return [stream for stream, owner, record in firsts if self.create(stream, owner, record)]
 
     @abstractmethod
     def withdraw_all(self, streams: Collection[str]) -> bool:
@@ -75,16 +71,12 @@ class Store(Protocol):
     def read(self, stream: str, start: int = 0) -> Sequence[Event]:
         """The records of a stream from the ``start``-th on, oldest first; empty where there is none."""
 
+    @abstractmethod
     def firsts(self, streams: Iterable[str]) -> dict[str, Event]:
         """The first record of each of these streams, in this order; of one that is gone or damaged there is none.
 
         Of those that are finished it may take a short query for some hundreds of them.
         """
-        found: dict[str, Event] = {}
-        for stream in streams:
-            with suppress(StoreError):
-                found.update((stream, record) for record in self.read(stream)[:1])
-        return found
 
     @abstractmethod
     def last(self, stream: str) -> Event | None:

@@ -323,17 +323,17 @@ class Unit:
         Of a team, where a member's work is.
         """
         effects = [each for each in self.effects.values() if each.epoch == self.epoch]
-        if any(each.was_undone and each.is_claimed for each in self.asked or ()):
+        if any(each.was_undone and not each.is_in_vain for each in self.asked or ()):
             return True
         return any(each.undone for each in effects) and not any(each.stands for each in effects)
 
     @property
-    def is_claimed(self) -> bool:
-        """True where the attempt that counts has asked for it, and has waited for its end; or it is in the plan."""
+    def is_in_vain(self) -> bool:
+        """True for what was asked for where the attempt of its asker that counts has not asked, or has not waited."""
         asker, ask = self.asker, self.ask
-        if asker is None:
-            return True
-        return self.status is not SubtaskStatus.CANCELLED and (ask.attempt, ask.epoch) == (asker.seq, asker.epoch)
+        if asker is None or not asker.is_done:
+            return False
+        return self.status is SubtaskStatus.CANCELLED or (ask.attempt, ask.epoch) != (asker.seq, asker.epoch)
 
     @property
     def can_be_undone(self) -> bool:

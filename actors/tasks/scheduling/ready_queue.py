@@ -74,9 +74,6 @@ class ReadyQueue(Generic[ItemT]):
         self._ages = itertools.count()
         self.size = 0
 
-    def __len__(self) -> int:
-        return self.size
-
     def push(
         self, key: LaneKey, priority: int, deadline: float, item: ItemT, *, born: int = 0, since: float = 0.0
     ) -> Ticket[ItemT]:

@@ -271,12 +271,8 @@ def test_what_an_undo_uses_up_counts_once_also_within_a_team() -> None:
 
 
 def test_a_team_whose_last_member_used_up_the_budget_is_done_all_the_same() -> None:
-    def find(_: Any, context: Any) -> str:
-        context.use(tokens=120)
-        return "found"
-
-    plan = StaticPlan([Subtask("find")])
-    team = SupervisorSpec(id="team", tasks=Tasks(planner=plan), children=[WorkerSpec(id="find", execute=find)])
+    find = WorkerSpec(id="find", execute=lambda _: Done("found", Usage(tokens=120)))
+    team = SupervisorSpec(id="team", tasks=Tasks(planner=StaticPlan([Subtask("find")])), children=[find])
     spec = SupervisorSpec(id="shop", tasks=Tasks(planner=StaticPlan([Subtask("team")])), children=[team])
     with start(spec) as tree:
         report = tree.run(Task("go", budget=Budget(tokens=100)), timeout=LONG_S)
