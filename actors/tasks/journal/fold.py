@@ -196,9 +196,10 @@ class TaskState:
     @staticmethod
     def _may_have_acted(unit: Unit, *, is_sure: bool) -> None:
         """An attempt was no success: it may have had its effect, unless it is sure that it, or its team, had none."""
-        if unit.status is RUNNING and unit.effect is not None:
-            inside = (each for below in unit.below() for each in below.effects.values())
-            unit.effect.acted |= not is_sure or any(each.acted and not each.undone for each in inside)
+        effect = unit.effect
+        if unit.status is RUNNING and effect is not None:
+            inside = [one for each in unit.below() for one in each.effects.values()] if effect.is_team else []
+            effect.acted |= not is_sure or any(one.acted and not one.undone for one in inside)
 
     def _ends(self, unit: Unit, status: SubtaskStatus, at: float) -> None:
         was_done = unit.is_done

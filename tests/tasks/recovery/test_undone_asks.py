@@ -13,6 +13,7 @@ from trees import (
     Approve,
     Escalate,
     Escalated,
+    Failover,
     Report,
     StaticPlan,
     Subtask,
@@ -201,3 +202,29 @@ def test_a_team_that_fails_before_a_member_has_had_an_effect_is_not_undone() -> 
         tree.run("go", timeout=LONG_S)
 
     assert desk.notes == []
+
+
+def test_a_worker_that_fails_after_a_team_is_not_undone_for_what_the_team_did() -> None:
+    desk, undone = Desk(), list[str]()
+
+    def fails(*_: object) -> None:
+        raise OSError("down")
+
+    second = WorkerSpec(id="second", execute=fails, capabilities=["sell"], undo=lambda *_: undone.append("second"))
+    pay = WorkerSpec(id="pay", execute=desk.book)
+    team_tasks = Tasks(planner=StaticPlan([Subtask("pay", "seat"), Subtask("bad", depends_on=["pay"])]), on_failure=[])
+    first = SupervisorSpec(
+        id="first",
+        tasks=team_tasks,
+        capabilities=["sell"],
+        backup="second",
+        on_failure=[Failover()],
+        children=[pay, WorkerSpec(id="bad", execute=fails)],
+    )
+    plan = StaticPlan([Subtask("sale", worker="first")])
+    spec = SupervisorSpec(id="shop", tasks=Tasks(planner=plan, on_failure=[]), children=[first, second])
+    with start(spec) as tree, pytest.raises(TaskFailedError):
+        tree.run("go", timeout=LONG_S)
+
+    assert desk.notes == ["book seat"]
+    assert undone == []
