@@ -8,8 +8,8 @@ one for the task that it wakes), a write into the pipe of the loop, and a timer.
 * ``Landing`` is where the answers for one loop come down: the first one calls the loop, those that come until it has
   looked only join the queue. The loop has one timer for all who wait, for the earliest time. Times are sorted lazily:
   a wait is noted, and only one that is not over when ``SWEEP`` of them have come, or the timer goes off, is sorted in.
-  Each call of the loop has an empty context of its own: it keeps nothing of whoever made it, and the next one can run
-  within it, where a task that goes on runs the loop once more (``nest_asyncio``).
+  Each call of the loop gets an empty context of its own. So it keeps nothing of its caller, and a task that runs the
+  loop once more (``nest_asyncio``) can be answered, too.
 
 An arrival is a callback of its reply. Whoever brings the outcome calls it, from any thread, a finalizer or a signal
 handler; so there is no lock, and each step is one operation of C::

@@ -2,7 +2,7 @@
 
 What is undone: all, where a task ends; what a reviewer has sent back and all that had used its results, before that
 runs again; what failed subtasks may have done, before another plan is made; what a team had done that has failed; what
-was asked for by an attempt that did not count, before the task, or the team, has succeeded. With each goes what it had
+only an earlier attempt of a worker had asked for, before the task or the team succeeds. With each goes what it had
 asked for. A team that declares no undo has its members undone.
 """
 

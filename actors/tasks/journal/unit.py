@@ -329,7 +329,7 @@ class Unit:
 
     @property
     def is_in_vain(self) -> bool:
-        """True for what was asked for where the attempt of its asker that counts has not asked, or has not waited."""
+        """True if its asker has ended without it: the last attempt did not ask for it, or stopped waiting for it."""
         asker, ask = self.asker, self.ask
         if asker is None or not asker.is_done:
             return False

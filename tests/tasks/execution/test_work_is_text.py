@@ -5,7 +5,7 @@ import json
 import pickle
 import re
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
@@ -55,6 +55,15 @@ def order(task: Order, context: Context) -> str:
 
 def order_alone(task: Order) -> str:
     return f"{task.count * 2} {task.item} {task.item}"
+
+
+def order_annotated(task: Annotated[Order, "an order"]) -> str:
+    return order_alone(task)
+
+
+def order_or_none(task: Order | None) -> str:
+    assert task is not None
+    return order_alone(task)
 
 
 async def order_async(task: Order, context: Context) -> str:
@@ -120,6 +129,8 @@ def test_work_is_a_text_with_attributes_and_its_context_a_mapping(code: dict[str
     [
         {"execute": order},
         {"execute": order_alone},
+        {"execute": order_annotated},
+        {"execute": order_or_none},
         {"execute": order_async},
         {"execute": order_of_inputs_alone},
         {"actor": TakesOrders},

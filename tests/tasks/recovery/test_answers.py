@@ -9,7 +9,7 @@ import pytest
 
 from actors import Escalated
 from actors.testing import settle
-from tests.support.attempts import AT_ONCE, Shop, shop
+from tests.support.attempts import AT_ONCE, LONG_S, Shop, shop
 from trees import (
     Approve,
     Escalate,
@@ -20,6 +20,7 @@ from trees import (
     SupervisorSpec,
     Tasks,
     WorkerSpec,
+    start,
 )
 
 ONE = (Subtask("x", worker="a"),)
@@ -183,3 +184,22 @@ def test_a_member_of_a_team_sees_what_a_person_has_said_about_the_team() -> None
 
 
 # -- when processes and orchestrators end --------------------------------------------------------------------------
+
+
+def test_a_planner_that_has_asked_is_told_the_answer_and_not_that_it_has_failed() -> None:
+    told = list[str]()
+
+    def plan(_task: object, _catalogue: object, feedback: str) -> list[str]:
+        told.append(str(feedback))
+        if len(told) == 1:
+            raise Escalated("Which city?")
+        return ["w"]
+
+    children = [WorkerSpec(id="w", execute=lambda _: "done")]
+    with start(SupervisorSpec(id="shop", tasks=Tasks(planner=plan), children=children)) as tree:
+        handle = tree.submit("go")
+        for question in handle.questions():
+            handle.respond(question.id, Respond("Rome"))
+        handle.result(LONG_S)
+
+    assert told == ["", "Rome"]

@@ -165,7 +165,7 @@ def till(desk: Desk, *more: Subtask) -> SupervisorSpec:
     pay = WorkerSpec(id="pay", execute=desk.book)
     bad = WorkerSpec(id="bad", execute=Down())
     tasks = Tasks(planner=StaticPlan([Subtask("pay", "seat"), *more]), on_failure=[])
-    return SupervisorSpec(id="till", tasks=tasks, undo=lambda *_: desk.cancel("seat", *_[1:]), children=[pay, bad])
+    return SupervisorSpec(id="till", tasks=tasks, undo=lambda _, *rest: desk.cancel("seat", *rest), children=[pay, bad])
 
 
 def test_a_team_that_was_undone_as_a_whole_begins_as_a_whole() -> None:
